@@ -116,13 +116,6 @@ class GoldWords:
         n_text = len(words - self._question | both)
         return Share(len(both), len(gold_words), whole, n_text, short, lacks)
 
-    def rank_in(self, texts: Iterable[str | None], least: float) -> int:
-        """Return the rank of the first text that has enough of a gold answer; 0 if none has."""
-        for rank, text in enumerate(texts, start=1):
-            if text is not None and self.share(text).reaches(least):
-                return rank
-        return 0
-
 
 def _is_whole(gold: Sequence[str], tokens: Sequence[str]) -> bool:
     """Return True if a gold answer stands in a text; `no`, which stands in many, comes first."""

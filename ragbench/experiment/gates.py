@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from ragbench.gates.fail_if import FailIf
 from ragbench.gates.scores import KnownNames, KnownScore
 from ragbench.llm.failures import shortened
 from ragbench.records.codec import to_json
-from ragbench.records.gate import Decision
+from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.text import counted
@@ -61,10 +62,8 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
         summary=summary,
     )
     decisions = decide_gates(plan.config.gates, run)
-    worst = _worst_queries(decisions)
-    rows = (row for row, query in enumerate(plan.ids) if query in worst)
-    questions = {plan.ids[row]: plan.queries[row].text for row in rows}
-    gates = [_with_questions(decision, questions) for decision in decisions]
+    row_of = {query: row for row, query in enumerate(plan.ids)}
+    gates = _with_questions(decisions, lambda query: plan.queries[row_of[query]].text)
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (
         f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"
@@ -73,17 +72,18 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     return replace(summary, gates=tuple(gates), warnings=warnings)
 
 
-def _worst_queries(decisions: Sequence[Decision]) -> set[str]:
-    return {query.query_id for decision in decisions for query in decision.worst_queries}
+def _with_questions(
+    decisions: Sequence[Decision], question_of: Callable[[str], str]
+) -> list[Decision]:
+    """Return decisions whose worst queries have their questions, on one line and cut."""
 
+    def with_question(query: WorseQuery) -> WorseQuery:
+        return replace(query, question=shortened(" ".join(question_of(query.query_id).split())))
 
-def _with_questions(decision: Decision, questions: Mapping[str, str]) -> Decision:
-    """Return a decision whose worst queries have their questions, on one line and cut."""
-    worst = (
-        replace(query, question=shortened(" ".join(questions.get(query.query_id, "").split())))
-        for query in decision.worst_queries
-    )
-    return replace(decision, worst_queries=tuple(worst))
+    return [
+        replace(decision, worst_queries=tuple(map(with_question, decision.worst_queries)))
+        for decision in decisions
+    ]
 
 
 def check_gates(
@@ -129,7 +129,11 @@ def check_gates(
     systems = {name: each for name, each in scored.systems.items() if each.role != "control"}
     scored = replace(scored, systems=systems)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, scored)
-    compared = None if baseline is None else _same_name(read_scored(baseline), scored)
+    compared = None if baseline is None else read_scored(baseline)
+    if compared is not None and len(compared.systems) == len(scored.systems) == 1:
+        # two single systems are compared whatever their names
+        renamed = dict(zip(scored.systems, compared.systems.values(), strict=True))
+        compared = replace(compared, systems=renamed)
     method = _method(scored)
     decisions = decide_gates(
         checked,
@@ -143,19 +147,12 @@ def check_gates(
             summary=scored.summary,
         ),
     )
-    questions: dict[str, str] = {}
-    if scored.folder is not None and (worst := _worst_queries(decisions)):
-        views = QueryViews(scored.folder)
-        questions = {query: views.question(query) for query in worst}
-    return [to_json(_with_questions(decision, questions)) for decision in decisions]
+    views = cache(QueryViews)  # reads the run folder only if a gate has worst queries
 
+    def question_of(query: str) -> str:
+        return "" if scored.folder is None else views(scored.folder).question(query)
 
-def _same_name(baseline: ScoredSystems, run: ScoredSystems) -> ScoredSystems:
-    """Return the baseline, its only system under the name of the run's only one."""
-    if len(baseline.systems) == len(run.systems) == 1:
-        systems = dict(zip(run.systems, baseline.systems.values(), strict=True))
-        return replace(baseline, systems=systems)
-    return baseline
+    return [to_json(decision) for decision in _with_questions(decisions, question_of)]
 
 
 def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:

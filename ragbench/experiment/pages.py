@@ -147,14 +147,14 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     try:
         met = meet(sources[0], sources[1:], alone=True)
     except DataError as refused:
-        joined = join_summaries(summaries, names, _Labels(sources, names))
+        joined = join_summaries(summaries, names, _label_systems(sources, names))
         lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
         return _compared_with(joined, no_comparisons()), no_comparisons()
     found = with_changes(compare_met(met, Method(confidence=summaries[0].confidence)), met)
     moved = [row for each in found.firsts for row in moved_most(found, met, each.measure, _MOVED)]
     found = replace(found, moved=tuple(moved))
-    joined = join_summaries(summaries, names, _Labels(sources, names, met))
+    joined = join_summaries(summaries, names, _label_systems(sources, names, met))
     joined = replace(joined, notes=(*found.notes, *joined.notes))
     return _compared_with(joined, found), found
 
@@ -179,23 +179,19 @@ def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
     return replace(summary, systems=tuple(map(renew, summary.systems)))
 
 
-class _Labels:
-    """What a page calls each system: its name, with that of its run where others share it."""
-
-    def __init__(
-        self, sources: Sequence[ScoredSystems], names: Sequence[str], met: Met | None = None
-    ) -> None:
-        every = [name for source in sources for name in source.systems]
-        self._labels = {
-            (place, name): name if every.count(name) == 1 else f"{name} ({names[place]})"
-            for place, source in enumerate(sources)
-            for name in source.systems
-        }
-        # as the comparison calls them, so that the page finds their differences
-        self._labels |= {(r.source, r.scores.name): r.label for r in rows_of(met)} if met else {}
-
-    def __call__(self, run: int, system: str) -> str:
-        return self._labels.get((run, system), system)
+def _label_systems(
+    sources: Sequence[ScoredSystems], names: Sequence[str], met: Met | None = None
+) -> Callable[[int, str], str]:
+    """Return a function from run and system to its label: names in several runs get their run."""
+    systems = [name for source in sources for name in source.systems]
+    labels = {
+        (place, name): name if systems.count(name) == 1 else f"{name} ({names[place]})"
+        for place, source in enumerate(sources)
+        for name in source.systems
+    }
+    # the labels of the comparison, so that the page finds the differences
+    labels |= {(row.source, row.scores.name): row.label for row in rows_of(met)} if met else {}
+    return lambda run, system: labels.get((run, system), system)
 
 
 def join_summaries(

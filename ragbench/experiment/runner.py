@@ -14,7 +14,7 @@ from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.files import write_run
-from ragbench.experiment.plan.components import build_executor, connected, workers_of
+from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Repetition
 from ragbench.experiment.result import Experiment
@@ -78,7 +78,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         )
         stage.advance()
     plan = make_plan(config, collection, choices, live)
-    if build_executor(config) is not None:
+    executor = build_executor(config)
+    if executor is not None:
         for name, generator in plan.generators.items():
             generator.is_elsewhere = generator.computes and name in config.generators
     experiment_folder = Path(config.output) / config.name
@@ -101,6 +102,9 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         else:  # it neither resumes a run nor keeps another one waiting
             session, made = Session(), StageStore(repetition.stages)
         store = stack.enter_context(closing(made))
+        if executor is not None:  # its workers start with the first task
+            executor.check()
+            stack.callback(executor.close)
         workspace = Workspace(
             plan=plan,
             store=store,
@@ -108,7 +112,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             progress=progress,
             budget=budget,
             replies=replies,
-            executor=stack.enter_context(workers_of(config)),
+            executor=executor,
         )
         results = run_stages(workspace)
         with progress.stage("write", 1, "run folders") as stage:

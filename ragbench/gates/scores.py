@@ -85,9 +85,8 @@ def known_score(name: str, kind: Kind) -> KnownScore | None:
             return KnownScore(name, kind, spec.direction, spec.low, spec.high, spec.aggregate)
         if kind == "generation":
             metric = parse_metric(name)
-            spec_of_metric = metric.declaration
-            direction, aggregate = spec_of_metric.direction, spec_of_metric.aggregate
-            return KnownScore(name, kind, direction, *metric.range, aggregate)
+            facts = metric.declaration
+            return KnownScore(name, kind, facts.direction, *metric.range, facts.aggregate)
     except RagbenchError:  # reported where it stands in the metrics, or no score at all
         return None
     return known_rubric(name)

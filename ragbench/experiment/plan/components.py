@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, TypeVar
@@ -412,22 +412,10 @@ def build_executor(config: ExperimentConfig) -> Executor | None:
     return None if executor is None or executor.where is None else executor
 
 
-@contextmanager
-def workers_of(config: ExperimentConfig) -> Iterator[Executor | None]:
-    """Have the workers of a config for as long as a run takes; they start with the first task."""
-    executor = build_executor(config)
-    if executor is None:
-        yield None
-        return
-    executor.check()
-    with closing(executor):
-        yield executor
-
-
 def readiness(name: str, planned: PlannedJudge) -> str | None:
     """Say why a run would not start with a judge; None where it would, as far as is known."""
-    if planned.missing_key is not None:
-        return f"judge '{name}' needs a key: {planned.missing_key} is not set"
+    if planned.judge.missing_key is not None:
+        return f"judge '{name}' needs a key: {planned.judge.missing_key} is not set"
     if planned.judge.takes_many and not judge_calls_code(planned):
         try:
             connect(planned, None)

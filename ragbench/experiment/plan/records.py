@@ -72,11 +72,6 @@ class PlannedJudge:
         return tuple(each._replace(assignment=None) for each in self.nuggets.get(query_id, ()))
 
     @property
-    def missing_key(self) -> str | None:
-        """The environment variable that must hold its key and does not."""
-        return self.judge.missing_key
-
-    @property
     def samples(self) -> int:
         """How often it judges each answer."""
         return int(self.block.options.get("samples") or 1)

@@ -157,7 +157,7 @@ def choose_answer_scores(
     made = each_made(partial(build_judge, calls=calls), blocks.values())
     for (name, block), planned in zip(blocks.items(), made, strict=True):
         # a replay sends nothing, and so needs no key
-        missing = None if choices.judge_replay else planned.missing_key
+        missing = None if choices.judge_replay else planned.judge.missing_key
         if block.when == "available" and missing is not None:
             skipped[name] = f"{missing} is not set"
         else:
@@ -179,7 +179,7 @@ def plan_fill(
     if not choices.judge:
         return None, f"judgements are not filled: judge {name} is not asked (--no-judge)"
     judge = judges.get(name) or build_judge(blocks[name], calls=calls)
-    missing = None if choices.judge_replay else judge.missing_key
+    missing = None if choices.judge_replay else judge.judge.missing_key
     if blocks[name].when == "available" and missing is not None:
         return None, f"judgements are not filled: judge {name}: {missing} is not set"
     (rubric,) = load_rubrics([rules.rubric], judge.type, judge.judge)

@@ -61,11 +61,6 @@ class Slot:
     key: str
     row: int
 
-    @property
-    def is_stored(self) -> bool:
-        """Return True if anything is stored under the key."""
-        return self.key in self.items
-
 
 @dataclass(slots=True)
 class Node:
@@ -316,7 +311,8 @@ class StoredStage(Stage, ABC):
             values[position] = self.read(stored)
 
         # what is stored of them has failed: its replies are of no use
-        failed = {slots[at].row for at in missing if self.stores and slots[at].is_stored}
+        places = [slots[at] for at in missing if self.stores]
+        failed = {slot.row for slot in places if slot.key in slot.items}
         for again in (False, True):
             todo = [at for at in missing if (slots[at].row in failed) == again]
             if todo:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TypeVar
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from ragbench.score.retrieval.ranking import rank_order
 from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn
 from ragbench.types.rows import Mapped
 
-_Kept = TypeVar("_Kept")
 # Hits in which a gold answer is looked for where a question is not judged: reading is slow.
 _LOOKED_AT = 20
 _SAYS_SO = ("answerable", "is_answerable")
@@ -44,10 +42,9 @@ class FindCauses(Stage):
     def collect(self, results: Results) -> None:
         """Add the cause of every query by every system, and which queries moved."""
         plan = self.plan
-        found = find_causes(plan, results)
-        ids = plan.ids
-        results.causes = found
-        flows = cause_flows(found, ((each.name, each.baseline) for each in plan.systems), ids)
+        results.causes = find_causes(plan, results)
+        baselines = ((system.name, system.baseline) for system in plan.systems)
+        flows = cause_flows(results.causes, baselines, plan.ids)
         results.comparisons = replace(results.comparisons, causes=flows)
 
 
@@ -161,10 +158,15 @@ class _Gold:
                 value = outcomes[row].value
                 hits = [] if value is None else value.documents[:_LOOKED_AT]
                 passages = [document_of(hit, self.plan.corpus) for hit in hits]
-                texts = [None if p is None else p.full_text for p in passages]
                 if not hits or any(passages):
-                    place = words.rank_in(texts, self.rules.words)
-                    one = one._replace(answer_rank=place, retrieved=len(hits))
+                    ranks_with_answer = (
+                        rank
+                        for rank, passage in enumerate(passages, start=1)
+                        if passage is not None
+                        and words.share(passage.full_text).reaches(self.rules.words)
+                    )
+                    rank = next(ranks_with_answer, 0)
+                    one = one._replace(answer_rank=rank, retrieved=len(hits))
             yield one
 
     def _is_strange(self, run: Run) -> bool:

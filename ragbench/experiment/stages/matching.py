@@ -69,9 +69,21 @@ def ranked(
     nothing to speak of, `said` where the retriever itself is asked what it noted.
     """
     run, strange, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
-    notes = [*_notes(run), *(retriever.notes if said is None else said)]
-    limited = top_k is not None and not retriever.ranks_by_score
-    warnings = _never_full(outcomes, corpus, top_k or 0) if limited else []
+    notes, warnings = list[str](), list[str]()
+    if repeated := sum(run.duplicates.values()):
+        notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
+    if run.substituted:
+        notes.append(
+            f"the order of {run.substituted} rankings counts; their scores, absent, tied or out of "
+            "order, were replaced by falling ones"
+        )
+    notes += retriever.notes if said is None else said
+    if top_k is not None and not retriever.ranks_by_score:
+        hits = (outcome.value.documents for outcome in outcomes if outcome.value is not None)
+        longest = max(map(len, hits), default=0)
+        # a corpus that has no more documents is no limit of the retriever
+        if 0 < longest < (top_k if corpus is None else min(top_k, len(corpus))):
+            warnings.append(f"returned at most {longest}; search_kwargs? ({top_k} were asked for)")
     if strange:
         remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
         # a few may be a corpus that has moved on; more mean the wrong corpus, or other ids
@@ -121,32 +133,6 @@ def _run_of(
         else:
             parts.append(Run.from_rankings(rankings))
     return Run.joined(parts, name), strange, is_cut
-
-
-def _never_full(
-    outcomes: Sequence[Outcome[Retrieved]], corpus: Sequence[Document] | None, top_k: int
-) -> list[str]:
-    """Say where a limit of the retriever's own cuts every list short of `top_k`.
-
-    A corpus that has no more documents is no such limit.
-    """
-    lengths = [len(outcome.value.documents) for outcome in outcomes if outcome.value is not None]
-    most = max(lengths, default=0)
-    if not 0 < most < (top_k if corpus is None else min(top_k, len(corpus))):
-        return []
-    return [f"returned at most {most}; search_kwargs? ({top_k} were asked for)"]
-
-
-def _notes(run: Run) -> list[str]:
-    notes = []
-    if repeated := sum(run.duplicates.values()):
-        notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
-    if run.substituted:
-        notes.append(
-            f"the order of {run.substituted} rankings counts; their scores, absent, tied or out of "
-            "order, were replaced by falling ones"
-        )
-    return notes
 
 
 def refuse_other_ids(ranked: Ranked, plan: Plan) -> None:
