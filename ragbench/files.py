@@ -219,7 +219,7 @@ def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> It
             # the one before may have removed it between our opening and our locking it
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
-                    _sign(stream)
+                    _write_holder(stream)
                     try:
                         yield
                     finally:
@@ -237,24 +237,21 @@ def _wait_for(stream: IO[bytes], told: Callable[[str], object] | None = None) ->
         time.sleep(wait_s)
         wait_s = min(2 * wait_s, 0.5)
         waited_s = time.monotonic() - start
-        if told is not None and waited_s >= due_s:
+        if waited_s >= due_s:
             due_s += TOLD_AGAIN_S
-            told(f"waiting for {_holder(stream)}, for {waited_s:.0f} s by now")
+            stream.seek(0)
+            holder = stream.read(200).decode("utf-8", "replace") or "another process"
+            told(f"waiting for {holder}, for {waited_s:.0f} s by now")
 
 
-def _sign(stream: IO[bytes]) -> None:
-    """Write who holds a lock, for who waits for it."""
+def _write_holder(stream: IO[bytes]) -> None:
+    """Write the process that holds a lock into its file, for the processes that wait for it."""
     import platform  # only here: most starts lock nothing
 
     with suppress(OSError):  # a full disk: the lock holds all the same
         stream.truncate(0)
         stream.write(f"process {os.getpid()} on {platform.node()}".encode())
         stream.flush()
-
-
-def _holder(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    return stream.read(200).decode("utf-8", "replace") or "another process"
 
 
 def taken(stream: IO[bytes]) -> bool:

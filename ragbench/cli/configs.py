@@ -152,7 +152,7 @@ def validate(config: Path, overrides: tuple[str, ...]) -> None:
 def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
-    from ragbench.experiment.plan.components import missing_keys, readiness
+    from ragbench.experiment.plan.components import startup_problems
     from ragbench.experiment.plan.plan import make_plan
     from ragbench.experiment.plan.records import LiveComponents
     from ragbench.records.manifest import Choices
@@ -168,8 +168,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         for name, judge in plan.judges.items()
         for rubric in (*judge.rubrics, *judge.pairwise)
     ]
-    notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
-    notes += missing_keys(plan.generators)
+    notes = [*startup_problems(plan.generators, plan.asked_judges)]
     skipped = plan.skipped_judges.items()
     notes += [f"judge '{name}' would be skipped: {why}" for name, why in skipped]
     fill = plan.fill
@@ -182,7 +181,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         ("metrics", [metric.name for metric in plan.metrics]),
         ("judged", judged),
         *(("warning", [warning]) for warning in plan.warnings),
-        *(("note", [note]) for note in notes if note is not None),
+        *(("note", [note]) for note in notes),
     ]
 
 

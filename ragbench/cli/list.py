@@ -29,6 +29,8 @@ _FAMILIES = {
     "gates": "ragbench.gates:GATES",
     "executors": "ragbench.executors:EXECUTORS",
 }
+# attributes of a rubric that are keys of its JSON
+_RUBRIC_FACTS = ("asks", "needs", "method", "direction")
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,7 @@ def _show_prompts(name: str, as_json: bool) -> None:
     if as_json:
         shown = {
             "rubric": rubric.name,
-            "asks": rubric.asks,
-            "needs": rubric.needs,
-            "method": rubric.method,
-            "direction": rubric.direction,
+            **{fact: getattr(rubric, fact) for fact in _RUBRIC_FACTS},
             "fingerprint": prompt_fingerprint(rubric),
             "prompts": requests,
         }
@@ -212,14 +211,9 @@ def _rubrics() -> list[Listed]:
             f"{said.measures} Asks of {rubric.asks}, by {rubric.method}{lower}; needs "
             f"{', '.join(rubric.needs)}; judge: {', '.join(judges)}"
         )
-        facts = {
-            "asks": rubric.asks,
-            "needs": rubric.needs,
-            "method": rubric.method,
-            "direction": rubric.direction,
-            "judges": judges,
-        }
-        found.append(Listed(name, sentence, facts={**facts, **said._asdict()}))
+        facts = {fact: getattr(rubric, fact) for fact in _RUBRIC_FACTS}
+        facts |= {"judges": judges, **said._asdict()}
+        found.append(Listed(name, sentence, facts=facts))
     return found
 
 

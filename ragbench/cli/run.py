@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from ragbench.experiment.stages.graph import Forecast
 
 _SDS = (0.15, 0.3)  # of paired differences, from close systems to different ones
-_ONE = {
-    "queries": "query",
-    "measures": "measure",
-    "metrics": "metric",
-    "verdicts": "verdict",
-    "passages": "passage",
-}
 _NAMES = 44  # columns of the tree
 _RESUMES = "finished items are stored; the same command resumes the run"
 
@@ -192,8 +185,7 @@ def plan(
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.components import (
         loads_by_code,
-        missing_keys,
-        readiness,
+        startup_problems,
         uncalled_components,
     )
     from ragbench.experiment.plan.plan import load_collection, make_plan
@@ -226,10 +218,8 @@ def plan(
         output.echo(f"warning: {warning}")
     for name in uncalled:
         output.echo(f"note: {name} is not made before a run; what it asks for is not counted")
-    notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
-    for note in (*missing_keys(plan.generators), *notes):
-        if note is not None:
-            output.echo(f"note: {note}")
+    for problem in startup_problems(plan.generators, plan.asked_judges):
+        output.echo(f"note: {problem}")
 
 
 def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:
@@ -240,15 +230,17 @@ def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:
 
 
 def _state(node: Node) -> str:
-    left = node.items - node.stored
-    if not left:
+    from ragbench.report.text import counted
+
+    n_open = node.items - node.stored
+    if not n_open:
         return "stored"
-    unit = _ONE.get(node.unit, node.unit) if node.items == 1 else node.unit
-    of = f"{left:,} of {node.items:,}" if node.stored else f"{node.items:,}"
+    items = counted(1, node.unit) if node.items == 1 else f"{node.items:,} {node.unit}"
+    share = f"{n_open:,} of " if node.stored else ""
     calls = "" if node.cost is None else f", {_range(node.cost.calls)} calls"
     most = "at most " if node.at_most else ""
     where = ", by workers" if node.by_workers else ""
-    return f"{most}{of} {unit} to do{calls}{where}"
+    return f"{most}{share}{items} to do{calls}{where}"
 
 
 def _cost(found: Forecast) -> Iterator[str]:

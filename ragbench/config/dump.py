@@ -60,9 +60,8 @@ _Dumper.add_implicit_resolver(
     re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"),
     list("-+0123456789"),
 )
-_Dumper.add_representer(str, _text)
-_Dumper.add_representer(Quoted, _text)
-_Dumper.add_representer(WrittenPath, _text)
+for _type in (str, Quoted, WrittenPath):
+    _Dumper.add_representer(_type, _text)
 _Dumper.add_representer(tuple, _Dumper.represent_list)
 _Dumper.add_representer(float, _number)
 

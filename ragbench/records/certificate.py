@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ragbench.records.codec import ABSENT, Record, optional
+from ragbench.records.codec import ABSENT, Record
 from ragbench.records.score import Ends
+from ragbench.types.json_fields import optional
 
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"

@@ -19,19 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, ge
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest
-from ragbench.types.json_fields import (
-    OMITTED,
-    MayHoldSecrets,
-)
-from ragbench.types.json_fields import (
-    Prose as Prose,
-)
-from ragbench.types.json_fields import (
-    ProseTree as ProseTree,
-)
-from ragbench.types.json_fields import (
-    optional as optional,
-)
+from ragbench.types.json_fields import OMITTED, MayHoldSecrets
 
 T = TypeVar("T", bound="Record")
 Read = Callable[[Any], Any]
@@ -113,6 +101,8 @@ class _Field(NamedTuple):
     is_required: bool
     omitted: Any
     is_flat: bool
+    write: Write
+    read: Read
 
 
 @cache
@@ -130,6 +120,8 @@ def _fields(record: Any) -> tuple[_Field, ...]:
                 default is MISSING,
                 default if OMITTED in declared.metadata else MISSING,
                 _FLAT in declared.metadata,
+                _writer(hints[declared.name]),
+                _reader(hints[declared.name]),
             )
         )
     return tuple(found)
@@ -139,12 +131,12 @@ def to_json(record: object) -> dict[str, Any]:
     """Return a record as JSON has it: objects, lists, texts, numbers."""
     cls: Any = type(record)
     written: dict[str, Any] = {}
-    for declared, write in _writers(cls):
+    for declared in _fields(cls):
         value = getattr(record, declared.name)
         if declared.is_flat:
-            written.update(write(value) or {})
+            written.update(declared.write(value) or {})
         elif declared.omitted is MISSING or value != declared.omitted:
-            written[declared.key] = write(value)
+            written[declared.key] = declared.write(value)
     return written
 
 
@@ -241,11 +233,6 @@ def _as_it_is(value: Any) -> Any:
 
 
 @cache
-def _writers(record: Any) -> tuple[tuple[_Field, Write], ...]:
-    return tuple((declared, _writer(declared.hint)) for declared in _fields(record))
-
-
-@cache
 def _writer(hint: Any) -> Write:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -277,11 +264,6 @@ _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
     float: ((float, int), "a number"),  # finite: NaN compares with nothing
     type(None): ((type(None),), "null"),
 }
-
-
-@cache
-def _readers(record: Any) -> tuple[tuple[_Field, Read], ...]:
-    return tuple((declared, _reader(declared.hint)) for declared in _fields(record))
 
 
 @cache
@@ -377,15 +359,15 @@ def _read_record(record: Any, value: Any) -> Any:
     if type(value) is not dict:
         raise Unfit(f"found {kind(value)}", allowed="an object")
     arguments: dict[str, Any] = {}
-    for declared, read in _readers(record):
+    for declared in _fields(record):
         if declared.is_flat:
             part = {key: value[key] for key in _keys(_some(declared.hint)) if key in value}
             if part:
-                arguments[declared.name] = read(part)
+                arguments[declared.name] = declared.read(part)
         elif declared.key in value:
             # not by `_read_inside`: a call more for each key of each line of a large file
             try:
-                arguments[declared.name] = read(value[declared.key])
+                arguments[declared.name] = declared.read(value[declared.key])
             except Unfit as wrong:
                 raise wrong.inside(declared.key) from None
         elif declared.is_required:

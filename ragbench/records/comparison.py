@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ragbench.records.causes import CauseFlow
-from ragbench.records.codec import Prose, Record, optional
+from ragbench.records.codec import Record
 from ragbench.records.gate import DropFacts, Verdict
 from ragbench.records.score import Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking
 from ragbench.types import Direction
+from ragbench.types.json_fields import Prose, optional
 
 COMPARISON_SCHEMA = "ragbench.comparison/1"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ragbench.records.codec import ABSENT, Prose, Record, flat, optional
+from ragbench.records.codec import ABSENT, Record, flat
 from ragbench.records.score import Ends
+from ragbench.types.json_fields import Prose, optional
 
 # What a gate says; `undecided` is neither: the data cannot tell.
 Verdict = Literal["pass", "fail", "undecided"]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.records.codec import ABSENT, Prose, Record, optional
+from ragbench.records.codec import ABSENT, Record
 from ragbench.records.summary import Tokens
 from ragbench.signature import fingerprint
 from ragbench.types.conversation import ToolCall
+from ragbench.types.json_fields import Prose, optional
 from ragbench.types.records import Usage
 from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
 

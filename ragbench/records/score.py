@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from ragbench.records.codec import Record, optional
+from ragbench.records.codec import Record
 from ragbench.types import Direction
+from ragbench.types.json_fields import optional
 
 BASELINE_SCHEMA = "ragbench.baseline/1"
 

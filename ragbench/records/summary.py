@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragbench.records.causes import AnswerCause, CauseShare
-from ragbench.records.codec import Prose, Record, optional
+from ragbench.records.codec import Record
 from ragbench.records.gate import Decision
 from ragbench.records.score import Ends, RunCounts, SystemScore
+from ragbench.types.json_fields import Prose, optional
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
 

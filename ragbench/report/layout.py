@@ -55,8 +55,10 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     families = {family.measure: family for family in comparisons.measures}
     groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
-    if narrow:
-        sections = [_without_differences(section) for section in sections]
+    for number, section in enumerate(sections) if narrow else ():
+        first, *others = section.measures
+        measures = (first, *(replace(measure, differences=()) for measure in others))
+        sections[number] = replace(section, measures=measures)
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
     counts = Counter(gate.verdict for gate in gates)
     verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
@@ -97,12 +99,6 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         costs=tuple(_costs(summary.systems, summary.timing)),
         signatures=tuple(_signatures(summary.systems)),
     )
-
-
-def _without_differences(section: Section) -> Section:
-    """Leave out the differences of all measures but the first."""
-    first, *rest = section.measures
-    return replace(section, measures=(first, *(replace(m, differences=()) for m in rest)))
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:

@@ -273,7 +273,10 @@ def render_trec(
     for scored in systems:
         unseen = frozenset() if missing else scored.missing
         lines += _query_lines(scored, named, strings, unseen) if per_query else ()
-        lines += _fact_lines(scored, shown)
+        read = scored.evaluation.read
+        n = read.scored if isinstance(read, RunCounts) else len(scored.evaluation.query_ids)
+        values = {"runid": scored.name, "num_q": str(n)}
+        lines += (_line(fact, ALL, value) for fact, value in values.items() if fact in shown)
         lines += _summary_lines(scored, named, totals) if summary else ()
     return "".join(lines)
 
@@ -323,13 +326,6 @@ def _query_lines(
                 yield _line(name, query, f"'{scored.relevance[query]}'")
             elif (value := values[score]) is not None:
                 yield _line(name, query, _number(value, summary[score].aggregate))
-
-
-def _fact_lines(scored: Scored, facts: Collection[str]) -> Iterable[str]:
-    read = scored.evaluation.read
-    n = read.scored if isinstance(read, RunCounts) else len(scored.evaluation.query_ids)
-    known = {"runid": scored.name, "num_q": str(n)}
-    return (_line(fact, ALL, known[fact]) for fact in known if fact in facts)
 
 
 def _summary_lines(

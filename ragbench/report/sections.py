@@ -194,18 +194,16 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
             lines.append(f"{_describe(key)}: {_where(places, scores)}")
     for system, by_measure in scores.items():
         # some of several answers failed where no query did as a whole
-        left_open = [
-            _with_bounds(name, by_measure[name])
+        bounded = [
+            _with_bounds(name, scored)
             for name in measures
-            if name in by_measure and _has_failed_answers(by_measure[name])
+            if (scored := by_measure.get(name)) is not None
+            and not scored.n_failed
+            and scored.bounds not in (None, (scored.mean, scored.mean))
         ]
-        if left_open:
-            lines.append(f"{printable(system)}: some answers failed: {', '.join(left_open)}")
+        if bounded:
+            lines.append(f"{printable(system)}: some answers failed: {', '.join(bounded)}")
     return lines
-
-
-def _has_failed_answers(score: SystemScore) -> bool:
-    return not score.n_failed and score.bounds not in (None, (score.mean, score.mean))
 
 
 def _describe(key: Key) -> str:

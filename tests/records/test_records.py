@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 import ragbench.records
 from ragbench.errors import DataError
-from ragbench.records.codec import ProseTree, Record, cleaned, from_json, kind, to_json
+from ragbench.records.codec import Record, cleaned, from_json, kind, to_json
 from ragbench.records.gate import Decision, DropFacts, Facts
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import SystemSummary
 from ragbench.types import JudgedClaim
+from ragbench.types.json_fields import ProseTree
 
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")

@@ -412,23 +412,20 @@ def build_executor(config: ExperimentConfig) -> Executor | None:
     return None if executor is None or executor.where is None else executor
 
 
-def readiness(name: str, planned: PlannedJudge) -> str | None:
-    """Say why a run would not start with a judge; None where it would, as far as is known."""
-    if planned.judge.missing_key is not None:
-        return f"judge '{name}' needs a key: {planned.judge.missing_key} is not set"
-    if planned.judge.takes_many and not judge_calls_code(planned):
-        try:
-            connect(planned, None)
-        except (MissingExtra, AdapterError, DataError) as error:
-            return str(error)
-        planned.judge.close()
-    return None
-
-
-def missing_keys(generators: Mapping[str, Generator]) -> list[str]:
-    """Say which generators lack a key, so that a run would not start; a phrase each."""
-    return [
-        f"generator '{name}' needs a key: {generator.missing_key} is not set"
-        for name, generator in generators.items()
-        if generator.missing_key is not None
-    ]
+def startup_problems(
+    generators: Mapping[str, Generator], judges: Mapping[str, PlannedJudge]
+) -> Iterator[str]:
+    """Say why a run would not start with its generators and judges, as far as is known."""
+    for name, generator in generators.items():
+        if generator.missing_key is not None:
+            yield f"generator '{name}' needs a key: {generator.missing_key} is not set"
+    for name, planned in judges.items():
+        if planned.judge.missing_key is not None:
+            yield f"judge '{name}' needs a key: {planned.judge.missing_key} is not set"
+        elif planned.judge.takes_many and not judge_calls_code(planned):
+            try:
+                connect(planned, None)
+            except (MissingExtra, AdapterError, DataError) as error:
+                yield str(error)
+            else:
+                planned.judge.close()
