@@ -126,7 +126,7 @@ def check_gates(
     """
     scored = read_scored(run)
     # no gate is about answers of a generator that did not read a ranking
-    systems = {name: each for name, each in scored.systems.items() if each.role != "control"}
+    systems = {name: system for name, system in scored.systems.items() if system.role != "control"}
     scored = replace(scored, systems=systems)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, scored)
     compared = None if baseline is None else read_scored(baseline)

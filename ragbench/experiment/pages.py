@@ -141,7 +141,7 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     """Join the runs, with their differences from the first as far as they may be compared."""
     names = short_names([str(run) for run in runs])
     sources = [read_scored(run) for run in runs]
-    summaries = [each.summary for each in sources if each.summary is not None]
+    summaries = [source.summary for source in sources if source.summary is not None]
     if len(summaries) < len(sources):
         raise DataError("a page is of runs", file=runs[0], allowed="run folders")
     try:
@@ -151,12 +151,13 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
         lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
         return _compared_with(joined, no_comparisons()), no_comparisons()
-    found = with_changes(compare_met(met, Method(confidence=summaries[0].confidence)), met)
-    moved = [row for each in found.firsts for row in moved_most(found, met, each.measure, _MOVED)]
-    found = replace(found, moved=tuple(moved))
+    compared = with_changes(compare_met(met, Method(confidence=summaries[0].confidence)), met)
+    measures = [family.measure for family in compared.firsts]
+    moved = [row for name in measures for row in moved_most(compared, met, name, _MOVED)]
+    compared = replace(compared, moved=tuple(moved))
     joined = join_summaries(summaries, names, _label_systems(sources, names, met))
-    joined = replace(joined, notes=(*found.notes, *joined.notes))
-    return _compared_with(joined, found), found
+    joined = replace(joined, notes=(*compared.notes, *joined.notes))
+    return _compared_with(joined, compared), compared
 
 
 def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:

@@ -98,10 +98,10 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         )
         if repetition is None:
             session = stack.enter_context(run_in(experiment_folder))
-            made = StageStore(cache_folder(config.cache), config.cache_also)
+            stage_store = StageStore(cache_folder(config.cache), config.cache_also)
         else:  # it neither resumes a run nor keeps another one waiting
-            session, made = Session(), StageStore(repetition.stages)
-        store = stack.enter_context(closing(made))
+            session, stage_store = Session(), StageStore(repetition.stages)
+        store = stack.enter_context(closing(stage_store))
         if executor is not None:  # its workers start with the first task
             executor.check()
             stack.callback(executor.close)

@@ -229,29 +229,29 @@ def _system(
 def _score(
     plan: Plan, results: Results, system: SystemScores, name: str, baseline: str | None
 ) -> SystemScore:
-    """One score, with the judge behind it, or whose judgements it rests on."""
+    """Return a score with its judge, or with the counts of judgements by people and model."""
     column = system.columns[name]
     confidence = plan.config.statistics.confidence
     kind, clusters = system.kinds[name], plan.clusters
     summary = summarize(column, confidence=confidence, clusters=clusters, kind=kind)
-    found = replace(summary, baseline=baseline)
+    score = replace(summary, baseline=baseline)
     if results.filled is not None and column.signature.part("qrels") is not None:
         counts = results.filled.counts
         n_failed = sum(counts.failed.values())
         judged_by = JudgedBy(people=counts.people, model=counts.model, failed=n_failed)
-        found = replace(found, judged_by=judged_by)
-    if found.kind != "judge":
-        return found
+        score = replace(score, judged_by=judged_by)
+    if score.kind != "judge":
+        return score
     for judge, use in results.judge_uses[system.name].items():
         for rubric in plan.judges[judge].rubrics:
             if plan.judge_score(rubric.name, judge) == name:
                 models, spread = "+".join(use.models), use.spreads.get(rubric.name)
-                return replace(found, judge=judge, model=models, spread=spread)
-    return found
+                return replace(score, judge=judge, model=models, spread=spread)
+    return score
 
 
 def _total(values: Sequence[N | None], start: N) -> N | None:
-    """Return the sum; None where a part of it is unamounts, 0 where nothing was used."""
+    """Return the sum; None where a part of it is not known, 0 where nothing was used."""
     amounts = [value for value in values if value is not None]
     return None if len(amounts) < len(values) else sum(amounts, start)
 

@@ -249,18 +249,18 @@ def _make(component: Component, kind: str) -> Any:
         raise AdapterError(f"{where}{path}: {error}") from error
 
 
-def each_made(make: Callable[[T], Made], given: Iterable[T]) -> list[Made]:
-    """Make each; what several refuse is one error."""
-    made, problems, subject = [], list[Problem](), ""
-    for one in given:
+def make_all(make: Callable[[T], Made], entries: Iterable[T]) -> list[Made]:
+    """Make a component from each entry; collect the problems of all entries in one error."""
+    components, problems, subject = [], list[Problem](), ""
+    for entry in entries:
         try:
-            made.append(make(one))
+            components.append(make(entry))
         except ConfigError as error:
             problems += error.problems
             subject = error.subject
     if problems:
         raise ConfigError(problems, subject)
-    return made
+    return components
 
 
 def checked_metric(named: NamedMetric) -> Metric:

@@ -12,7 +12,7 @@ from ragbench.experiment.plan.components import (
     build_judge,
     checked_metric,
     doubtful_nuggets,
-    each_made,
+    make_all,
 )
 from ragbench.experiment.plan.records import PlannedFill, PlannedJudge
 from ragbench.experiment.plan.systems import ChosenSystems
@@ -136,7 +136,7 @@ def choose_answer_scores(
     if not has_answers:
         return (), {}, {}
     if config.metrics.generation is not None:
-        metrics = tuple(each_made(checked_metric, config.metrics.generation))
+        metrics = tuple(make_all(checked_metric, config.metrics.generation))
         # refuse a named metric of tool calls where no gold ones are
         named = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
         if named is not None and not collection.expected_tool_calls:
@@ -154,7 +154,7 @@ def choose_answer_scores(
         return metrics, {}, {}
     judges, skipped = {}, {}
     blocks = config.metrics.judges
-    made = each_made(partial(build_judge, calls=calls), blocks.values())
+    made = make_all(partial(build_judge, calls=calls), blocks.values())
     for (name, block), planned in zip(blocks.items(), made, strict=True):
         # a replay sends nothing, and so needs no key
         missing = None if choices.judge_replay else planned.judge.missing_key

@@ -55,7 +55,7 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
     also reading the first hits, until a gold answer is found in one.
     """
     gold = _Gold(plan, results)
-    found = {}
+    causes = {}
     for system in results.systems:
         source, answers = plan.system(system.name), results.answers.get(system.name)
         ranking = results.rankings.get(source.ranking_of or "")
@@ -66,13 +66,13 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
             and all(o.value is None and o.cause is Cause.MISSING_ANSWER for o in answers.outcomes)
         ):
             lost = (
-                cause_of_ranking(each, gold.rules, answerable=gold.answerable[row])
-                for row, each in enumerate(gold.found_in(ranking))
+                cause_of_ranking(facts, gold.rules, answerable=gold.answerable[row])
+                for row, facts in enumerate(gold.found_in(ranking))
             )
         else:
             lost = _of_answers(_Answering(gold, source, answers, ranking, system))
-        found[system.name] = SystemCauses(list(lost))
-    return found
+        causes[system.name] = SystemCauses(list(lost))
+    return causes
 
 
 @dataclass

@@ -154,27 +154,27 @@ class Judgements(Stage):
         # where people have judged, theirs
         merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
         use = use_of(fill.judge, judged, before)
-        filled = Filled(
+        counts = Fill(
+            judge=fill.name,
+            model_name="+".join(judged.models),
+            rubric=fill.rubric.name,
+            depth=fill.rules.depth,
+            pairs=len(pool),
+            people=len(pool) - len(unjudged),
+            model=sum(map(len, grades.values())),
+            failed=dict(Counter(row.cause for row in rows if row.status == "failed")),
+            without_text=len(unjudged) - len(asked),
+            judging=use.summary(),
+        )
+        mixed = mixture("fill", fill.name, fill.judge, judged)
+        return Filled(
             qrels=Qrels.from_dict(merged),
             source=_source(fill, judged, plan.qrels, grades),
-            counts=Fill(
-                judge=fill.name,
-                model_name="+".join(judged.models),
-                rubric=fill.rubric.name,
-                depth=fill.rules.depth,
-                pairs=len(pool),
-                people=len(pool) - len(unjudged),
-                model=sum(map(len, grades.values())),
-                failed=dict(Counter(row.cause for row in rows if row.status == "failed")),
-                without_text=len(unjudged) - len(asked),
-                judging=use.summary(),
-            ),
+            counts=counts,
             rows=rows,
             use=use,
-            warnings=mixture("fill", fill.name, fill.judge, judged),
+            warnings=[*_doubts(fill, counts, plan.qrels), *mixed],
         )
-        filled.warnings[:0] = _doubts(fill, filled.counts, plan.qrels)
-        return filled
 
     def collect(self, results: Results) -> None:
         """Add what the model judged."""
