@@ -132,7 +132,8 @@ def _certify_score(
         random=random,
         why=why,
     )
-    corrector = _Corrector(score.scores, ratings.mean_by_key, facts, confidence)
+    mean_labels = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
+    corrector = _Corrector(score.scores, mean_labels, facts, confidence)
     return CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),

@@ -243,11 +243,6 @@ class Ratings:
         return found
 
     @property
-    def mean_by_key(self) -> dict[Key, float]:
-        """The mean label of each answer."""
-        return dict(zip(self.keys, self.mean_labels.tolist(), strict=True))
-
-    @property
     def queries(self) -> np.ndarray[Any, Any]:
         """The query of each answer: answers to one query vary together."""
         return np.array([query for _, query in self.keys], dtype=object).astype(str)

@@ -203,7 +203,11 @@ def _limits(
     alpha, n = (1 - confidence) / 2, len(d)
     sd = float(d.std(ddof=1)) if n > 1 else math.nan
     if bounded and n_changed < ENOUGH_CHANGED:
-        sd = _planning_sd(d, alpha)
+        # z^2 / 2 more differences at each end of [-1, 1], since those that changed are few
+        added = NormalDist().inv_cdf(1 - alpha) ** 2
+        centre = float(d.sum()) / (n + added)
+        squares = float(((d - centre) ** 2).sum()) + added * (1 + centre**2)
+        sd = math.sqrt(squares / (n + added - 1))
     if bounded:
         lost = int(np.count_nonzero(np.abs(d + 1) <= _UNCHANGED))
         gained = int(np.count_nonzero(np.abs(d - 1) <= _UNCHANGED))
@@ -221,14 +225,6 @@ def _limits(
     lower, upper = studentized_bootstrap(d, **resampling)
     mean, half = float(d.mean()), t_quantile(1 - alpha, n - 1) * sd / math.sqrt(n)
     return min(lower, mean - half), max(upper, mean + half), sd, "studentized"
-
-
-def _planning_sd(d: FloatArray, alpha: float) -> float:
-    """Give the standard deviation of differences in [-1, 1] with z^2 / 2 more at each end."""
-    added = NormalDist().inv_cdf(1 - alpha) ** 2
-    total = len(d) + added
-    mean = float(d.sum()) / total
-    return math.sqrt((float(((d - mean) ** 2).sum()) + added * (1 + mean**2)) / (total - 1))
 
 
 def effect_size(differences: ArrayLike) -> float:

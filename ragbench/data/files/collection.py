@@ -176,18 +176,14 @@ def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
                 entry, field = Entry(str(path), number, {}), None
             elif tag == "/top":
                 if entry is not None:
-                    yield _cleaned(entry)
+                    for key, value in entry.values.items():
+                        entry.values[key] = " ".join(_LABEL.sub("", value).split())
+                    yield entry
                 entry, field = None, None
             else:
                 field = "num" if tag == "num" else _FIELD_OF.get(tag)
     if entry is not None:
         raise entry.error("<top> is not closed")
-
-
-def _cleaned(entry: Entry) -> Entry:
-    for key, value in entry.values.items():
-        entry.values[key] = " ".join(_LABEL.sub("", value).split())
-    return entry
 
 
 @dataclass(frozen=True, slots=True)

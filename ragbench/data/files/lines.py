@@ -135,7 +135,12 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
     try:
         file = open(source, "rb")  # noqa: SIM115 - closed below, after the gzip layer
     except OSError as error:
-        raise DataError(_why_unreadable(error), file=name) from error
+        reasons = {
+            FileNotFoundError: "no such file",
+            IsADirectoryError: "a folder, expected a file",
+        }
+        reason = reasons.get(type(error), f"cannot be read: {error.strerror or error}")
+        raise DataError(reason, file=name) from error
     with file:
         if file.peek(2)[:2] == GZIP_MAGIC:
             with _decompressed(file) as decompressed:
@@ -173,14 +178,6 @@ class _Decompressed(io.RawIOBase):
 
     def tell(self) -> int:
         return self._gzip.tell()
-
-
-def _why_unreadable(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    if isinstance(error, IsADirectoryError):
-        return "a folder, expected a file"
-    return f"cannot be read: {error.strerror or error}"
 
 
 def _saved_as(name: str) -> str | None:

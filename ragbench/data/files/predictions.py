@@ -79,7 +79,10 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
     passages = Passages()
     first: StoredPrediction | None = None
     entries = list(read_rows(path, "predictions"))
-    calls = _column_of_calls(entries)
+    # where some line has tool calls, a line without any made none
+    names = CONVERSATION_NAMES["tool_calls"]
+    filled = (n for n in names if any(e.values.get(n) not in (None, "") for e in entries))
+    calls = next(filled, None)
     for entry in entries:
         key = _key(entry)
         # null is a failed answer, a line without the key an error
@@ -96,13 +99,6 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
             found = f"system '{prediction.system}' after system '{first.system}'"
             raise entry.error(found, allowed="the answers of one system per file")
         yield entry, key, prediction
-
-
-def _column_of_calls(entries: Sequence[Entry]) -> str | None:
-    """Return the column with tool calls, where some line has any: then a line without has none."""
-    names = CONVERSATION_NAMES["tool_calls"]
-    filled = (n for n in names if any(e.values.get(n) not in (None, "") for e in entries))
-    return next(filled, None)
 
 
 def _sample(entry: Entry) -> int:

@@ -14,7 +14,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
 from ragbench.experiment.plan.records import LiveComponents, System
 from ragbench.generate.base import Generator
-from ragbench.registry import nearest
+from ragbench.registry import check_allowed
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Query
@@ -43,9 +43,7 @@ def narrow(
         return retrievers, pairs, given
     generators = dict.fromkeys(generator for _, generator in pairs)
     allowed = [*retrievers, *generators, *(f"{r}/{g}" for r, g in pairs), *given]
-    for name in only:
-        if name not in allowed:
-            raise OptionError("run", "only", name, ", ".join(allowed), nearest(name, allowed))
+    check_allowed("run", "only", only, allowed)
     lefts, rights = set(only) & set(retrievers), set(only) & set(generators)
 
     def wanted(left: str, right: str) -> bool:
@@ -216,9 +214,8 @@ def choose_baseline(
     candidates = [*chosen.retrievers, *chosen.apps] or chosen.recorded
     named = config.statistics.baseline
     known = [*config.retrievers, *candidates, *collection.given]
-    if named is not None and named not in known:
-        allowed, close = ", ".join(dict.fromkeys(known)), nearest(named, known)
-        raise OptionError("statistics", "baseline", named, allowed, close)
+    if named is not None:
+        check_allowed("statistics", "baseline", [named], known)
     return named if named in candidates else candidates[0]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from ragbench.errors import OptionError
-from ragbench.registry import Option, nearest
+from ragbench.registry import Option, check_allowed
 from ragbench.score.text.base import (
     Metric,
     Options,
@@ -205,9 +205,7 @@ def rouge(
     """
     if isinstance(types, str):
         raise OptionError("rouge", "types", types, f"a list, such as ['{types}']")
-    for name in types:
-        if name not in TYPES:
-            raise OptionError("rouge", "types", name, ", ".join(TYPES), nearest(name, TYPES))
+    check_allowed("rouge", "types", types, TYPES)
     references = reference_list("rouge", reference)
     texts = (prediction, *references) if tokenize == ROUGE else ()
     for note in note_texts("rouge", sum(map(_unseen, texts)), texts, _UNSEEN):
