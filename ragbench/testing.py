@@ -150,7 +150,10 @@ class _Handler(BaseHTTPRequestHandler):
             events = [*map(json.dumps, _chunks(request, answer.text)), "[DONE]"]
             content = "".join(f"data: {event}\n\n" for event in events).encode()
         else:
-            content = json.dumps(_completion(request, answer.text)).encode()
+            message = {"role": "assistant", "content": answer.text}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            body = {"choices": [choice], "usage": _usage(request, answer.text)}
+            content = json.dumps({**_envelope("chat.completion", request), **body}).encode()
         self.send_response(answer.status)
         fields = {"content-type": kind, **answer.headers, "content-length": str(len(content))}
         for name, value in fields.items():
@@ -164,13 +167,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _envelope(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": "chatcmpl-0", "object": kind, "created": 0, "model": request.get("model", "")}
-
-
-def _completion(request: Mapping[str, Any], text: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    usage = _usage(request, text)
-    return {**_envelope("chat.completion", request), "choices": [choice], "usage": usage}
 
 
 def _chunks(request: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:

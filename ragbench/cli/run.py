@@ -145,6 +145,7 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce as repeat
     from ragbench.report.progress import Progress
+    from ragbench.report.text import counted
 
     with contextlib.redirect_stdout(sys.stderr), output.resumable():  # components print no result
         progress = Progress(quiet=quiet, stream=output.behind(sys.stderr))
@@ -156,8 +157,7 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     for line in found.numbers:
         output.echo(f"differs: {line}")
     same = "reproduced: every score and every ranking is the same"
-    count = len(found.numbers)
-    output.echo(f"{count} difference{'s' * (count > 1)}" if count else same)
+    output.echo(counted(len(found.numbers), "differences") if found.numbers else same)
     output.echo(f"{found.original} again: {found.again.path}")
     ctx.exit(EXIT_GATE_FAILED if found.numbers else 0)
 

@@ -154,11 +154,10 @@ def _check_combination(
     from ragbench.score.judge.rubric import load_rubric
 
     methods = [load_rubric(name).method for name in rubrics]
-    of_pairs = [method == "pairwise" for method in methods]
     if values.get("nuggets") is not None and "nuggets" not in methods:
         found = "'nuggets' means nothing without a rubric over nuggets"
         context.report.wrong(item.entries["nuggets"], found, "rubrics: [nugget_recall]")
-    if item.get("pairs") is not None and not any(of_pairs):
+    if item.get("pairs") is not None and "pairwise" not in methods:
         found = "'pairs' means nothing without a rubric that compares two answers"
         context.report.wrong(item.entries["pairs"], found, "rubrics: [pairwise]")
 
