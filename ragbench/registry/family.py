@@ -182,7 +182,7 @@ def check_allowed(owner: str, option: str, names: Iterable[str], allowed: Iterab
     Raises:
         OptionError: A name is not allowed.
     """
-    allowed = dict.fromkeys(allowed)
+    allowed = list(dict.fromkeys(allowed))  # a name of a caller may be unhashable: no look-up
     for name in names:
         if name not in allowed:
             raise OptionError(owner, option, name, ", ".join(allowed), nearest(str(name), allowed))
