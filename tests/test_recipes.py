@@ -65,8 +65,8 @@ FOLLOWED = [
         "measure",
         "best_grade",
         MEASURES,
-        '        "mrr": f"{_HERE}.reader_models:reciprocal_rank",\n',
-        '        "best_grade": f"{_HERE}.best_grade:best_grade",\n',
+        '        "mrr": f"{_PACKAGE}.reader_models:reciprocal_rank",\n',
+        '        "best_grade": f"{_PACKAGE}.best_grade:best_grade",\n',
         "measures",
         (
             "tests/score/retrieval/test_best_grade.py",
@@ -81,8 +81,8 @@ FOLLOWED = [
         "metric",
         "same_length",
         METRICS,
-        '        "ter": f"{_HERE}.ter:ter",\n',
-        '        "same_length": f"{_HERE}.same_length:same_length",\n',
+        '        "ter": f"{_PACKAGE}.ter:ter",\n',
+        '        "same_length": f"{_PACKAGE}.same_length:same_length",\n',
         "metrics",
         ("tests/score/text/test_same_length.py", "tests/conformance/test_page.py"),
         "names = ['same_length', 'same_length(unit=characters)']\n"

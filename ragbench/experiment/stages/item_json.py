@@ -58,7 +58,7 @@ def read_retrieved(stored: Stored) -> Outcome[Retrieved]:
     if value is None:
         return _read(stored, None)
     hits = [_read_hit(*hit) for hit in value["hits"]]
-    return _read(stored, Retrieved(hits, value.get("queries", [])))
+    return _read(stored, Retrieved(hits, [_text(query) for query in value.get("queries", [])]))
 
 
 def write_predicted(outcome: Outcome[Prediction]) -> Stored:
@@ -86,11 +86,11 @@ def read_predicted(stored: Stored) -> Outcome[Prediction]:
         return _read(stored, None)
     contexts, calls = value.get("contexts"), value.get("tool_calls")
     prediction = Prediction(
-        value["answer"],
-        None if contexts is None else [Document(*document) for document in contexts],
+        _text(value["answer"]),
+        None if contexts is None else [_read_document(*document) for document in contexts],
         Usage(*value["usage"]),
-        value.get("queries", []),
-        left_out=tuple(value.get("left_out", ())),
+        [_text(query) for query in value.get("queries", [])],
+        left_out=tuple(_text(part) for part in value.get("left_out", [])),
         tool_calls=None if calls is None else tuple(ToolCall(**call) for call in calls),
     )
     return _read(stored, prediction)
@@ -207,7 +207,20 @@ def _read_hit(
     document: str | None = None,
 ) -> ScoredDocument:
     number = None if score is None else float(score)
+    for part in (identifier, text or "", title or "", document or ""):
+        _text(part)
     return ScoredDocument(identifier, number, text, title, metadata or {}, document)
+
+
+def _read_document(identifier: str, text: str, title: str, metadata: Json) -> Document:
+    return Document(_text(identifier), _text(text), _text(title), metadata)
+
+
+def _text(value: object) -> str:
+    """Return a text of an item, which another program may have written with a right checksum."""
+    if not isinstance(value, str):
+        raise TypeError(f"found {value!r}, allowed: text")
+    return value
 
 
 def _number(value: float) -> float | str:
