@@ -16,7 +16,7 @@ from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.files import write_run
 from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import LiveComponents, Repetition
+from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.session import Progress, Session, Silent, run_in
 from ragbench.experiment.stages.base import Workspace
@@ -25,6 +25,7 @@ from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
 from ragbench.store.items import StageStore
+from ragbench.types import Collection
 
 
 def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind of object
@@ -72,16 +73,11 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     config = _checked(source, overrides or {}, live, own_data=dataset is not None)
     progress, choices = progress or Silent(), choices or Choices()
     started = time.time()
-    with progress.stage("load", 1, "data sets") as stage:
-        collection = (
-            load_collection(config, keep=True) if dataset is None else collection_of(dataset)
-        )
-        stage.advance()
+    collection = _load(config, dataset, progress)
     plan = make_plan(config, collection, choices, live)
     executor = build_executor(config)
     if executor is not None:
-        for name, generator in plan.generators.items():
-            generator.is_elsewhere = generator.computes and name in config.generators
+        _leave_to_workers(plan)
     experiment_folder = Path(config.output) / config.name
     check_output(experiment_folder if repetition is None else repetition.runs)
     with ExitStack() as stack:
@@ -120,6 +116,23 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             stage.advance()
         session.finished = results.spending is None or not results.spending.reached
     return experiment
+
+
+def _load(config: ExperimentConfig, dataset: object, progress: Progress) -> Collection:
+    """Return the data of the caller, or those of the config where the caller passes none."""
+    with progress.stage("load", 1, "data sets") as stage:
+        if dataset is None:
+            collection = load_collection(config, keep=True)
+        else:
+            collection = collection_of(dataset)
+        stage.advance()
+    return collection
+
+
+def _leave_to_workers(plan: Plan) -> None:
+    """Mark the generators of the config that workers compute; live objects stay in this process."""
+    for name, generator in plan.generators.items():
+        generator.is_elsewhere = generator.computes and name in plan.config.generators
 
 
 def _checked(
