@@ -102,7 +102,11 @@ class _Field(NamedTuple):
     omitted: Any
     is_flat: bool
     write: Write
-    read: Read
+
+    @property
+    def read(self) -> Read:
+        """Return the reader of the field: records that are only written may lack one."""
+        return _reader(self.hint)
 
 
 @cache
@@ -121,7 +125,6 @@ def _fields(record: Any) -> tuple[_Field, ...]:
                 default if OMITTED in declared.metadata else MISSING,
                 _FLAT in declared.metadata,
                 _writer(hints[declared.name]),
-                _reader(hints[declared.name]),
             )
         )
     return tuple(found)
