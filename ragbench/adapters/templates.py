@@ -1,4 +1,4 @@
-"""What an HTTP service is sent, and what is read from its replies, as the YAML writes both.
+"""Templates of HTTP requests and paths into their replies, as the YAML writes both.
 
 Requests have places for the question: `{query: "{question}", limit: "{top_k}"}`; paths point into
 JSON replies: `$.hits[*].id`.
@@ -119,11 +119,11 @@ class JsonPath:
 
     @property
     def has_star(self) -> bool:
-        """Whether it may find several values."""
+        """Return True if the path may match several values."""
         return None in self._steps
 
     def find(self, reply: Any, *, required: bool = True) -> dict[Place, Any]:
-        """Return what is there, by what each `[*]` stands for; some of it unless `required`."""
+        """Return the values at the path, by the index of each `[*]`; fewer unless `required`."""
         found: dict[Place, Any] = {(): reply}
         for position, step in enumerate(self._steps):
             below: dict[Place, Any] = {}

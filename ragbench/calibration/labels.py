@@ -40,7 +40,7 @@ ONE_SYSTEM = "given"
 
 @dataclass(slots=True)
 class Labels:
-    """What people said by one rubric.
+    """Labels of people by one rubric.
 
     Attributes:
         by_rater: Rater -> answer -> label, as written.
@@ -249,7 +249,7 @@ class Ratings:
 
     @property
     def between(self) -> int:
-        """How many labels lie between two levels."""
+        """Count the labels that lie between two levels."""
         if not self.scale.levels:
             return 0
         steps = self.people[np.isfinite(self.people)] * (len(self.scale.levels) - 1)

@@ -1,4 +1,4 @@
-"""What people label: a random draw that can be repeated, its blinded sheet, and the scale."""
+"""Sheets for people to label: a random draw that can be repeated, blinded, and its scale."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Scale:
         return tuple(self.low + step * number for number in range(round(steps) + 1))
 
     def holds(self, label: float) -> bool:
-        """Whether a label lies on the scale."""
+        """Return True if a label lies on the scale."""
         return min(self.low, self.high) <= label <= max(self.low, self.high)
 
     def score(self, label: Label) -> Label:
@@ -107,7 +107,7 @@ _BANDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What was drawn, and all that is needed to draw it again.
+    """Drawn answers, and the settings that draw them again.
 
     Attributes:
         keys: The drawn answers, in the order of the sheet: any first part of it is random too.
@@ -210,7 +210,7 @@ def _units(
 
 
 def _band(score: float) -> int:
-    """Return which fifth of 0..1 a score lies in: the levels of a five-level rubric."""
+    """Return the fifth of 0..1 in which a score lies: the levels of a five-level rubric."""
     return min(int(score * _BANDS + 1e-9), _BANDS - 1)
 
 
@@ -226,7 +226,7 @@ LONGEST_CELL = 32_767
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the run's data set has of a query.
+    """Text, passages and gold answers of a query in the run's data set.
 
     Attributes:
         references: Gold answers.
@@ -263,7 +263,7 @@ def sheet_rows(
 
 
 def scale_text(rubric: Rubric) -> str:
-    """Say what labels mean, for the people who give them."""
+    """Explain the scale to the people who label."""
     if rubric.method == "rating":
         return "; ".join(f"{level}: {meaning}" for level, meaning in rubric.scale.items())
     low, high = Scale.of_rubric(rubric).levels
