@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-core fix lint types imports deps house check test fast fuzz torture doctest golden generated conformance \
+.PHONY: help setup setup-core fix lint types imports deps house words check test fast fuzz torture doctest golden generated conformance \
   quickstart bench wheel pythons lowest lock audit offline ci
 
 help:  ## list these commands
@@ -40,6 +40,9 @@ deps:  ## check that what is imported is declared, and what is declared is impor
 house:  ## print how large the package is: files, code lines, comments, folders
 	$(BIN)/python -m tests.house
 
+words:  ## print names and docstrings that are not plain, the share of comments; fails on new ones
+	$(BIN)/python -m tests.plain_words
+
 check: lint types imports deps test  ## everything that must be green before a commit
 
 test:  ## the whole suite with doctests, on every core
@@ -59,7 +62,7 @@ torture:  ## kill, fault and fuzz; fuzz for MINUTES=2 of the processor; write do
 doctest:  ## the examples in docstrings alone
 	$(BIN)/pytest -q ragbench
 
-golden:  ## rewrite the golden files; review the diff
+golden:  ## rewrite the golden files, the list of public names among them; review the diff
 	$(BIN)/pytest -q --update-golden
 
 generated:  ## rewrite what is generated from the code: JSON Schema, pages of docs/

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ragbench
+from tests.surface import list_surface
 
 HEAVY = [
     *("numpy", "yaml", "click", "pydantic", "rich", "jinja2", "scipy", "sklearn", "pandas"),
@@ -38,6 +39,11 @@ def test_all_is_the_map_of_names():
 
     assert sorted([*names, "__version__"]) == ragbench.__all__
     assert dir(ragbench) == ragbench.__all__
+
+
+def test_names_commands_and_keys_that_users_write_are_unchanged(golden):
+    """A removed line breaks configs or code of users; `make golden` adds new ones."""
+    golden("surface.txt", list_surface())
 
 
 def test_every_name_works_after_every_module_was_imported():
