@@ -288,7 +288,7 @@ def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple
 
     moved = []
     for system, baseline, pairs in pairs_of(comparison, met, measure):
-        d = pairs.differences()
+        d = pairs.gains
         order = np.argsort(-np.abs(np.nan_to_num(d)), kind="stable")[:n]
         queries = []
         for position in order[np.nan_to_num(d)[order] != 0].tolist():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.comparison.method import Method, adjust_family
-from ragbench.comparison.pairs import Labels, Pair, having, pair_systems, paired_interval
+from ragbench.comparison.pairs import Labels, PairedScores, having, pair_systems, paired_interval
 from ragbench.comparison.systems import finite
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
@@ -40,16 +40,16 @@ class TestedPairs:
             )
         return self._pairs[measure]
 
-    def sums(self, pairs: Sequence[Pair]) -> FloatArray:
+    def sums(self, pairs: Sequence[PairedScores]) -> FloatArray:
         """Return the sums of pairs under random flips, a column for each."""
         sums = np.empty((self.method.resamples, len(pairs)))
         for measure in dict.fromkeys(pair.measure for pair in pairs):
             columns = [column for column, pair in enumerate(pairs) if pair.measure == measure]
             names = [*having(measure, self._systems)]
-            sums[:, columns] = self.of(measure).sums(
-                [names.index(pairs[column].system) for column in columns],
-                [names.index(pairs[column].baseline) for column in columns],
+            first, second = (
+                [names.index(pairs[column].names[side]) for column in columns] for side in (0, 1)
             )
+            sums[:, columns] = self.of(measure).sums(first, second)
         return sums
 
 
@@ -150,7 +150,7 @@ def _best(
 
 
 def _test(
-    family: Sequence[Pair], method: Method, clusters: Labels | None, tested: TestedPairs
+    family: Sequence[PairedScores], method: Method, clusters: Labels | None, tested: TestedPairs
 ) -> list[Difference]:
     """Test the pairs of a family; a query without a score of either system is left out."""
     if not family:
@@ -168,7 +168,7 @@ def _test(
     )
     differences = []
     for place, pair in enumerate(family):
-        difference = describe(pair, method, clusters)
+        difference = describe(pair, pair.differences, method, clusters)
         # nothing was tested where no query has both, whatever a sum over no queries gives
         if difference.n:
             test, adjusted = result.tests[place], result.adjusted[place]
@@ -184,29 +184,34 @@ def _test(
     return differences
 
 
-def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
-    """Describe the differences of the queries that both have, without a test of them."""
-    compared = ~np.isnan(pair.differences)
-    d, labels = pair.differences[compared], None if clusters is None else clusters[compared]
+def describe(
+    pair: PairedScores, differences: FloatArray, method: Method, clusters: Labels | None
+) -> Difference:
+    """Return difference, interval and effect size of a pair, without a test.
+
+    `differences` are those of all queries or of a slice; NaN marks a query that is left out. If
+    none remains, the numbers of the result are None.
+    """
+    system, baseline = pair.names
+    compared = ~np.isnan(differences)
+    d, labels = differences[compared], None if clusters is None else clusters[compared]
     if not len(d):
         return Difference(
-            system=pair.system,
-            baseline=pair.baseline,
+            system=system,
+            baseline=baseline,
             interval=(None, None),
             effect_interval=(None, None),
             n_changed=0,
         )
-    confidence, column = method.confidence, pair.column
-    interval = paired_interval(
-        pair.differences, method, range=(column.low, column.high), clusters=clusters
-    )
+    confidence = method.confidence
+    interval = paired_interval(differences, method, range=pair.range, clusters=clusters)
     detectable = stats.minimum_detectable_difference(
         interval.sd, interval.n_units, confidence=confidence
     )
     low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
     return Difference(
-        system=pair.system,
-        baseline=pair.baseline,
+        system=system,
+        baseline=baseline,
         difference=finite(interval.mean),
         interval=(finite(interval.lower), finite(interval.upper)),
         n=interval.n,
@@ -276,10 +281,10 @@ def compare_slices(
 
 
 def _compare_slices(
-    pair: Pair, slicing: Slicing, method: Method, clusters: Labels | None
+    pair: PairedScores, slicing: Slicing, method: Method, clusters: Labels | None
 ) -> list[SliceDifference]:
     table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
-    upwards = table if pair.column.direction == "higher" else -table
+    upwards = table if pair.system.direction == "higher" else -table
     units = upwards if clusters is None else stats.cluster_sums(upwards, clusters)
     tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES
     p_values, alpha = np.full(len(slicing.names), np.nan), 1 - method.confidence
@@ -288,14 +293,14 @@ def _compare_slices(
     )
     rows = []
     for place, name in enumerate(slicing.names):
-        row = describe(replace(pair, differences=table[:, place]), method, clusters)
+        row = describe(pair, table[:, place], method, clusters)
         shared = ("system", "baseline", "difference", "interval", "n", "n_changed", "n_clusters")
         rows.append(
             SliceDifference(
                 field=slicing.field,
                 slice=name,
                 measure=pair.measure,
-                direction=pair.column.direction,
+                direction=pair.system.direction,
                 p_adjusted=finite(p_values[place]),
                 worse=bool(p_values[place] <= alpha) if tested[place] else None,
                 **{key: getattr(row, key) for key in shared},

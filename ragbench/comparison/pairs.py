@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -25,25 +26,9 @@ from ragbench.types import Cause, FloatArray, ScoreColumn
 _EQUAL = 1e-9  # strengths that differ by less have one rank
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A system and its baseline by one measure.
-
-    Attributes:
-        column: Of the system.
-        differences: Score of the system minus score of the baseline; NaN where either has none.
-    """
-
-    measure: str
-    system: str
-    baseline: str
-    column: ScoreColumn
-    differences: FloatArray
-
-
 def pair_systems(
     systems: Sequence[SystemScores], baseline: str | None
-) -> dict[str, tuple[Pair, ...]]:
+) -> dict[str, tuple[PairedScores, ...]]:
     """Pair every system that has a measure with its baseline; a sum over queries has no pairs."""
     return {
         name: tuple(
@@ -61,11 +46,10 @@ def having(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores
     return {system.name: system for system in systems if name in system.columns}
 
 
-def pair_columns(name: str, system: SystemScores, other: SystemScores) -> Pair:
+def pair_columns(name: str, system: SystemScores, other: SystemScores) -> PairedScores:
     """Pair a system with any other one that has the measure."""
-    column = system.columns[name]
-    d = paired_differences(column.values, other.columns[name].values)
-    return Pair(name, system.name, other.name, column, d)
+    columns = (system.columns[name], other.columns[name])
+    return PairedScores(*columns, measure=name, names=(system.name, other.name))
 
 
 Truths = NDArray[np.bool_]
@@ -74,19 +58,25 @@ SHOWN_QUERIES = 5
 _ROUNDING = 1e-12  # of the numbers compared; what differs by less is equal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PairedScores:
-    """The same score of a system and of its baseline, over the same queries in the same order.
+    """Scores of a system and of its baseline by one measure, over the same queries in one order.
 
     Attributes:
-        baseline: Of what it is tested against.
-        clusters: Queries with equal labels belong together; None where each stands for itself.
+        system: Scores of the system.
+        baseline: Scores of its baseline.
+        query_ids: Queries in the order of both columns; empty if the caller needs none.
+        clusters: Cluster label of each query; None if each query is a unit of its own.
+        measure: Name of the measure; empty if the caller needs none.
+        names: Names of the system and of its baseline; empty if the caller needs none.
     """
 
     system: ScoreColumn
     baseline: ScoreColumn
-    query_ids: Sequence[str]
+    query_ids: Sequence[str] = ()
     clusters: Sequence[str] | None = None
+    measure: str = ""
+    names: tuple[str, str] = ("", "")
 
     @property
     def sign(self) -> int:
@@ -110,9 +100,15 @@ class PairedScores:
         failed: Truths = (has_failed[0] | has_failed[1]) & could_be_pairs
         return failed
 
+    @cached_property
     def differences(self) -> FloatArray:
-        """System minus baseline for each query, up is better; NaN where one has no score."""
-        return self.sign * paired_differences(self.system.values, self.baseline.values)
+        """System minus baseline for each query; NaN where either has no score."""
+        return paired_differences(self.system.values, self.baseline.values)
+
+    @property
+    def gains(self) -> FloatArray:
+        """Differences with their sign turned where lower scores are better: up is better."""
+        return self.sign * self.differences
 
     def with_failed(self, end: Literal["worst", "best"]) -> FloatArray:
         """Return the differences of all pairs, what failed at the worst, or best, for the system.
@@ -124,7 +120,7 @@ class PairedScores:
         b, a = with_failed_at(self.system, for_system), with_failed_at(self.baseline, for_baseline)
         # rounding is of finite scores: an end without a bound stays infinite
         d = np.where(np.isinf(b - a), b - a, paired_differences(b, a))
-        return np.where(self.failed, self.sign * d, self.differences())
+        return np.where(self.failed, self.sign * d, self.gains)
 
 
 # Where a score is from: all systems, the one in question, and the name of its score.
@@ -185,7 +181,7 @@ def paired_interval(
 
 def both_means(pairs: PairedScores) -> tuple[float, float]:
     """Return the mean before and after, over the queries that both have a score for."""
-    has_both = ~np.isnan(pairs.differences())
+    has_both = ~np.isnan(pairs.differences)
     return float(pairs.baseline.values[has_both].mean()), float(
         pairs.system.values[has_both].mean()
     )
@@ -193,7 +189,7 @@ def both_means(pairs: PairedScores) -> tuple[float, float]:
 
 def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
     """Return the queries that lost most, worst first, with both scores; at most five."""
-    d = pairs.differences()
+    d = pairs.gains
     order = np.argsort(d, kind="stable")  # NaN comes last
     return tuple(
         WorseQuery(

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.data.runs.scored_systems import SystemParts, SystemScores
+from ragbench.errors import RagbenchError
 from ragbench.records.score import Kind, SystemScore
+from ragbench.registry import PYTHON
 from ragbench.signature import Signature
 from ragbench.stats import mean_interval
 from ragbench.types import Cause, FloatArray, ScoreColumn
@@ -207,3 +209,40 @@ def bounds_of(column: ScoreColumn) -> tuple[float, float]:
     at_ends = (with_failed_at(column, end) for end in ends)
     worst, best = (aggregate(values[~np.isnan(values)], column.aggregate) for values in at_ends)
     return (worst, best)
+
+
+def find_score(name: str, scores: Sequence[str]) -> str | None:
+    """Return the one of some score names that a name means in another spelling; None if none does.
+
+    Example:
+        >>> find_score("nDCG@10", ["map", "ndcg@10"])
+        'ndcg@10'
+    """
+    if name in scores:
+        return name
+    score = canonical(name)
+    if score is None:
+        return None
+    # a run folder is data: code that its scores name is not imported
+    safe = (each for each in scores if not each.startswith(PYTHON))
+    return next((each for each in safe if canonical(each) == score), None)
+
+
+def canonical(name: str) -> str | None:
+    """Return the one spelling of a measure or metric; None for any other name.
+
+    Example:
+        >>> canonical("nDCG@10"), canonical("em"), canonical("faithfulness")
+        ('ndcg@10', 'exact_match', None)
+    """
+    from ragbench.score.retrieval.notation import parse_measure
+    from ragbench.score.text.notation import parse_metric
+
+    try:
+        return parse_measure(name).name
+    except RagbenchError:  # no measure; it may be a metric
+        pass
+    try:
+        return parse_metric(name).canonical
+    except RagbenchError:
+        return None

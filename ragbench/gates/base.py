@@ -12,7 +12,7 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import at_least
-from ragbench.comparison.spelling import find_score
+from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import ConfigError, DataError, Place
 from ragbench.gates.scores import KnownNames, KnownScore, known_score

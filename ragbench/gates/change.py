@@ -12,8 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, pair_scores
 from ragbench.comparison.sources import needs_qrels, read_scored
-from ragbench.comparison.spelling import find_score
-from ragbench.comparison.systems import baseline_of
+from ragbench.comparison.systems import baseline_of, find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates.base import Candidate, GatedRun, GateProblem, MeasureGate, out_of_range

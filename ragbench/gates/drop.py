@@ -90,7 +90,7 @@ class Drop(Change):
             >>> replace(gate, decide="mean").decide_pairs(pairs, Method()).verdict
             'fail'
         """
-        d = pairs.differences()
+        d = pairs.gains
         n_failed = int(pairs.failed.sum())
         if np.isnan(d).all():
             facts = Facts(n=0, n_failed=n_failed)
@@ -232,7 +232,7 @@ class QueriesWorse(Change):
         query that failed, or one of whose answers did, may have become worse, or be so only for
         that: a verdict that such queries could turn is undecided.
         """
-        d = pairs.differences()
+        d = pairs.gains
         n = int((~np.isnan(d)).sum())
         count = self._n_worse(d)
         least, most = (self._n_worse(pairs.with_failed(end)) for end in ("best", "worst"))

@@ -79,7 +79,7 @@ class Increase(Change):
             ('pass', 0.101)
         """
         quantile, margin = _QUANTILES.get(self.measure), self.max_increase
-        has_both = ~np.isnan(pairs.differences())
+        has_both = ~np.isnan(pairs.gains)
         now, before = pairs.system.values[has_both], pairs.baseline.values[has_both]
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[has_both]
         if not len(now):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.spelling import find_score
+from ragbench.comparison.systems import find_score
 from ragbench.errors import RagbenchError
 from ragbench.records.score import Kind
 

@@ -99,15 +99,15 @@ def test_differences_hold_whatever_was_lost_on_either_side(now, before, directio
         found = QueriesWorse(measure="f1", by=by, max_queries_worse=most).decide_pairs(pairs, FAST)
         worse = [(values <= -by).sum() for values in d]
         wanted = agreed("pass" if count <= most else "fail" for count in worse)
-        is_compared = not np.isnan(pairs.differences()).all()
+        is_compared = not np.isnan(pairs.gains).all()
         assert found.verdict == (wanted if is_compared else "undecided")
 
-    if np.isnan(pairs.differences()).all():
+    if np.isnan(pairs.gains).all():
         return
     for max_drop in (0.011, 0.293):
         gate = Drop(measure="f1", max_drop=max_drop, decide="mean")
         # the mean that is shown, over what did not fail, must not say the opposite either
-        shown = np.nanmean(pairs.differences())
+        shown = np.nanmean(pairs.gains)
         means = [shown, *(values.mean() for values in d)]
         wanted = agreed("pass" if mean >= -max_drop else "fail" for mean in means)
         assert gate.decide_pairs(pairs, FAST).verdict == wanted

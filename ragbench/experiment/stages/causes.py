@@ -18,7 +18,7 @@ from ragbench.comparison.cause_rules import (
     cause_of_ranking,
 )
 from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer, refuses
-from ragbench.comparison.spelling import find_score
+from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Plan, System

@@ -275,7 +275,8 @@ def differences_from(
     """Compare a system with another one by each score of both that is a mean over queries."""
     for name, column in system.columns.items():
         if name in other.columns and column.aggregate != "sum":
-            yield name, describe(pair_columns(name, system, other), method, None)
+            pair = pair_columns(name, system, other)
+            yield name, describe(pair, pair.differences, method, None)
 
 
 def describe_deltas(
