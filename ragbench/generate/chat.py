@@ -34,7 +34,7 @@ from ragbench.llm.server import (
 )
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Cause, Document, Prediction, Query, Turn, Usage
+from ragbench.types import Cause, Document, Prediction, Query, Turn
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -300,11 +300,10 @@ class ChatGenerator(Connected, Generator):
         self._left_out.update(reply.left_out)
         if reply.ran_out:
             raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=(reply,))
-        used = reply.usage
         return Prediction(
             reply.text.strip(),
             passages,
-            Usage(used.input_tokens, used.output_tokens, reply.cost_usd, used.reasoning_tokens),
+            reply.usage,
             latency_ms=reply.latency_ms,
             left_out=reply.left_out,
         )

@@ -97,9 +97,7 @@ class ChainRecorder:
         details = getattr(message, "response_metadata", None) or {}
         model = str(details.get("model_name") or details.get("model") or "")
         usd = llm.Prices.load().cost_usd(model, tokens)
-        self._usages.append(
-            Usage(tokens.input_tokens, tokens.output_tokens, usd, tokens.reasoning_tokens)
-        )
+        self._usages.append(replace(tokens, usd=usd))
 
     def prediction(self, answer: str) -> Prediction:
         """Return the answer with the records; None where no retriever or no tool ran."""

@@ -40,7 +40,6 @@ from ragbench.llm.base import (
     ChatRequest,
     Message,
     TokenLogprob,
-    Usage,
 )
 from ragbench.llm.calls import StructuredReply, ask_structured
 from ragbench.llm.engine import ChatEngine
@@ -52,6 +51,7 @@ from ragbench.llm.replies import Replies
 from ragbench.llm.server import Connected
 from ragbench.llm.usage import Budget, Estimate, Price, Prices, Totals, estimate
 from ragbench.store.sqlite_file import DamagedCache
+from ragbench.types import Usage
 
 __all__ = [
     "Budget",

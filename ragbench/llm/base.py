@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from ragbench.errors import ModelError
-from ragbench.types import Cause
+from ragbench.types import Cause, Usage
 
 Role = Literal["system", "user", "assistant"]
 
@@ -61,21 +61,6 @@ class ChatRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one or several calls; None where the server does not say.
-
-    Attributes:
-        reasoning_tokens: Those of the output that are reasoning, as far as the server says.
-        cached_tokens: Those of the input that the server had cached, as far as it says.
-    """
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int = 0
-    cached_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class TokenLogprob:
     """One token of a reply, and what could have stood in its place.
 
@@ -110,8 +95,8 @@ class ChatReply:
             `logprobs`.
         logprobs: Log-probabilities per token; None where the server returns none.
         system_fingerprint: The server's word for its configuration.
+        usage: Tokens, and the cost when the reply was paid for.
         latency_ms: How long the try that succeeded was under way.
-        cost_usd: What it cost when it was paid for; None where the price or the usage is not known.
         price_share: What it cost as a part of the usual price: 0.5 in a batch.
         stored: Whether it was read from the reply store: nothing was sent, nothing was paid.
     """
@@ -121,13 +106,12 @@ class ChatReply:
     refusal: str | None = None
     reasoning: str = ""
     left_out: tuple[str, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     logprobs: tuple[TokenLogprob, ...] | None = None
     model: str = ""
     system_fingerprint: str | None = None
     latency_ms: float = 0.0
     attempts: tuple[Attempt, ...] = ()
-    cost_usd: float | None = None
     price_share: float = 1.0
     stored: bool = False
 
@@ -180,7 +164,11 @@ class ChatReply:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> ChatReply:
-        """Read what `to_dict` wrote, with `stored` set."""
+        """Return the reply of a mapping of `to_dict`, with `stored` set; unknown keys are ignored.
+
+        Raises:
+            KeyError: A field that `to_dict` always writes is missing.
+        """
         logprobs = kept["logprobs"]
         if logprobs is not None:
             logprobs = tuple(
@@ -193,7 +181,8 @@ class ChatReply:
             "logprobs": logprobs,
             "left_out": tuple(kept.get("left_out", ())),
         }
-        return cls(**{**kept, **parts, "stored": True})
+        values = {name: kept[name] for name in cls.__slots__ if name in kept}
+        return cls(**{**values, **parts, "stored": True})
 
 
 @dataclass(eq=False, repr=False)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.json_yaml import MOST_NODES, load_json
-from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob, Usage
+from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob
 from ragbench.llm.failures import failure_of_body, shortened
-from ragbench.types import Cause
+from ragbench.types import Cause, Usage
 
 _ENVELOPE = ("model", "system_fingerprint", "usage", "error")
 _REASONING = ("reasoning_content", "reasoning")  # DeepSeek's and vLLM's; OpenRouter's
@@ -144,6 +144,7 @@ def _usage(usage: Any) -> Usage:
     return Usage(
         read_count(usage.get("prompt_tokens")),
         read_count(usage.get("completion_tokens")),
+        None,
         _detail(usage, "completion_tokens_details", "reasoning_tokens"),
         _detail(usage, "prompt_tokens_details", "cached_tokens")
         or read_count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek's

@@ -122,14 +122,15 @@ class ChatEngine:
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
         reply = await self._read_or_send(key, request)
-        if reply.cost_usd is None and reply.stored:  # stored before its price was known
+        if reply.usage.usd is None and reply.stored:  # stored before its price was known
             reply = self._priced(request, reply)
         self.totals.add(reply)
         return reply
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
         usual = self.prices.cost_usd(request.model, reply.usage)
-        return replace(reply, cost_usd=None if usual is None else usual * reply.price_share)
+        usd = None if usual is None else usual * reply.price_share
+        return replace(reply, usage=replace(reply.usage, usd=usd))
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
         """Send, once it is known what the model refuses; waiting holds neither place nor budget."""
@@ -148,7 +149,7 @@ class ChatEngine:
             paid = self._priced(request, reply)
             self._note_length(request, paid)
             if self.budget is not None and held is not None:
-                self.budget.settle(held, paid.usage, paid.cost_usd)
+                self.budget.settle(held, paid.usage)
                 held = None
             if self.replies is None:
                 return paid

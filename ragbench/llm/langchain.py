@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, Usage
+from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text, split_reasoning
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
 from ragbench.secrets import Redactor
-from ragbench.types import Cause
+from ragbench.types import Cause, Usage
 
 
 class LangchainChat(ChatModel):
@@ -96,6 +96,7 @@ def read_usage(told: Mapping[str, Any]) -> Usage:
     return Usage(
         read_count(told.get("input_tokens")),
         read_count(told.get("output_tokens")),
+        None,
         read_count(received.get("reasoning")) or 0,
         read_count(sent.get("cache_read")) or 0,
     )

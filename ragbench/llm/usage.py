@@ -15,8 +15,8 @@ from typing import Any
 
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_yaml
-from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, Usage
-from ragbench.types import Cause
+from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.types import Cause, Usage
 
 _BUILT_IN = Path(__file__).with_name("prices.yaml")
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
@@ -131,9 +131,9 @@ class Totals:
         self.input_tokens += reply.usage.input_tokens or 0
         self.output_tokens += reply.usage.output_tokens or 0
         self.reasoning_tokens += reply.usage.reasoning_tokens
-        self.cost_usd += reply.cost_usd or 0.0
+        self.cost_usd += reply.usage.usd or 0.0
         self.unknown_usage += reply.usage.output_tokens is None
-        self.unknown_cost += reply.cost_usd is None
+        self.unknown_cost += reply.usage.usd is None
 
 
 @cache
@@ -323,11 +323,11 @@ class Budget:
         """Whether the minutes are over."""
         return self._until is not None and time.monotonic() >= self._until
 
-    def settle(self, held: Reservation, usage: Usage, cost_usd: float | None) -> None:
+    def settle(self, held: Reservation, usage: Usage) -> None:
         """Give back what was held, and count what was used; what is not known, as reserved."""
         known = usage.input_tokens is not None and usage.output_tokens is not None
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        usd = held.usd if cost_usd is None else cost_usd
+        usd = held.usd if usage.usd is None else usage.usd
         self._give_back(held, used if known else held.tokens, usd)
 
     def release(self, held: Reservation) -> None:

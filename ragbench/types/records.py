@@ -92,38 +92,38 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a model call took; None where it is unknown, which is not 0.
+    """Tokens and cost of one or several model calls; None where unknown, which is not 0.
 
     Attributes:
         input_tokens: Tokens sent.
-        output_tokens: Tokens received.
-        usd: Cost in US dollars.
-        reasoning_tokens: Those of the tokens received that are reasoning, as far as servers say.
+        output_tokens: Tokens received, reasoning included.
+        usd: Cost in US dollars at the time of payment.
+        reasoning_tokens: Part of the output tokens that is reasoning; 0 where no server says.
+        cached_tokens: Part of the input tokens that a server had cached; 0 where no server says.
     """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     usd: float | None = None
     reasoning_tokens: int = optional(0)
+    cached_tokens: int = optional(0)
 
 
 def add_usage(parts: Iterable[Usage]) -> Usage:
     """Return the sum; a number is None where a part of it is unknown, 0 where there is no part.
 
     Example:
-        >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, reasoning_tokens=1)])
-        Usage(input_tokens=15, output_tokens=3, usd=None, reasoning_tokens=1)
+        >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, cached_tokens=4)])
+        Usage(input_tokens=15, output_tokens=3, usd=None, reasoning_tokens=0, cached_tokens=4)
     """
-    sent: list[int | None] = []
-    received: list[int | None] = []
-    usd: list[float | None] = []
-    reasoning = 0
-    for usage in parts:
-        sent.append(usage.input_tokens)
-        received.append(usage.output_tokens)
-        usd.append(usage.usd)
-        reasoning += usage.reasoning_tokens
-    return Usage(_sum(sent, 0), _sum(received, 0), _sum(usd, 0.0), reasoning)
+    usages = list(parts)
+    return Usage(
+        _sum([usage.input_tokens for usage in usages], 0),
+        _sum([usage.output_tokens for usage in usages], 0),
+        _sum([usage.usd for usage in usages], 0.0),
+        sum(usage.reasoning_tokens for usage in usages),
+        sum(usage.cached_tokens for usage in usages),
+    )
 
 
 def _sum(values: Sequence[N | None], zero: N) -> N | None:

@@ -169,4 +169,4 @@ def test_reasoning_and_its_tokens():
         reply = engine.ask(asking())
 
     assert (reply.text, reply.reasoning) == ("4", "Two.")
-    assert reply.usage == Usage(9, 7, 5, 4)
+    assert reply.usage == Usage(9, 7, None, 5, 4)

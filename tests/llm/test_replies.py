@@ -125,7 +125,9 @@ replies_made = st.builds(
     text=st.text(),
     finish_reason=texts,
     refusal=st.none() | texts,
-    usage=st.builds(Usage, st.none() | st.integers(0), st.none() | st.integers(0)),
+    usage=st.builds(
+        Usage, st.none() | st.integers(0), st.none() | st.integers(0), st.none() | st.floats(0, 1)
+    ),
     logprobs=st.none()
     | st.lists(
         st.builds(TokenLogprob, texts, st.floats(-9, 0), st.just((("a", -0.5), ("b", -1.0)))),
@@ -133,7 +135,6 @@ replies_made = st.builds(
     ).map(tuple),
     model=texts,
     system_fingerprint=st.none() | texts,
-    cost_usd=st.none() | st.floats(0, 1),
 )
 
 

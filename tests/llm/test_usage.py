@@ -38,10 +38,11 @@ def test_cached_input_has_its_own_price(tmp_path):
     """400 new at 0.15, 600 cached at 0.075 and 200 at 0.60: 60 + 45 + 120 per million."""
     price = Prices.load().of("gpt-4o-mini")
 
-    assert price.cost_usd(Usage(1_000, 200, 0, 600)) == pytest.approx(0.000225, abs=1e-15)
+    usage = Usage(1_000, 200, cached_tokens=600)
+    assert price.cost_usd(usage) == pytest.approx(0.000225, abs=1e-15)
     (tmp_path / "p.yaml").write_text("models: {m: {input: 1, output: 2}}")
     own = Prices.load(tmp_path / "p.yaml").of("m")
-    assert own.cost_usd(Usage(10, 0, 0, 10)) == pytest.approx(1e-5), "as other input"
+    assert own.cost_usd(Usage(10, 0, cached_tokens=10)) == pytest.approx(1e-5), "as other input"
 
 
 def test_cached_and_reasoning_tokens_are_read_from_a_reply(serve):
@@ -52,7 +53,7 @@ def test_cached_and_reasoning_tokens_are_read_from_a_reply(serve):
 
     used = reply.usage
     assert (used.input_tokens, used.cached_tokens, used.reasoning_tokens) == (3, 2, 5)
-    assert reply.cost_usd == pytest.approx((1 * 0.15 + 2 * 0.075 + used.output_tokens * 0.60) / 1e6)
+    assert used.usd == pytest.approx((1 * 0.15 + 2 * 0.075 + used.output_tokens * 0.60) / 1e6)
     assert engine.totals.reasoning_tokens == 5
 
 
@@ -69,7 +70,7 @@ def test_a_reply_that_was_stored_before_its_price_was_known_is_priced(tmp_path):
         assert server.counters.requests == 1
 
     used = found[0].usage
-    assert [reply.cost_usd for reply in found] == [
+    assert [reply.usage.usd for reply in found] == [
         None,
         pytest.approx((used.input_tokens + 2 * used.output_tokens) / 1e6),
         None,
@@ -156,9 +157,9 @@ def test_the_bound_covers_every_byte(texts, max_tokens):
 
 def test_totals_keep_what_is_unknown_apart():
     totals = Totals()
-    totals.add(ChatReply("a", usage=Usage(5, 2), cost_usd=0.25, model="m"))
+    totals.add(ChatReply("a", usage=Usage(5, 2, 0.25), model="m"))
     totals.add(ChatReply("b", model="m"))
-    totals.add(ChatReply("c", usage=Usage(9, 9), cost_usd=1.0, stored=True, model="old"))
+    totals.add(ChatReply("c", usage=Usage(9, 9, 1.0), stored=True, model="old"))
 
     assert (totals.calls, totals.stored) == (2, 1)
     assert (totals.input_tokens, totals.output_tokens, totals.cost_usd) == (5, 2, 0.25)
@@ -173,11 +174,11 @@ def test_cost_is_counted_and_kept(serve, tmp_path):
     reply = engine.ask(replace(asking("one two"), model="gpt-4o-mini"))
 
     tokens = reply.usage
-    assert reply.cost_usd == pytest.approx(
+    assert reply.usage.usd == pytest.approx(
         (tokens.input_tokens * 0.15 + tokens.output_tokens * 0.60) / 1e6
     )
-    assert engine.totals.cost_usd == reply.cost_usd
-    assert engine.ask(asking("another")).cost_usd is None
+    assert engine.totals.cost_usd == reply.usage.usd
+    assert engine.ask(asking("another")).usage.usd is None
 
 
 @pytest.mark.costly
@@ -243,7 +244,7 @@ def test_never_over_whatever_the_order(limit, calls, workers):
                 return 0
             await asyncio.sleep(0)
             used = int(bound * share)
-            budget.settle(held, Usage(used, 0), None)
+            budget.settle(held, Usage(used, 0))
             return used
 
     async def main():

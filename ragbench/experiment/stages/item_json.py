@@ -68,7 +68,8 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
         return _write(outcome, None)
     usage, value = answer.usage, dict[str, Any](answer=answer.answer)
     value["usage"] = [usage.input_tokens, usage.output_tokens, usage.usd]
-    value["usage"] += [usage.reasoning_tokens] if usage.reasoning_tokens else []
+    details = [usage.reasoning_tokens, usage.cached_tokens]
+    value["usage"] += details if any(details) else []
     value |= _filled(left_out=answer.left_out)
     # an empty list of passages or calls is another thing than none
     if answer.contexts is not None:

@@ -41,7 +41,7 @@ from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
 from ragbench.types.conversation import Turn
-from ragbench.types.records import Usage, add_usage
+from ragbench.types.records import add_usage
 from ragbench.types.scores import Verdict
 
 # How the models of a jury become one.
@@ -210,7 +210,7 @@ class ModelJudge(Connected, Judge):
                 raw="\n\n".join(reply.refusal or reply.text for reply in replies),
                 model="+".join(sorted({reply.model for reply in replies} - {""})),
                 left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
-                usage=add_usage(map(_usage_of, new)),
+                usage=add_usage(reply.usage for reply in new),
                 prompts=() if self.asking.rehearsal else sent_prompts(own, item),
             )
         return verdicts
@@ -250,11 +250,6 @@ async def _cast(vote: Vote) -> Verdict:
         raise
     except Exception as error:  # noqa: BLE001 - one odd item must not end the others
         return failed_verdict(error)
-
-
-def _usage_of(reply: ChatReply) -> Usage:
-    used = reply.usage
-    return Usage(used.input_tokens, used.output_tokens, reply.cost_usd, used.reasoning_tokens)
 
 
 def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
