@@ -1,10 +1,12 @@
-"""An embedder with a cache before it: only what is new is encoded."""
+"""An embedder with a cache before it: only new texts are encoded."""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,25 +22,34 @@ from ragbench.embed.sentence_transformers import (
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
-from ragbench.store.database import CACHE_FILE
-from ragbench.store.vectors import EmbeddingCache, vector_key
+from ragbench.store.database import CACHE_FILE, Store
 
 if TYPE_CHECKING:
     from ragbench.executors.base import Executor
 
-_AT_ONCE = 512  # texts between two writes: what a kill may cost
-_COUNTED_AT_ONCE = 8192  # the same where nothing is encoded: some seconds
+# The kind of the rows in the store, and their keys, which `ragbench cache` prints as labels.
+CACHE_KIND, VECTOR_ROWS, LENGTH_ROWS = "embed", "vectors of texts", "numbers of tokens"
+_VECTOR_BLOCK = 512  # texts between two writes: a kill loses at most these
+_LENGTH_BLOCK = 8192  # tokens are counted faster than texts are encoded: some seconds of work
+
+
+class UnstoredVectors(UserWarning):
+    """Warning that new vectors are used but not stored, because the cache is read-only."""
 
 
 class CachedEmbedder:
-    """An embedder that reads what it has encoded before; without a `path` it encodes everything.
+    """An embedder that reads stored vectors first; without a `path` it encodes every text.
 
-    A vector is kept as the model gives it, before its length becomes 1, so that everything that
-    uses the model shares it. Vectors of texts that were encoded alone have keys of their own: what
-    is read is bit for bit what would be encoded, whatever was encoded before and with what. Of
-    texts that are encoded in batches the last digits depend on the batch in which each was first.
+    The cache holds vectors as the model returns them, before normalisation, so that all components
+    with the same model share them. Vectors of texts that were encoded alone have keys of their own:
+    reading them gives the same bits as encoding. The last digits of vectors from batches depend on
+    the batch in which a text was first encoded.
 
-    The files `also`, such as a team's, are only read, after this one.
+    Attributes:
+        prompts: Text put before a text, by its role: `query`, `document`.
+        encoded: Number of texts that the model has encoded so far; equal texts of a call count
+            once.
+        reused: Number of texts whose vectors were read from the cache so far.
     """
 
     def __init__(
@@ -47,33 +58,44 @@ class CachedEmbedder:
         path: Path | None,
         prompts: Mapping[str, str] | None = None,
         also: Sequence[Path] = (),
-        at_once: int = _AT_ONCE,
+        block_size: int = _VECTOR_BLOCK,
     ) -> None:
+        """Take the model and the files; nothing is opened yet.
+
+        Args:
+            embedder: The model.
+            path: Cache file that is read and written; None stores nothing.
+            prompts: Replace the prompts of the model; None keeps them.
+            also: Cache files that are only read, after `path`.
+            block_size: Number of texts that are encoded between two writes.
+        """
         self._embedder, self._path, self._also = embedder, path, also
-        self._at_once = at_once
+        self._block_size = block_size
         self.identity, self.revision = embedder.identity, embedder.revision
         self.prompts = embedder.prompts if prompts is None else prompts
-        # How many texts the model has encoded so far; one that is there twice counts once.
-        self.encoded = 0
-        # How many texts were in the files.
-        self.reused = 0
+        self.encoded = self.reused = 0
         self._seconds = 0.0
 
     @property
     def model(self) -> str:
-        """What vectors depend on beside the prompt and the text."""
+        """Return the part of a vector's key that names model, revision and manner of encoding."""
         manner = self._embedder.manner
         return f"{self.identity}@{self.revision}{manner and f' {manner}'}"
 
     @property
     def alone(self) -> bool:
-        """Whether a vector depends on nothing but its text."""
+        """Return True if a vector depends on its own text only, not on the batch."""
         return bool(self._embedder.manner)
 
     @property
     def encodings(self) -> Encodings:
-        """What was asked of it so far."""
+        """Return the numbers of texts so far, encoded and stored, and the time of encoding."""
         return Encodings(self.encoded + self.reused, self.reused, self._seconds)
+
+    @property
+    def limit(self) -> int | None:
+        """Return the number of tokens that the model reads; None means without limit."""
+        return self._embedder.limit
 
     def encode(
         self,
@@ -83,15 +105,37 @@ class CachedEmbedder:
         normalize: bool = True,
         advance: Advance = tell_nobody,
     ) -> Vectors:
-        """Return a row for each text, in their order, of length 1 if so wanted."""
+        """Return the vector of each text as a row, in the order of the texts.
+
+        No texts give an array of shape (0, 0).
+
+        Args:
+            texts: The n texts; equal ones are encoded once.
+            prompt: Text put before each of them.
+            normalize: Scale each row to length 1; a row of zeros stays.
+            advance: Called with the number of further texts that are done.
+
+        Raises:
+            DataError: The model returns a vector that is not finite, or the cache file is damaged.
+        """
         import numpy as np
 
         keys = [vector_key(self.model, prompt, text) for text in texts]
         distinct = dict(zip(keys, texts, strict=True))
         rows = {key: row for row, key in enumerate(distinct)}
         vectors = np.empty((0, 0), dtype=np.float32)
-        for key, vector in self._vectors(distinct, prompt, advance):
-            if not len(vectors):  # only now is their width known
+
+        def encode_block(block: Sequence[str]) -> Iterator[bytes]:
+            return (row.astype("<f4").tobytes() for row in self._encode(block, prompt, advance))
+
+        def report_stored(count: int) -> None:
+            self.reused += count
+            advance(count)
+
+        blobs = self._blobs(VECTOR_ROWS, distinct, self._block_size, encode_block, report_stored)
+        for key, blob in blobs:
+            vector = np.frombuffer(blob, dtype="<f4")
+            if not len(vectors):  # the first vector tells the width
                 vectors = np.empty((len(rows), len(vector)), dtype=np.float32)
             vectors[rows[key]] = vector
         advance(len(texts) - len(rows))  # the repeated ones
@@ -99,53 +143,60 @@ class CachedEmbedder:
             normalize_rows(vectors)
         return vectors if len(rows) == len(texts) else vectors[[rows[key] for key in keys]]
 
-    @property
-    def limit(self) -> int | None:
-        """How many tokens the model can read; None where any number."""
-        return self._embedder.limit
-
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
-        """Return how many tokens each text has; nothing is encoded, what was counted is read."""
-        if self._path is None:
-            return list(self._embedder.count_tokens(texts, prompt=prompt))
-        # whatever the manner: a text is as long either way
+        """Return the number of tokens of each text with its prompt, without encoding the text.
+
+        Numbers are stored and read like vectors; texts are not cut to the limit of the model.
+        """
+        # without the manner of encoding: it does not change the number of tokens
         model = f"{self.identity}@{self.revision}"
         keys = [vector_key(model, prompt, text) for text in texts]
         distinct = dict(zip(keys, texts, strict=True))
-        with EmbeddingCache(self._path, self._also) as cache:
-            lengths = cache.lengths(list(distinct))
-            missing = [key for key in distinct if key not in lengths]
-            for start in range(0, len(missing), _COUNTED_AT_ONCE):
-                part = missing[start : start + _COUNTED_AT_ONCE]
-                counts = self._embedder.count_tokens([distinct[key] for key in part], prompt=prompt)
-                new = dict(zip(part, counts, strict=True))
-                cache.store_lengths(new)
-                lengths |= new
-        return [lengths[key] for key in keys]
 
-    def _vectors(
-        self, texts: Mapping[str, str], prompt: str, advance: Advance
-    ) -> Iterator[tuple[str, Vectors]]:
-        """The vectors under their keys: first those of the files, then the new ones."""
+        def count_block(block: Sequence[str]) -> Iterator[bytes]:
+            counts = self._embedder.count_tokens(block, prompt=prompt)
+            return (count.to_bytes(8, "big") for count in counts)
+
+        blobs = dict(self._blobs(LENGTH_ROWS, distinct, _LENGTH_BLOCK, count_block))
+        return [int.from_bytes(blobs[key], "big") for key in keys]
+
+    def _blobs(
+        self,
+        label: str,
+        texts: Mapping[str, str],
+        block_size: int,
+        compute: Callable[[Sequence[str]], Iterable[bytes]],
+        report_stored: Callable[[int], None] = tell_nobody,
+    ) -> Iterator[tuple[str, bytes]]:
+        """Yield a blob for each key of `texts`: first the stored ones, then computed blocks.
+
+        A computed block is stored before it is yielded. `report_stored` gets the number of stored
+        blobs. A read-only cache causes an `UnstoredVectors` warning instead of a write.
+        """
         missing = dict(texts)
-        # opened for each call, so that it needs no closing
-        stored = None if self._path is None else EmbeddingCache(self._path, self._also)
-        with nullcontext() if stored is None else stored as cache:
-            for key, vector in cache.find(list(texts)) if cache is not None else ():
+        # opened for each call, so that an embedder needs no `close`
+        store = None if self._path is None else Store(self._path, self._also)
+        with nullcontext() if store is None else closing(store):
+            for key, blob in store.find(CACHE_KIND, label, list(texts)) if store else ():
                 del missing[key]
-                yield key, vector
-            self.reused += len(texts) - len(missing)
-            advance(len(texts) - len(missing))
+                yield key, blob
+            report_stored(len(texts) - len(missing))
             keys = list(missing)
-            for start in range(0, len(keys), self._at_once):
-                part = keys[start : start + self._at_once]
-                vectors = self._encode([missing[key] for key in part], prompt, advance)
-                new = dict(zip(part, vectors, strict=True))
-                if cache is not None:
-                    cache.store(new)
-                yield from new.items()
+            for start in range(0, len(keys), block_size):
+                block = keys[start : start + block_size]
+                computed = compute([missing[key] for key in block])
+                blobs = dict(zip(block, computed, strict=True))
+                if store is not None and store.writable:
+                    # not durable: vectors that a power cut loses are computed again
+                    store.put(CACHE_KIND, label, blobs, since=0.0, durable=False)
+                    store.note_use(CACHE_KIND, label, label)
+                elif store is not None and start == 0:
+                    text = f"{self._path}: may only be read; new vectors are not stored"
+                    warnings.warn(UnstoredVectors(text), stacklevel=3)
+                yield from blobs.items()
 
     def _encode(self, texts: Sequence[str], prompt: str, advance: Advance) -> Vectors:
+        """Encode distinct texts; raise `DataError` if a vector is not finite."""
         import numpy as np
 
         start = time.perf_counter()
@@ -155,14 +206,30 @@ class CachedEmbedder:
         broken = ~np.isfinite(vectors).all(axis=1)
         if broken.any():
             text = texts[int(broken.argmax())]
-            found = f"model {self.identity}: the vector of {text[:60]!r} is not finite"
-            raise DataError(found, allowed="a model with undamaged weights")
+            problem = f"model {self.identity}: the vector of {text[:60]!r} is not finite"
+            raise DataError(problem, allowed="a model with undamaged weights")
         return vectors
+
+
+def vector_key(model: str, prompt: str, text: str) -> str:
+    """Return the key of a text's vector: a hash of model, prompt and text.
+
+    Example:
+        >>> vector_key("m", "ab", "c") == vector_key("m", "a", "bc")
+        False
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (model, prompt, text):
+        # surrogatepass: a text that is no Unicode has a key, too
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big"))  # else "ab" + "c" would equal "a" + "bc"
+        digest.update(data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbedderOptions:
-    """How texts become vectors."""
+    """Options of the model that turns texts into vectors."""
 
     model: embed.Model = DEFAULT_MODEL
     query_prompt: Annotated[
@@ -180,23 +247,31 @@ class EmbedderOptions:
     def open(
         self, owner: str, folders: Sequence[Path] = (), executor: Executor | None = None
     ) -> CachedEmbedder:
-        """Load the model, here or on workers, with a cache of vectors before it.
+        """Load the model, in this process or on workers, with a cache of vectors before it.
 
-        `owner` is how messages name who has the options. Vectors are kept in the first of
-        `folders`, the others are only read; without any it is `.ragbench` here, or where
-        `RAGBENCH_CACHE` says.
+        Args:
+            owner: Name of the component in messages, such as `retriever 'dense'`.
+            folders: Cache folders: vectors are stored in the first one, the others are only read.
+                None given means `RAGBENCH_CACHE`, else `.ragbench` in the working directory.
+            executor: Workers that encode; None encodes in this process.
+
+        Raises:
+            OptionError: The model or the device does not exist.
+            MissingExtra: The packages of the extra are not installed.
         """
-        how: dict[str, Any] = {"device": self.device, "batch_tokens": self.batch_tokens}
+        options: dict[str, Any] = {"device": self.device, "batch_tokens": self.batch_tokens}
         embedder = (
-            shared_embedder(owner, self.model, **how)
+            shared_embedder(owner, self.model, **options)
             if executor is None
-            else RemoteEmbedder(executor, owner, self.model, **how)
+            else RemoteEmbedder(executor, owner, self.model, **options)
         )
-        given = {"query": self.query_prompt, "document": self.document_prompt}
         prompts = {
             role: embedder.prompts[role] if prompt is None else prompt
-            for role, prompt in given.items()
+            for role, prompt in (("query", self.query_prompt), ("document", self.document_prompt))
         }
-        own, *others = (folder / CACHE_FILE for folder in folders or (cache_folder(),))
-        at_once = _AT_ONCE * (1 if executor is None else executor.workers)
-        return CachedEmbedder(embedder, own if self.cache else None, prompts, others, at_once)
+        path, *read_only = (folder / CACHE_FILE for folder in folders or (cache_folder(),))
+        # every worker gets a share of a block
+        block_size = _VECTOR_BLOCK * (1 if executor is None else executor.workers)
+        return CachedEmbedder(
+            embedder, path if self.cache else None, prompts, read_only, block_size
+        )

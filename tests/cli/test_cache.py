@@ -7,15 +7,15 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ragbench.cli import main
+from ragbench.embed.cache import CachedEmbedder
 from ragbench.llm import ChatReply, Replies
 from ragbench.store.database import CACHE_FILE, REPLIES_FILE
 from ragbench.store.maintenance import stored_in
-from ragbench.store.vectors import EmbeddingCache, vector_key
 from tests.commands import run_command
+from tests.embed.tables import Table
 from tests.store.rows import damage, query
 
 
@@ -23,8 +23,7 @@ from tests.store.rows import damage, query
 def cache(after_quickstart, quickstart):
     """The cache of a quickstart, with one vector and one reply."""
     folder = Path("cache")
-    with EmbeddingCache(folder / CACHE_FILE) as vectors:
-        vectors.store({vector_key("m", "", "a text"): np.ones(4, dtype=np.float32)})
+    CachedEmbedder(Table({"a text": [1, 1]}), folder / CACHE_FILE).encode(["a text"])
     with Replies(folder / REPLIES_FILE) as replies:
         replies.store("k", ChatReply("yes")).result()
     return folder

@@ -8,7 +8,7 @@ from ragbench import run_experiment
 from ragbench.data.files.trec_files import read_run
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.store.database import CACHE_FILE
-from ragbench.store.vectors import EmbeddingCache
+from tests.embed.tables import stored_vectors
 from tests.experiment.moons import part_of
 
 pytestmark = pytest.mark.slow
@@ -80,8 +80,7 @@ def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, first, encoded
     assert_same_documents(first.path, "bm25", "reranked")
     assert_same_documents(first.path, "dense", "diverse")
 
-    with EmbeddingCache(place / ".ragbench" / CACHE_FILE) as cache:
-        assert len(cache) == before
+    assert stored_vectors(place / ".ragbench" / CACHE_FILE) == before
     again = run({"retrievers.dot": {"type": "dense", "model": minilm, "similarity": "dot"}})
     assert encoded() == before
     assert [s["name"] for s in again.summary["systems"]][-1] == "dot"

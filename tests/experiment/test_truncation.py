@@ -7,7 +7,7 @@ import pytest
 from ragbench import run_experiment
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.store.database import CACHE_FILE
-from ragbench.store.vectors import EmbeddingCache
+from tests.embed.tables import stored_vectors
 
 
 @pytest.fixture
@@ -50,5 +50,4 @@ def test_chunks_are_kept_where_the_config_says(with_a_long_document, tmp_path, m
     experiment = run_experiment(with_a_long_document | {"cache": str(tmp_path / "theirs")})
 
     assert notes(experiment) == []
-    with EmbeddingCache(tmp_path / "theirs" / CACHE_FILE) as cache:
-        assert len(cache) == 6 + 2 + 5, "chunks and questions"
+    assert stored_vectors(tmp_path / "theirs" / CACHE_FILE) == 6 + 2 + 5, "chunks and questions"

@@ -2,10 +2,8 @@
 
 import subprocess
 
-import numpy as np
 import pytest
 
-from ragbench.store.vectors import EmbeddingCache
 from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.llm.conftest import GOOD
@@ -28,10 +26,10 @@ for words in (["--bind", folder], ["-o", "remount,ro,bind"]):
 """
 ASK = """
 import sys
-import numpy as np
 from ragbench.errors import DataError
 from ragbench.llm import *
-from ragbench.store.vectors import EmbeddingCache
+from ragbench.embed.cache import CachedEmbedder
+from tests.embed.tables import Table
 from pathlib import Path
 folder, url, *asked = sys.argv[1:]
 with Replies(f"{folder}/replies.sqlite") as replies:
@@ -41,10 +39,10 @@ with Replies(f"{folder}/replies.sqlite") as replies:
                 print(engine.ask(ChatRequest("m", (Message("user", text),))).text)
             except DataError as error:
                 print(error)
-with EmbeddingCache(Path(folder) / "cache.sqlite") as stored:
-    print(len(dict(stored.find(["a"]))))
-    stored.store({"b": np.ones(2, np.float32)})
-    stored.store_lengths({"b": 1})
+embedder = CachedEmbedder(Table(), Path(folder) / "cache.sqlite")
+embedder.encode(asked)
+embedder.count_tokens(asked)
+print(embedder.reused)
 """
 
 
@@ -73,8 +71,6 @@ def files(folder):
 def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(cache, warm):
     with ChatServer(GOOD) as server:
         assert warm.run(ASK, str(cache), server.url, "known")[0] == 0
-        with EmbeddingCache(cache / "cache.sqlite") as vectors:
-            vectors.store({"a": np.ones(2, np.float32)})
         before = files(cache)
 
         done = read_only(warm, cache, ASK, cache, server.url, "known", "unknown")
