@@ -14,14 +14,15 @@ from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_app, build_generator
 from ragbench.experiment.plan.groups import cluster_labels, document_id, slicings
-from ragbench.experiment.plan.records import LiveComponents, Plan
+from ragbench.experiment.plan.records import LiveComponents, Plan, System
 from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
-    ChosenSystems,
     build_retrievers,
     check_live_names,
     choose_baseline,
     choose_systems,
+    complete_systems,
+    names_of,
     never_compared,
     sample,
 )
@@ -74,8 +75,8 @@ def make_plan(
     check_live_names(config, live)
     gate_baselines = read_baselines(config.gates)
     queries, sampled = sample(collection.queries, choices.limit, config.seed)
-    chosen = choose_systems(config, collection, choices.only, live)
-    scores = choose_scores(config, collection, choices, chosen, calls=calls)
+    systems = choose_systems(config, collection, choices.only, live)
+    scores = choose_scores(config, collection, choices, systems, calls=calls)
     qrels, asked = collection.qrels, frozenset(ids_of(queries))
     if qrels is not None and not asked.issuperset(qrels.query_ids):
         qrels = qrels.of_queries(asked)
@@ -83,19 +84,19 @@ def make_plan(
     warnings += _check_judgements(config, collection, qrels, scores.measures)
     clusters, lacking = cluster_labels(config, queries)
     warnings += [*lacking, *map(_literal_secret, config.literal_secrets)]
-    built = build_retrievers(config, collection, chosen.retrievers, live, calls=calls)
+    retrievers = build_retrievers(config, collection, systems, live, calls=calls)
     entries, passed = config.generators, live.generators
     generators = {
         name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
-        for name in dict.fromkeys(generator for _, generator in chosen.pairs)
+        for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair")
     }
-    warnings += _doubtful_generators(config, generators, chosen)
-    warnings += _check_coverage("retriever", built, collection.queries, queries)
+    warnings += _doubtful_generators(config, generators, systems)
+    warnings += _check_coverage("retriever", retrievers, collection.queries, queries)
     warnings += _check_coverage("generator", generators, collection.queries, queries)
-    baseline = choose_baseline(config, collection, chosen)
+    baseline = choose_baseline(config, collection, systems)
     apps = {
         name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
-        for name in chosen.apps
+        for name in names_of(systems, "app")
     }
     plan = Plan(
         config=config,
@@ -103,8 +104,8 @@ def make_plan(
         collection=collection,
         queries=queries,
         qrels=qrels,
-        retrievers=built,
-        systems=chosen.systems(generators, scores.recorded_rankings, baseline),
+        retrievers=retrievers,
+        systems=complete_systems(systems, generators, scores.recorded_rankings, baseline),
         generators=generators,
         apps=apps,
         measures=scores.measures,
@@ -134,16 +135,16 @@ def _matching_texts(config: ExperimentConfig, collection: Collection) -> Experim
 
 
 def _doubtful_generators(
-    config: ExperimentConfig, generators: Mapping[str, Generator], chosen: ChosenSystems
+    config: ExperimentConfig, generators: Mapping[str, Generator], systems: Sequence[System]
 ) -> Iterator[str]:
     """Warn, before anything is paid for, of answers that may all be the same."""
-    for name in dict.fromkeys(name for _, name in chosen.controls):
+    for name in dict.fromkeys(str(s.generator) for s in systems if s.control is not None):
         if generators[name].is_stored:
             yield (
                 f"generator '{name}' has no controls: its answers are stored, whatever passages "
                 "it gets"
             )
-    yield from never_compared(chosen.pairs)
+    yield from never_compared(systems)
     for name, component in config.generators.items():
         if component.samples > 1 and name in generators and generators[name].temperature == 0:
             yield (

@@ -14,8 +14,8 @@ from ragbench.experiment.plan.components import (
     doubtful_nuggets,
     make_all,
 )
-from ragbench.experiment.plan.records import PlannedFill, PlannedJudge
-from ragbench.experiment.plan.systems import ChosenSystems
+from ragbench.experiment.plan.records import PlannedFill, PlannedJudge, System
+from ragbench.experiment.plan.systems import names_of
 from ragbench.records.manifest import Choices
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.retrieval.base import no_average
@@ -220,13 +220,14 @@ def choose_scores(
     config: ExperimentConfig,
     collection: Collection,
     choices: Choices,
-    chosen: ChosenSystems,
+    systems: Sequence[System],
     *,
     calls: bool,
 ) -> ChosenScores:
     """Choose measures, metrics and judges: the named ones, or those that the data allow."""
-    has_answers = bool(chosen.pairs or chosen.apps) or any(
-        row.answer is not None for name in chosen.recorded for row in collection.given[name]
+    recorded = names_of(systems, "recorded")
+    has_answers = bool(names_of(systems, "pair", "app")) or any(
+        row.answer is not None for name in recorded for row in collection.given[name]
     )
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers, calls=calls
@@ -238,15 +239,15 @@ def choose_scores(
         judged = frozenset(collection.qrels.documents)
     # what is matched by its words has other ids
     by_words = bool(named) or (bool(judged) and bool(collection.gold_passages))
-    recorded = [
+    rankings = [
         name
-        for name in chosen.recorded
+        for name in recorded
         if any(
             row.contexts is not None and (by_words or any(hit.id in judged for hit in row.contexts))
             for row in collection.given[name]
         )
     ]
-    ranked = [*chosen.retrievers, *chosen.apps, *recorded]
+    ranked = [*names_of(systems, "retriever", "app"), *rankings]
     fill, why_not = plan_fill(config, choices, judges, calls=calls)
     fills = fill is not None
     measures = choose_measures(config, collection, ranked, fills=fills, why_not=why_not)
@@ -259,4 +260,4 @@ def choose_scores(
     warnings += [
         f"judge {name} was skipped: {why} (when: available)" for name, why in skipped.items()
     ]
-    return ChosenScores(measures, metrics, judges, skipped, fill, recorded, warnings)
+    return ChosenScores(measures, metrics, judges, skipped, fill, rankings, warnings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import abc
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ragbench.comparison.systems import baseline_of
 from ragbench.config.schema import Control, ExperimentConfig
@@ -14,6 +14,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
 from ragbench.experiment.plan.records import LiveComponents, System
 from ragbench.generate.base import Generator
+from ragbench.records.summary import SystemType
 from ragbench.registry import check_allowed
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
@@ -24,37 +25,55 @@ from ragbench.types.packed_documents import ids_of
 def sample(
     queries: Sequence[Query], limit: int | None, seed: int
 ) -> tuple[Sequence[Query], list[str]]:
-    """A random sample that depends on the seed and the ids alone, in the order of the file."""
+    """Draw a random sample of `limit` queries; return it with a warning that it is one.
+
+    The sample depends on the seed and the query ids alone, and keeps the order of the file. All
+    queries and no warning if `limit` is None or not below their number.
+
+    Raises:
+        OptionError: `limit` is below 1.
+    """
     if limit is None or limit >= len(queries):
         return queries, []
     if limit < 1:
         raise OptionError("run", "limit", limit, "an integer >= 1")
     by_chance = sorted(ids_of(queries), key=lambda name: fingerprint([str(seed), name]))
     warning = f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"
-    sample = frozenset(by_chance[:limit])
-    return [query for query in queries if query.id in sample], [warning]
+    sampled_ids = frozenset(by_chance[:limit])
+    return [query for query in queries if query.id in sampled_ids], [warning]
 
 
-def narrow(
-    retrievers: list[str], pairs: list[tuple[str, str]], given: list[str], only: Sequence[str]
-) -> tuple[list[str], list[tuple[str, str]], list[str]]:
-    """Keep what `only` names; a generator keeps all its retrievers, a pair its own."""
+def names_of(systems: Sequence[System], *types: SystemType) -> list[str]:
+    """Return the names of the systems of these types, in order."""
+    return [system.name for system in systems if system.type in types]
+
+
+def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
+    """Return the systems that `only` names, and the retrievers that their pairs read.
+
+    A retriever stands for all its pairs, a generator likewise; a retriever and a generator stand
+    for the pair of the two. All systems if `only` is empty.
+
+    Raises:
+        OptionError: A name is no retriever, generator, pair, app or recorded system.
+    """
     if not only:
-        return retrievers, pairs, given
-    generators = dict.fromkeys(generator for _, generator in pairs)
-    allowed = [*retrievers, *generators, *(f"{r}/{g}" for r, g in pairs), *given]
+        return list(systems)
+    retrievers = names_of(systems, "retriever")
+    generators = list(dict.fromkeys(str(s.generator) for s in systems if s.type == "pair"))
+    allowed = [*retrievers, *generators, *names_of(systems, "pair", "app", "recorded")]
     check_allowed("run", "only", only, allowed)
     lefts, rights = set(only) & set(retrievers), set(only) & set(generators)
 
-    def wanted(left: str, right: str) -> bool:
-        if f"{left}/{right}" in only:
-            return True
-        named = lefts or rights
-        return bool(named) and left in (lefts or retrievers) and right in (rights or generators)
+    def is_chosen(system: System) -> bool:
+        if system.name in only or system.type != "pair":
+            return system.name in only
+        left_fits = not lefts or system.retriever in lefts
+        return bool(lefts or rights) and left_fits and (not rights or system.generator in rights)
 
-    kept = [pair for pair in pairs if wanted(*pair)]
-    asked = [r for r in retrievers if r in only or any(r == left for left, _ in kept)]
-    return asked, kept, [name for name in given if name in only]
+    chosen = [system for system in systems if is_chosen(system)]
+    names = {system.retriever for system in chosen} | {system.name for system in chosen}
+    return [system for system in systems if system.name in names]
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -79,15 +98,27 @@ def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
 def build_retrievers(
     config: ExperimentConfig,
     collection: Collection,
-    names: Sequence[str],
+    systems: Sequence[System],
     live: LiveComponents,
     *,
     calls: bool = True,
 ) -> dict[str, Retriever]:
-    """Make the retrievers, and those that they read; one that indexes needs documents."""
+    """Create the retrievers of the systems, and those that they read, by name.
+
+    Args:
+        config: Entries of retrievers.
+        collection: Data set; its documents are what retrievers index.
+        systems: Systems whose type is "retriever" are created.
+        live: Objects that a caller passed in place of entries.
+        calls: False for a plan, which must not call code of the user; see `calls_code`.
+
+    Raises:
+        DataError: A retriever searches a corpus, and the data set has none.
+        ConfigError: A component refuses an option.
+    """
     built: dict[str, Retriever] = {}
-    waiting = [*names]
-    for name in waiting:  # grows while it is read
+    waiting = names_of(systems, "retriever")
+    for name in waiting:  # a retriever over others appends these to the list
         if name in built:
             continue
         component, passed = config.retrievers.get(name), live.retrievers.get(name)
@@ -103,120 +134,119 @@ def build_retrievers(
     return built
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenSystems:
-    """What is run, by name, before anything is made.
-
-    Attributes:
-        pairs: (retriever, generator).
-        controls: (what it answers from besides, generator).
-    """
-
-    retrievers: list[str]
-    pairs: list[tuple[str, str]]
-    controls: list[tuple[Control, str]]
-    apps: list[str]
-    recorded: list[str]
-
-    def systems(
-        self,
-        generators: Mapping[str, Generator],
-        ranked: abc.Collection[str],
-        baseline: str | None,
-    ) -> list[System]:
-        """Return what is scored, in the order of the tables, with what it is compared with.
-
-        A generator whose answers are stored has no controls. `ranked` are the records that are
-        rankings.
-        """
-        systems = []
-        for left in self.retrievers:
-            systems.append(System(left, left, None, type="retriever", ranking_of=left))
-            systems += [
-                System(f"{left}/{right}", left, right, type="pair", ranking_of=left)
-                for retriever, right in self.pairs
-                if retriever == left
-            ]
-        for c, right in self.controls:
-            if generators[right].is_stored:
-                continue
-            name = f"{c}/{right}"
-            systems.append(System(name, c, right, type="control", role="control", control=c))
-        for name in self.apps:
-            systems.append(System(name, None, None, type="app", role="app", ranking_of=name))
-        for name in self.recorded:
-            ranking = name if name in ranked else None
-            systems.append(System(name, None, None, type="recorded", ranking_of=ranking))
-        by_name = {system.name: system for system in systems}
-        return [
-            replace(system, baseline=None if other is None else other.name)
-            for system in systems
-            for other in (baseline_of(system, by_name, baseline),)
-        ]
-
-
 def choose_systems(
     config: ExperimentConfig, collection: Collection, only: Sequence[str], live: LiveComponents
-) -> ChosenSystems:
-    """Pair retrievers with generators, and keep what `only` names."""
-    retrievers = [*config.retrievers, *live.retrievers]
+) -> list[System]:
+    """Pair retrievers with generators, and return the systems that `only` names.
+
+    In the order of the tables: each retriever with its pairs, controls, apps, and the systems that
+    the records came with. They get rankings and baselines in `complete_systems`.
+
+    Raises:
+        DataError: There is no system, a control cannot be made, or two names share a file.
+        OptionError: `only` names no system.
+    """
     # every retriever with every generator, or with those that the generator names
     sources = {name: component.retrievers for name, component in config.generators.items()}
     sources |= dict.fromkeys(live.generators)
-    pairs = [
-        (retriever, name)
-        for retriever in retrievers
-        for name, chosen in sources.items()
-        if chosen is None or retriever in chosen
+    systems: list[System] = []
+    for left in (*config.retrievers, *live.retrievers):
+        systems.append(System(left, left, None, type="retriever", ranking_of=left))
+        systems += [
+            System(f"{left}/{right}", left, right, type="pair", ranking_of=left)
+            for right, retrievers in sources.items()
+            if retrievers is None or left in retrievers
+        ]
+    apps = [*config.apps, *live.apps]
+    systems += [System(n, None, None, type="app", role="app", ranking_of=n) for n in apps]
+    systems += [System(name, None, None, type="recorded") for name in collection.given]
+    systems = narrow(systems, only)
+    generators = [str(system.generator) for system in systems if system.type == "pair"]
+    controls = [
+        System(f"{left}/{right}", left, right, type="control", role="control", control=left)
+        for left, right in control_pairs(config, collection, generators, live.generators)
     ]
-    apps, recorded = [*config.apps, *live.apps], list(collection.given)
-    retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], only)
-    apps, recorded = ([name for name in each if name in others] for each in (apps, recorded))
-    asked = [generator for _, generator in pairs]
-    controls = control_pairs(config, collection, asked, live.generators)
-    if not retrievers and not apps and not recorded:
+    if not systems:
         raise DataError(
             "there is no system to evaluate",
             file=config.path,
             allowed="a retriever, an app, or records with contexts or answers",
         )
-    crossed = [f"{left}/{right}" for left, right in (*pairs, *controls)]
-    # one would hide the other, where each cannot have a file of its own
-    for _, found, allowed in unfit_names([*retrievers, *crossed, *apps, *recorded]):
-        raise DataError(f"systems: {found}", file=config.path, allowed=allowed)
-    return ChosenSystems(retrievers, pairs, controls, apps, recorded)
+    retrieving = [system for system in systems if system.retriever is not None]
+    systems = [*retrieving, *controls, *systems[len(retrieving) :]]
+    # each system has a file of its own, where one would hide the other
+    types: list[SystemType] = ["retriever", "pair", "control", "app", "recorded"]
+    names = [name for type_ in types for name in names_of(systems, type_)]
+    for _, problem, allowed in unfit_names(names):
+        raise DataError(f"systems: {problem}", file=config.path, allowed=allowed)
+    return systems
 
 
-def never_compared(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Say where pairs differ in both parts, so that no comparison could tell which is better.
+def complete_systems(
+    systems: Sequence[System],
+    generators: Mapping[str, Generator],
+    rankings: abc.Collection[str],
+    baseline: str | None,
+) -> list[System]:
+    """Return the systems of a run, each with the one that it is compared with.
 
-    Example:
-        >>> len(never_compared([("a", "x"), ("b", "y")])), never_compared([("a", "x"), ("a", "y")])
-        (1, [])
+    A generator whose answers are stored has no controls: it answers the same from any passages.
+
+    Args:
+        systems: The systems that `choose_systems` returned.
+        generators: The generators of their pairs and controls by name.
+        rankings: Names of the recorded systems whose contexts are scored as rankings.
+        baseline: Name of the baseline retriever, app or recorded system.
+    """
+    systems = [
+        replace(system, ranking_of=system.name) if system.name in rankings else system
+        for system in systems
+        if system.control is None or not generators[str(system.generator)].is_stored
+    ]
+    by_name = {system.name: system for system in systems}
+    compared = [(system, baseline_of(system, by_name, baseline)) for system in systems]
+    return [
+        replace(system, baseline=None if other is None else other.name)
+        for system, other in compared
+    ]
+
+
+def never_compared(systems: Sequence[System]) -> list[str]:
+    """Warn of pairs that differ in retriever and generator, which no comparison can tell apart.
+
+    A generator that runs on several retrievers has pairs to compare, and needs no warning.
     """
     retrievers: dict[str, list[str]] = {}
-    for retriever, generator in pairs:
-        retrievers.setdefault(generator, []).append(retriever)
-    alone = {name: each[0] for name, each in retrievers.items() if len(each) == 1}
-    if len(set(alone.values())) < 2:
+    for system in systems:
+        if system.type == "pair":
+            retrievers.setdefault(str(system.generator), []).append(str(system.retriever))
+    single = {generator: names[0] for generator, names in retrievers.items() if len(names) == 1}
+    if len(set(single.values())) < 2:
         return []
-    shown = " and ".join(f"{retriever}/{name}" for name, retriever in alone.items())
+    pairs = " and ".join(f"{retriever}/{generator}" for generator, retriever in single.items())
     return [
-        f"{shown} are not compared with each other: pairs are compared where they share their "
+        f"{pairs} are not compared with each other: pairs are compared where they share their "
         "generator; whole chains that retrieve by themselves are compared under apps:"
     ]
 
 
 def choose_baseline(
-    config: ExperimentConfig, collection: Collection, chosen: ChosenSystems
+    config: ExperimentConfig, collection: Collection, systems: Sequence[System]
 ) -> str | None:
-    """Return the named one where it runs, else the first of the config, or of the records."""
-    candidates = [*chosen.retrievers, *chosen.apps] or chosen.recorded
-    named = config.statistics.baseline
-    known = [*config.retrievers, *candidates, *collection.given]
-    if named is not None:
-        check_allowed("statistics", "baseline", [named], known)
-    return named if named in candidates else candidates[0]
+    """Return the name of the baseline: the one of the config, else the first system.
+
+    Retrievers and apps come before recorded systems. A baseline of the config that does not run is
+    replaced by the first system as well.
+
+    Raises:
+        OptionError: The config names a baseline that is no system of the config or the records.
+    """
+    candidates = names_of(systems, "retriever", "app") or names_of(systems, "recorded")
+    name = config.statistics.baseline
+    allowed = [*config.retrievers, *candidates, *collection.given]
+    if name is not None:
+        check_allowed("statistics", "baseline", [name], allowed)
+    return name if name in candidates else candidates[0]
 
 
 def control_pairs(
