@@ -87,7 +87,8 @@ def test_a_json_array(write):
         ("[]", "a.json: the array is empty"),
         (
             '{"a": 1}\n{"a": 2}\n',
-            "a.json: bad JSON at column 1: Extra data; allowed: an array of objects; JSON lines",
+            "a.json: bad JSON at column 1: Extra data; allowed: one JSON array; "
+            "if each line is an object",
         ),
     ],
 )
@@ -109,8 +110,8 @@ def test_json_that_is_no_array_of_objects(write, problem, raw, expected):
         ("a;b\n1;2;3\n", "a.csv:2: 3 cells, expected 2 (a, b)"),
         (
             b"a,b\n1,\xe9\n",
-            "a.csv:2: bad UTF-8: 0xe9 at byte 3 of the line; allowed: UTF-8; a spreadsheet writes "
-            "it where it saves as 'CSV UTF-8'",
+            "a.csv:2: bad UTF-8: 0xe9 at byte 3 of the line; allowed: UTF-8; in a spreadsheet, "
+            "save the table as 'CSV UTF-8'",
         ),
     ],
 )

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from ragbench.data.loaders.base import (
     RandomSplit,
     draw_test_set,
+    finish_collection,
     keep_queries,
     parse_split,
-    split_at_random,
 )
 from ragbench.errors import OptionError
 from ragbench.types import Answered, Collection, Document, Qrels, Query
@@ -84,7 +84,7 @@ def test_everything_but_the_corpus_is_cut():
 def test_the_note_tells_the_draw():
     collection = Collection([Query(str(n), "text") for n in range(10)])
 
-    cut = split_at_random(collection, RandomSplit(0.2, 7))
+    cut = finish_collection(collection, RandomSplit(0.2, 7))
 
     assert len(cut.queries) == 2
     assert cut.notes == ["random test set: 2 of 10 queries (test: 0.2, seed: 7)"]

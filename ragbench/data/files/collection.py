@@ -70,12 +70,8 @@ def check_unique(name: str, noun: str, entry: Entry, seen: dict[str, Entry]) -> 
         first = seen[name]
         other = f" of {first.file}" if first.file != entry.file else ""
         raise entry.error(f"{noun} '{name}' is repeated, first at {first.place}{other}")
-    seen[name] = _place_of(entry)
-
-
-def _place_of(entry: Entry) -> Entry:
-    """Where an entry is: the texts of a large corpus need not stay for it."""
-    return Entry(entry.file, entry.line, _NO_VALUES, entry.record)
+    # without its values: the texts of a large corpus must not stay in memory
+    seen[name] = Entry(entry.file, entry.line, _NO_VALUES, entry.record)
 
 
 def read_document(entry: Entry, id_key: str) -> Document:
@@ -241,14 +237,12 @@ def _read_rows(path: Path, odd: list[str]) -> Iterator[Document]:
             has = ", ".join(entry.values) or "none"
             raise entry.error(f"no text (columns: {has})", allowed=", ".join(_NAMES["text"]))
         document = _row_document(entry, columns)
-        if "id" not in columns:
-            without_id += 1
-            if document.id in seen:  # the same text is the same document
-                repeated += 1
-                continue
-            seen[document.id] = _place_of(entry)
-        else:
-            check_unique(document.id, columns["id"], entry, seen)
+        without_id += "id" not in columns
+        # without an id, the same text is the same document
+        if "id" not in columns and document.id in seen:
+            repeated += 1
+            continue
+        check_unique(document.id, columns.get("id", "id"), entry, seen)
         yield document
     if without_id:
         same = f"; {repeated} repeated ones left out" if repeated else ""

@@ -40,9 +40,8 @@ def check_mapping(columns: Named, owner: str) -> None:
         several = part in SEVERAL and isinstance(named, (list, tuple)) and bool(named)
         for column in named if several else [named]:
             if not isinstance(column, str):
-                allowed = "the name of a column, or null"
-                if part in SEVERAL:
-                    allowed = "the name of a column, a list of names, or null"
+                names = ", a list of names" if part in SEVERAL else ""
+                allowed = f"the name of a column{names}, or null"
                 raise OptionError(owner, f"columns.{part}", column, allowed)
             if column in players:
                 allowed = f"another column than that of {players[column]}"

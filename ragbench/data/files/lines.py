@@ -107,8 +107,11 @@ def text_lines(source: Source) -> Iterator[tuple[int, str]]:
         except UnicodeDecodeError as error:
             offending = " ".join(f"0x{byte:02x}" for byte in line[error.start : error.end])
             found = f"bad UTF-8: {offending} at byte {error.start + 1} of the line"
-            name = source_name(source)
-            raise DataError(found, file=name, line=number, allowed=_saved_as(name)) from error
+            name, allowed = source_name(source), None
+            # most spreadsheets save in the code page of the system
+            if plain_suffix(Path(name)) in (".csv", ".tsv"):
+                allowed = "UTF-8; in a spreadsheet, save the table as 'CSV UTF-8'"
+            raise DataError(found, file=name, line=number, allowed=allowed) from error
 
 
 def find_file(folder: Path, name: str) -> Path | None:
@@ -178,12 +181,6 @@ class _Decompressed(io.RawIOBase):
 
     def tell(self) -> int:
         return self._gzip.tell()
-
-
-def _saved_as(name: str) -> str | None:
-    """How a spreadsheet writes UTF-8; most save in the code page of the system."""
-    table = plain_suffix(Path(name)) in (".csv", ".tsv")
-    return "UTF-8; a spreadsheet writes it where it saves as 'CSV UTF-8'" if table else None
 
 
 def reader(stream: BinaryIO) -> Read:

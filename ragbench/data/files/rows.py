@@ -267,13 +267,30 @@ def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
     return cells
 
 
-def read_json_array(path: Path) -> Iterator[Entry]:
-    """Yield the objects of a JSON array, numbered from 1."""
+def read_json(path: Path) -> Any:
+    """Return the value of a JSON file, such as an array of rows.
+
+    Raises:
+        DataError: The file is empty, no JSON, or JSON Lines under the name `.json`.
+    """
     try:
-        rows = parse_json("".join(text for _, text in text_lines(path)))
+        return parse_json("".join(text for _, text in text_lines(path)))
     except ValueError as error:
-        allowed = "an array of objects; JSON lines are named .jsonl"
+        allowed = "one JSON array; if each line is an object, name the file .jsonl"
         raise DataError(str(error), file=path, allowed=allowed) from error
+
+
+def read_json_array(path: Path) -> Iterator[Entry]:
+    """Yield the objects of the array in a JSON file; see `array_entries`."""
+    return array_entries(read_json(path), path)
+
+
+def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
+    """Yield the objects of a JSON array of the file `path`, with their numbers from 1.
+
+    Raises:
+        DataError: `rows` is no array, is empty, or has an item that is no object.
+    """
     if not isinstance(rows, list):
         keys = rows.items() if isinstance(rows, dict) else ()
         lists = [key for key, value in keys if isinstance(value, list)]

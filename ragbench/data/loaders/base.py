@@ -118,19 +118,14 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
     )
 
 
-def finished(collection: Collection, split: RandomSplit | None) -> Collection:
+def finish_collection(collection: Collection, split: RandomSplit | None) -> Collection:
     """Return a data set as loaders do: cut to its test set, with the fingerprints of its parts."""
     if split is not None:
-        collection = split_at_random(collection, split)
+        ids = draw_test_set(ids_of(collection.queries), split)
+        share = f"{len(ids)} of {len(collection.queries)} queries"
+        note = f"random test set: {share} (test: {split.test:g}, seed: {split.seed})"
+        collection = keep_queries(collection, ids, note)
     return replace(collection, fingerprints=fingerprint_collection(collection))
-
-
-def split_at_random(collection: Collection, split: RandomSplit) -> Collection:
-    """Return a data set with the drawn test queries only."""
-    ids = draw_test_set(ids_of(collection.queries), split)
-    share = f"{len(ids)} of {len(collection.queries)} queries"
-    note = f"random test set: {share} (test: {split.test:g}, seed: {split.seed})"
-    return keep_queries(collection, ids, note)
 
 
 def fingerprint_collection(collection: Collection) -> dict[str, str]:

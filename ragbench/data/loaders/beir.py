@@ -12,7 +12,7 @@ from ragbench.data.files.fields import counted
 from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.files.lines import find_file
 from ragbench.data.files.rows import Entry, read_jsonl
-from ragbench.data.loaders.base import CorpusReader, finished, parse_split
+from ragbench.data.loaders.base import CorpusReader, finish_collection, parse_split
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import Option, nearest
@@ -77,7 +77,7 @@ class Beir(CorpusReader):
             answers={query: gold for query, gold in answers.items() if query in kept},
             notes=notes,
         )
-        return finished(collection, self._random)
+        return finish_collection(collection, self._random)
 
     def _judgements(self, queries: list[Query]) -> Judgements | None:
         """The judgements of the split, every query of them known; None where there are none."""

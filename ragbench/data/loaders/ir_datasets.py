@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from ragbench.data.files.fields import counted
-from ragbench.data.loaders.base import SplitOption, finished, parse_split
+from ragbench.data.loaders.base import SplitOption, finish_collection, parse_split
 from ragbench.data.loaders.python import as_collection
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.registry import Option, nearest
@@ -53,7 +53,7 @@ class IrDatasets:
         if qrels is not None and (n := len(qrels) - len(known)):
             notes.append(f"judgements of {n} queries that the collection lacks left out")
         collection = Collection(
-            queries=list(map(_query, judged)),
+            queries=[Query(q.query_id, _text(q), _metadata(q)) for q in judged],
             documents=documents,
             qrels=None
             if qrels is None
@@ -62,7 +62,7 @@ class IrDatasets:
             notes=notes,
         )
         collection = as_collection(collection, f"ir_datasets {self._name}")
-        return collection if self._split is None else finished(collection, self._split)
+        return collection if self._split is None else finish_collection(collection, self._split)
 
     def _source(self) -> Any:
         try:
@@ -79,16 +79,13 @@ class IrDatasets:
 
 
 def _document(record: Any) -> Document:
-    """A document; where text and title are no fields of it, the text that the package makes."""
-    fields = record._fields
-    text = record.text if "text" in fields else record.default_text()
-    title = record.title if {"text", "title"} <= set(fields) else ""
-    return Document(record.doc_id, text or "", title or "", _metadata(record))
+    # many formats put the title into default_text(), where it would count twice
+    title = record.title if {"text", "title"} <= set(record._fields) else ""
+    return Document(record.doc_id, _text(record) or "", title or "", _metadata(record))
 
 
-def _query(record: Any) -> Query:
-    text = record.text if "text" in record._fields else record.default_text()
-    return Query(record.query_id, text, _metadata(record))
+def _text(record: Any) -> Any:
+    return record.text if "text" in record._fields else record.default_text()
 
 
 def _metadata(record: Any) -> dict[str, Any]:

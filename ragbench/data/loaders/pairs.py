@@ -9,7 +9,7 @@ from typing import Annotated
 
 from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import Entry, read_rows
-from ragbench.data.loaders.base import finished
+from ragbench.data.loaders.base import finish_collection
 from ragbench.data.loaders.questions import system_name
 from ragbench.errors import DataError
 from ragbench.registry import Option, check_allowed
@@ -165,4 +165,4 @@ class Pairs:
         counts = f"{len(rows)} comparisons of {pairs} pairs"
         given = {name: list(answers.values()) for name, answers in systems.items()}
         notes = [f"{counts}, {len(queries)} questions, {len(systems)} systems"]
-        return finished(Collection([*queries.values()], given=given, notes=notes), None)
+        return finish_collection(Collection([*queries.values()], given=given, notes=notes), None)

@@ -17,12 +17,17 @@ from typing import Any, TypeVar
 from ragbench.data.files.collection import corpus_notes, read_document, read_metadata
 from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
-from ragbench.data.loaders.base import CorpusReader, Loader, fingerprint_collection, finished
+from ragbench.data.loaders.base import (
+    CorpusReader,
+    Loader,
+    fingerprint_collection,
+    finish_collection,
+)
 from ragbench.data.loaders.records import RecordTable
 from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError
 from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
-from ragbench.types import Collection, Document, Qrels, Query, ToolCall, Turn
+from ragbench.types import Collection, Document, Qrels, Query, ToolCall
 from ragbench.types.conversation import read_tool_calls, read_turns
 from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.tables import is_frame, is_table, rows_of
@@ -31,11 +36,8 @@ Record = TypeVar("Record", Query, Document)
 # Returns documents of somebody, kept somewhere.
 Keep = Callable[[Iterable[Document], str], Sequence[Document]]
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
+_QUERY_FIELDS = frozenset({"id", "text", "title", "metadata", "turns"})
 _NOT_TO_CHECK = (PackedDocuments, type(None))  # what is packed was checked
-
-
-def _listed(documents: Iterable[Document], of: str) -> Sequence[Document]:
-    return list(documents)
 
 
 class PythonLoader(CorpusReader):
@@ -100,10 +102,12 @@ def collection_of(value: object) -> Collection:
         for number, row in enumerate(rows_of(value, "dataset"), start=1)
     ]
     table = RecordTable(entries, columns=None, corpus=None, file="dataset")
-    return finished(table.collection(), None)
+    return finish_collection(table.collection(), None)
 
 
-def as_collection(value: Any, owner: str, keep: Keep = _listed) -> Collection:
+def as_collection(
+    value: Any, owner: str, keep: Keep = lambda documents, of: list(documents)
+) -> Collection:
     """Return a data set in our form, every record of it checked.
 
     `keep` says where documents are kept, which may come one by one.
@@ -136,9 +140,7 @@ def _from_mapping(value: Mapping[str, Any], owner: str, keep: Keep) -> Collectio
     documents, qrels = value.get("documents"), value.get("qrels")
     return Collection(
         queries=[
-            item
-            if isinstance(item, Query)
-            else Query(entry.id("id"), entry.text("text"), _metadata(entry), _turns(entry))
+            item if isinstance(item, Query) else _query(entry)
             for item, entry in _entries(value["queries"], "queries", owner, Query)
         ],
         documents=None
@@ -171,8 +173,10 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
         yield item, Entry(owner, None, values, record=place)
 
 
-def _metadata(entry: Entry) -> dict[str, Any]:
-    return read_metadata(entry, frozenset({"id", "text", "title", "metadata", "turns"}))
+def _query(entry: Entry) -> Query:
+    name, text, turns = entry.id("id"), entry.text("text"), entry.values.get("turns")
+    messages = () if turns is None else read_turns(turns, failing(entry, "turns"))
+    return Query(name, text, read_metadata(entry, _QUERY_FIELDS), messages)
 
 
 def _qrels(value: Any, owner: str) -> Qrels:
@@ -182,11 +186,6 @@ def _qrels(value: Any, owner: str) -> Qrels:
         allowed = "{query id: {document id: grade}}"
         raise DataError("'qrels' is no mapping of mappings", file=owner, allowed=allowed)
     return Qrels.from_dict(value)
-
-
-def _turns(entry: Entry) -> tuple[Turn, ...]:
-    value = entry.values.get("turns")
-    return () if value is None else read_turns(value, failing(entry, "turns"))
 
 
 def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:

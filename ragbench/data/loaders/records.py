@@ -29,7 +29,7 @@ from ragbench.data.loaders.base import (
     CorpusReader,
     Previewed,
     SplitOption,
-    finished,
+    finish_collection,
     parse_split,
 )
 from ragbench.data.loaders.questions import Gathered, GoldColumns, Row, holds_ids
@@ -54,7 +54,7 @@ class TableLoader(Previewed, CorpusReader):
 
     def load(self) -> Collection:
         """Read and check the rows, and the corpus where there is one."""
-        return finished(self._rows().collection(), self._drawn)
+        return finish_collection(self._rows().collection(), self._drawn)
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return how the first rows were read: part -> value."""

@@ -11,16 +11,16 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import Named
 from ragbench.data.files.fields import counted
-from ragbench.data.files.lines import plain_suffix, text_lines
+from ragbench.data.files.lines import plain_suffix
 from ragbench.data.files.rows import (
     Entry,
+    array_entries,
     encode_spaces,
     is_csv,
-    parse_json,
-    read_json_array,
+    read_json,
     read_rows,
 )
-from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_split
+from ragbench.data.loaders.base import Previewed, SplitOption, finish_collection, parse_split
 from ragbench.data.loaders.questions import GIVEN
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces.exports import READERS
@@ -298,7 +298,7 @@ class Traces(Previewed):
             notes=[*read.notes(), *gold.notes],
             warnings=[*read.warnings(), *gold.warnings],
         )
-        return finished(whole, self._drawn)
+        return finish_collection(whole, self._drawn)
 
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
         """Return how the first traces were read."""
@@ -339,19 +339,13 @@ def read_export(path: Path) -> Iterator[Entry]:
     """Yield the objects of an export; a JSON file may be one object, or one with a list `data`."""
     if plain_suffix(path) != ".json":
         return read_rows(path, "traces")
-    text = "".join(line for _, line in text_lines(path))
-    if not text.lstrip().startswith("{"):
-        return read_json_array(path)
-    try:
-        whole = parse_json(text)
-    except ValueError as error:
-        allowed = "one object or an array of objects; JSON lines are named .jsonl"
-        raise DataError(str(error), file=path, allowed=allowed) from error
-    listed = whole.get("data")
-    if not isinstance(listed, list):
-        return iter([Entry(str(path), None, whole, record="the object")])
-    items = [each for each in listed if isinstance(each, dict)]
-    return iter(Entry(str(path), None, row, f"item {n}") for n, row in enumerate(items, start=1))
+    whole = read_json(path)
+    if not isinstance(whole, dict):
+        return array_entries(whole, path)
+    items = whole.get("data")
+    if isinstance(items, list):
+        return array_entries([item for item in items if isinstance(item, dict)], path)
+    return iter([Entry(str(path), None, whole, record="the object")])
 
 
 def read_gold(

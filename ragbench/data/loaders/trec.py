@@ -20,7 +20,7 @@ from ragbench.data.files.fields import counted
 from ragbench.data.files.judgements import read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
 from ragbench.data.files.rows import Entry
-from ragbench.data.loaders.base import CorpusReader, SplitOption, finished, parse_split
+from ragbench.data.loaders.base import CorpusReader, SplitOption, finish_collection, parse_split
 from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.types import Collection, Document
@@ -81,7 +81,7 @@ class Trec(CorpusReader):
             qrels=judgements.qrels(),
             notes=[*notes, *judgements.notes()],
         )
-        return finished(collection, self._split)
+        return finish_collection(collection, self._split)
 
     def _documents(self, corpus: Path) -> Sequence[Document]:
         folder = corpus if os.path.isdir(corpus) else corpus.parent

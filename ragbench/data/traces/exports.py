@@ -113,20 +113,24 @@ _SPAN: Paths = {
     "status": ("status_code", "status.status_code", "status.code"),
     "reasons": ("status_message", "status.description", "status.message", "exception"),
 }
-_LANGFUSE: Paths = {
+# Langfuse and LangSmith name these alike; the rest differs: LangSmith's `session_id` is a project.
+_ROW: Paths = {
     "trace": ("trace_id",),
     "id": ("id",),
-    "parent": ("parent_observation_id",),
-    "kind": ("type",),
     "start": ("start_time",),
     "end": ("end_time",),
+    "metadata": ("metadata",),
+}
+_LANGFUSE: Paths = {
+    **_ROW,
+    "parent": ("parent_observation_id",),
+    "kind": ("type",),
     "input": ("input",),
     "output": ("output",),
     "status": ("level",),
     "reasons": ("status_message",),
     "model": ("model", "provided_model_name"),
     "session": ("session_id",),
-    "metadata": ("metadata",),
     "input_tokens": (
         "usage.input",
         "usage.input_tokens",
@@ -143,19 +147,15 @@ _LANGFUSE: Paths = {
     "usd": ("cost_details.total", "total", "calculated_total_cost", "total_cost"),
 }
 _LANGSMITH: Paths = {
-    "trace": ("trace_id",),
-    "id": ("id",),
+    **_ROW,
     "parent": ("parent_run_id",),
     "kind": ("run_type",),
-    "start": ("start_time",),
-    "end": ("end_time",),
     "input": ("inputs",),
     "output": ("outputs",),
     "status": ("status",),
     "reasons": ("error",),
     "model": ("metadata.ls_model_name", "metadata.model_name"),
     "session": ("metadata.session_id", "metadata.thread_id", "metadata.conversation_id"),
-    "metadata": ("metadata",),
     "input_tokens": ("prompt_tokens", "usage.prompt_tokens", "input_tokens", "usage.input_tokens"),
     "output_tokens": (
         "completion_tokens",

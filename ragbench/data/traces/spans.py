@@ -33,35 +33,19 @@ Kind = Literal[
     "unknown",
 ]
 
-# How OpenInference, GenAI, Langfuse, LangSmith and MLflow write a kind, in lower case.
-_KINDS: Mapping[str, Kind] = {
-    "retriever": "retriever",
-    "retrieval": "retriever",
-    "reranker": "reranker",
-    "rerank": "reranker",
-    "llm": "llm",
-    "chat_model": "llm",
-    "generation": "llm",
-    "chat": "llm",
-    "text_completion": "llm",
-    "generate_content": "llm",
-    "embedding": "embedding",
-    "embeddings": "embedding",
-    "guardrail": "guardrail",
-    "evaluator": "evaluator",
-    "tool": "tool",
-    "execute_tool": "tool",
-    "chain": "chain",
-    "span": "chain",
-    "workflow": "chain",
-    "task": "chain",
-    "invoke_workflow": "chain",
-    "prompt": "chain",
-    "parser": "chain",
-    "agent": "agent",
-    "invoke_agent": "agent",
-    "create_agent": "agent",
+# Kind -> the words of OpenInference, GenAI, Langfuse, LangSmith and MLflow for it, in lower case.
+_KIND_WORDS: Mapping[Kind, tuple[str, ...]] = {
+    "retriever": ("retriever", "retrieval"),
+    "reranker": ("reranker", "rerank"),
+    "llm": ("llm", "chat_model", "generation", "chat", "text_completion", "generate_content"),
+    "embedding": ("embedding", "embeddings"),
+    "guardrail": ("guardrail",),
+    "evaluator": ("evaluator",),
+    "tool": ("tool", "execute_tool"),
+    "chain": ("chain", "span", "workflow", "task", "invoke_workflow", "prompt", "parser"),
+    "agent": ("agent", "invoke_agent", "create_agent"),
 }
+_KINDS = {word: kind for kind, words in _KIND_WORDS.items() for word in words}
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _FAILED = ("error", "status_code_error", "2")
 
