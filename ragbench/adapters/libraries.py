@@ -106,9 +106,9 @@ class HitReader:
 
     Example:
         >>> reader = HitReader("doc")
-        >>> reader.read(own_id="7f3a", text="Io", metadata={"doc": "io"}, score=None).id
+        >>> reader.read(own_id="7f3a", text="Io", metadata={"doc": "io"}).id
         'io'
-        >>> reader.read(own_id=None, text="Io", metadata={"dok": 1}, score=None).id[:5]
+        >>> reader.read(own_id=None, text="Io", metadata={"dok": 1}).id[:5]
         'text-'
         >>> reader.notes[1]
         '1 hits have no id: a hash of their text stands in its place; set id_field to one of dok'
@@ -120,14 +120,36 @@ class HitReader:
         self._keys: tuple[str, ...] = ()
 
     def read(
-        self, *, own_id: Any, text: str | None, metadata: Mapping[str, Any] | None, score: Any
+        self, *, own_id: Any, text: str | None, metadata: Any = None, score: Any = None
     ) -> ScoredDocument:
-        """Return a hit; it needs an id or a text."""
-        known = metadata if isinstance(metadata, Mapping) else {}
-        identifier = self._identifier(own_id, text, known)
-        title = known.get("title")
+        """Return a hit with its id, and with the title of its metadata.
+
+        Args:
+            own_id: Id that the library gives; None or an empty text where it gives none.
+            text: Text of the hit; None where the library returns ids alone.
+            metadata: Mapping of the library; anything else counts as empty.
+            score: Score as the library returns it, unchecked.
+
+        Raises:
+            AdapterError: The hit has neither an id nor a text.
+        """
+        fields = metadata if isinstance(metadata, Mapping) else {}
+        identifier = self._identifier(own_id, text, fields)
+        title = fields.get("title")
         return ScoredDocument(
-            identifier, score, text, title if isinstance(title, str) else None, known
+            identifier, score, text, title if isinstance(title, str) else None, fields
+        )
+
+    def read_langchain(self, document: Any, score: Any = None) -> ScoredDocument:
+        """Return a hit from the `id`, `page_content` and `metadata` of a LangChain document.
+
+        Attributes that the object lacks are missing values; see `read`.
+        """
+        return self.read(
+            own_id=getattr(document, "id", None),
+            text=getattr(document, "page_content", None),
+            metadata=getattr(document, "metadata", None),
+            score=score,
         )
 
     def _identifier(self, own_id: Any, text: str | None, metadata: Mapping[str, Any]) -> str:

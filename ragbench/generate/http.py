@@ -11,6 +11,7 @@ from ragbench.adapters.http import EndpointOptions
 from ragbench.adapters.libraries import HitReader
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
+from ragbench.llm.completions import read_count
 from ragbench.registry import Option, shown
 from ragbench.types import Document, Prediction, Usage
 
@@ -57,8 +58,8 @@ class HttpService:
         if not isinstance(answer, str):
             raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: text")
         usage = Usage(
-            _count(self._value("input_tokens", reply)),
-            _count(self._value("output_tokens", reply)),
+            read_count(self._value("input_tokens", reply)),
+            read_count(self._value("output_tokens", reply)),
             _number(self._value("usd", reply)),
         )
         queries = [text for text in self._all("queries", reply).values() if isinstance(text, str)]
@@ -75,7 +76,7 @@ class HttpService:
             if not isinstance(text, str):
                 raise AdapterError(f"passage {number} is {shown(text)}, allowed: text")
             # by place, not by number: a passage without an id would shift all others'
-            hit = reader.read(own_id=ids.get(place), text=text, metadata=None, score=None)
+            hit = reader.read(own_id=ids.get(place), text=text)
             title = titles.get(place)
             found.append(Document(hit.id, text, title if isinstance(title, str) else ""))
         return found
@@ -86,11 +87,6 @@ class HttpService:
 
     def _value(self, option: str, reply: Any) -> Any:
         return next(iter(self._all(option, reply).values()), None)
-
-
-def _count(value: Any) -> int | None:
-    # True is an int
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _number(value: Any) -> float | None:

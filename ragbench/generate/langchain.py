@@ -82,12 +82,7 @@ class ChainRecorder:
     def add(self, documents: Sequence[Any]) -> None:
         """Take over passages, each once."""
         for document in documents:
-            hit = self._hits.read(
-                own_id=getattr(document, "id", None),
-                text=getattr(document, "page_content", None),
-                metadata=getattr(document, "metadata", None),
-                score=None,
-            )
+            hit = self._hits.read_langchain(document)
             passage = Document(hit.id, hit.text or "", hit.title or "", hit.metadata)
             self.passages.setdefault(hit.id, passage)
 

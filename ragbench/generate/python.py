@@ -176,6 +176,6 @@ def _passage(passage: Any, number: int, reader: HitReader) -> Document:
         raise AdapterError(f"passage {number} is {shown(passage)}, allowed: {_PASSAGES}")
     if not isinstance(text, str) and (text is not None or own_id is None):
         raise AdapterError(f"passage {number} is {shown(passage)}, allowed: {_PASSAGES}")
-    hit = reader.read(own_id=own_id, text=text, metadata=metadata, score=None)
+    hit = reader.read(own_id=own_id, text=text, metadata=metadata)
     identifier = checked_id(hit.id, f"passage {number}")
     return Document(identifier, text or "", title or hit.title or "", hit.metadata)

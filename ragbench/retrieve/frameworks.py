@@ -127,15 +127,9 @@ class LangchainRetriever(ForeignRetriever):
 
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
         document, score = hit if isinstance(hit, (tuple, list)) and len(hit) == 2 else (hit, None)
-        text = getattr(document, "page_content", None)
-        if not isinstance(text, str):
+        if not isinstance(getattr(document, "page_content", None), str):
             raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_LANGCHAIN_HIT}")
-        return self._hits.read(
-            own_id=getattr(document, "id", None),
-            text=text,
-            metadata=getattr(document, "metadata", None),
-            score=score,
-        )
+        return self._hits.read_langchain(document, score)
 
 
 class LlamaIndexRetriever(ForeignRetriever):

@@ -170,10 +170,7 @@ def _read_document(hit: Any, position: int) -> ScoredDocument:
         score, text, title, metadata = known
         return ScoredDocument(hit["id"], score, text, title, metadata or {})
     if hasattr(hit, "page_content"):  # a document of LangChain, out of a function of the user's
-        own_id, metadata = getattr(hit, "id", None), getattr(hit, "metadata", None)
-        return HitReader(None).read(
-            own_id=own_id, text=hit.page_content, metadata=metadata, score=None
-        )
+        return HitReader(None).read_langchain(hit)
     raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_SHAPES}")
 
 

@@ -361,16 +361,12 @@ def _connect(target: str | Path, *, new: bool = False) -> Connection:
         uri=isinstance(target, str),
     )
     # a text that damage has made no UTF-8 is recognised by the checksum of its row
-    connection.text_factory = _text
+    connection.text_factory = lambda stored: stored.decode("utf-8", "surrogateescape")
     if new:
         connection.execute("PRAGMA journal_mode=MEMORY")  # no file beside a temporary one
         connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
         _create_tables(connection)
     return connection
-
-
-def _text(stored: bytes) -> str:
-    return stored.decode("utf-8", "surrogateescape")
 
 
 def _create_tables(connection: Connection) -> None:
