@@ -1,4 +1,4 @@
-"""Configs to start from: `ragbench init`, also from a file of records."""
+"""Example configs of `ragbench init`: for a BEIR folder, or guessed from a file of records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from ragbench.data.files.rows import Entry
     from ragbench.types import Collection
 
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
-_WORDS = {"no", "null", "off", "on", "true", "false", "yes"}
-_SNIFFED = 50  # rows; the keys of a JSONL file may differ from row to row
+_PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+# Words that a YAML parser of version 1.1 or 1.2 reads as a truth value or null
+_YAML_WORDS = {"no", "null", "off", "on", "true", "false", "yes"}
+_SAMPLED_ROWS = 50  # the keys of a JSONL file may differ from row to row
 
-# Words: documents above the first are cut into chunks of the second, which overlap by the third
-_LONG, _CHUNK, _OVERLAP = 300, 200, 40
-_MEANING = {
+# In words: corpora with longer documents in the median get chunks of this size and overlap
+_LONG_DOCUMENT, _CHUNK_SIZE, _CHUNK_OVERLAP = 300, 200, 40
+# Part of a record -> its description in notes and in comments of the config
+_PART_DESCRIPTIONS = {
     "answer": "what a system wrote",
     "reference": "the gold answer",
     "contexts": "what a system retrieved",
@@ -34,10 +36,12 @@ _MEANING = {
     "reference_contexts": "gold passages, found in the corpus by their words",
     "grades": "how relevant each gold document is",
 }
+# Part -> its column, or the columns that share it
+_PartColumns = dict[str, str | list[str]]
 
 
 def scaffold_beir(file: Path) -> tuple[str, Sequence[str]]:
-    """Return a config for a folder in the BEIR layout, and notes: the user fills that folder."""
+    """Return a config for a folder `dataset` in the BEIR layout, and a note on how to fill it."""
     text = _template("beir").replace("@FILE@", str(file)).replace("@PATH@", "dataset")
     folder = file.parent / "dataset"
     return text, [f"put your data into {folder}, or change dataset.path"]
@@ -46,206 +50,215 @@ def scaffold_beir(file: Path) -> tuple[str, Sequence[str]]:
 def scaffold_records(
     file: Path, records: Path, corpus: Path | None = None, named: Named | None = None
 ) -> tuple[str, Sequence[str]]:
-    """Return a config that reads a file of records, its columns guessed from names and contents.
+    """Return a config that reads a file of records, and notes on the columns and the corpus.
 
-    Beside it come notes: what the user must know or do. What `named` says, part -> column, is not
-    guessed. With a corpus, the config retrieves from it; what the columns and the corpus say of
-    each other is read at once, so that mistakes of the data are errors here.
+    Columns are guessed from names and contents. With a corpus, the config retrieves from it; gold
+    and corpus are compared at once, so that mistakes of the data are errors here.
+
+    Args:
+        file: Path of the config; the paths in it are relative to its folder.
+        records: File with a row per question.
+        corpus: Folder or file with the documents; None leaves a place for it in the config.
+        named: Part -> column that the user gave, which is not guessed.
 
     Raises:
-        DataError: No column has the question, what an answer is cannot be told, or the data are
+        DataError: No column has the question, the part of a column cannot be told, or the data are
             wrong.
     """
     from ragbench.data.files.collection import read_corpus
 
-    read = None if corpus is None else read_corpus(corpus)
-    columns, doubts = _guessed(records, read, named or {})
-    lines = [_column_line(part, column) for part, column in columns.items()]
+    documents = None if corpus is None else read_corpus(corpus)
+    columns, doubts = _guess_columns(records, documents, named or {})
     is_system = "answer" in columns or "contexts" in columns
     systems, match, notes = "" if is_system else _template("corpus"), "", list[str]()
-    if corpus is not None and read is not None:
-        systems, match, notes = _with_corpus(file, records, columns, corpus, read)
+    if corpus is not None and documents is not None:
+        systems, match, notes = _systems_of_corpus(file, records, columns, corpus, documents)
     text = (
         _template("records")
         .replace("@FILE@", str(file))
         .replace("@PATH@", _scalar(_relative(records, file)))
-        .replace("@COLUMNS@", "\n".join(lines))
+        .replace("@COLUMNS@", "\n".join(_column_line(*pair) for pair in columns.items()))
         .replace("@SYSTEMS@\n", systems or "\n")
         .replace("@MATCH@\n", match)
     )
-    ask_for_corpus = not is_system and corpus is None
-    return text, [*_notes(columns, ask_for_corpus), *doubts, *notes]
+    needs_corpus = not is_system and corpus is None
+    return text, [*_column_notes(columns, needs_corpus), *doubts, *notes]
 
 
-def _guessed(
-    records: Path, corpus: Corpus | None, given: Named
-) -> tuple[dict[str, str | list[str]], list[str]]:
-    """Part -> its column or columns, and what else could be meant."""
-    from ragbench.data.files.columns import (
-        join_columns,
-        resolve_columns,
-        several_columns,
-        with_paths,
-    )
+def _guess_columns(
+    records: Path, corpus: Corpus | None, named: Named
+) -> tuple[_PartColumns, list[str]]:
+    """Return the column or columns of each part, and notes on other possible readings.
+
+    Raises:
+        DataError: No column has the question, or the part of a column cannot be told.
+    """
+    from ragbench.data.files.columns import with_paths
     from ragbench.data.files.gold import DocumentNames
     from ragbench.data.files.rows import read_rows
-    from ragbench.data.loaders.questions import holds_ids, known_ids
+    from ragbench.data.loaders.questions import holds_ids, known_ids, map_columns
 
-    whole = with_paths(list(read_rows(records, "records")), given)
-    rows = whole[:_SNIFFED]
+    rows = with_paths(list(read_rows(records, "records")), named)
     names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
-    present = list(dict.fromkeys(key for row in rows for key in row.values))
-    several = several_columns(present, given, lambda column: holds_ids(rows, names, column))
-    entries, named = join_columns(rows, several)
-    present = list(dict.fromkeys(key for entry in entries for key in entry.values))
     doubts: list[str] = []
-    found: dict[str, str | list[str]] = {
-        **resolve_columns(
-            present, named, records, lambda column: holds_ids(entries, names, column), doubts
-        )
-    }
-    doubts += _left_empty(found, whole, {**several, **given})
-    free = [column for column in present if column not in found.values()]
-    if "relevant" not in found:  # whatever a column is called, what stands in it are documents
-        holding = (column for column in free if holds_ids(entries, names, column))
-        if (column := next(holding, None)) is not None:
-            found["relevant"] = column
-    if "relevant" not in found:
+    sample, resolved, groups = map_columns(rows[:_SAMPLED_ROWS], named, names, records, doubts)
+    columns: _PartColumns = {**resolved}
+    doubts += _remove_empty_gold(columns, rows, groups)
+    present = dict.fromkeys(key for entry in sample for key in entry.values)
+    free = [column for column in present if column not in columns.values()]
+    if "relevant" not in columns:  # the cells decide: its name may be any
+        id_columns = (column for column in free if holds_ids(sample, names, column))
+        if (column := next(id_columns, None)) is not None:
+            columns["relevant"] = column
+    if "relevant" not in columns:
         doubts += [
-            f"'{column}' holds {total} ids, of which the corpus knows {known}: where these are "
-            f"gold, write relevant: {_scalar(column)}"
+            f"{n_known} of the {total} ids in column '{column}' are in the corpus; if they are the "
+            f"gold documents, write relevant: {_scalar(column)}"
             for column in free
-            for known, total in [known_ids(entries, names, column)]
-            if known
+            for n_known, total in [known_ids(sample, names, column)]
+            if n_known
         ]
-    if not {"answer", "reference"} & set(given):
-        _settle_answer(found, free, corpus is not None, records)
+    if not {"answer", "reference"} & set(named):
+        _settle_answer(columns, free, corpus is not None, records)
+    # the doubt about a bare `answer` is settled now, or was an error
     doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
-    for part, names_of in several.items():
-        if names_of is not None and part in found:
-            found[part] = names_of if isinstance(names_of, str) else list(names_of)
-    return found, doubts
+    for part, group in groups.items():
+        if group is not None and part in columns:
+            columns[part] = group if isinstance(group, str) else list(group)
+    return columns, doubts
 
 
-def _left_empty(
-    found: dict[str, str | list[str]], rows: Sequence[Entry], several: Named
-) -> list[str]:
-    """Leave out the columns of gold that no row fills, and say so."""
-    said = []
+def _remove_empty_gold(columns: _PartColumns, rows: Sequence[Entry], groups: Named) -> list[str]:
+    """Remove guessed columns of gold that are empty in every row; return a note for each."""
+    notes = []
     for part in ("relevant", "reference_contexts", "reference"):
-        column = found.get(part)
-        if column is None or several.get(part) is not None:
+        column = columns.get(part)
+        if column is None or groups.get(part) is not None:
             continue
         if all(row.values.get(str(column)) in (None, "", [], {}) for row in rows):
-            del found[part]
-            said.append(f"'{column}' is empty in every row")
-    return said
+            del columns[part]
+            notes.append(f"column '{column}' is empty in every row and is not used")
+    return notes
 
 
 def _settle_answer(
-    found: dict[str, str | list[str]], free: Sequence[str], searched: bool, records: Path
+    columns: _PartColumns, free: Sequence[str], has_corpus: bool, records: Path
 ) -> None:
-    """Say of a bare `answer` whether it is gold: people wrote it where they named gold documents.
+    """Decide whether a column `answer` is gold or generated, and change `columns` to match.
 
-    So they did where a corpus is to be searched and nothing was retrieved yet; without any of
-    that, it cannot be told.
+    It is gold if the records name gold documents, or if a corpus is to be searched and nothing was
+    retrieved yet; it is generated beside a column `context`. Other names are left alone.
+
+    Raises:
+        DataError: Nothing tells whether the answers are gold.
     """
-    others = {"reference", "contexts", "system", "queries"} & set(found)
-    if str(found.get("answer", "")).strip().casefold() != "answer" or others:
+    is_decided = bool({"reference", "contexts", "system", "queries"} & set(columns))
+    if str(columns.get("answer", "")).strip().casefold() != "answer" or is_decided:
         return
-    if searched or {"relevant", "reference_contexts"} & set(found):
-        found["reference"] = found.pop("answer")
+    if has_corpus or {"relevant", "reference_contexts"} & set(columns):
+        columns["reference"] = columns.pop("answer")
         return
     context = next((column for column in free if column.casefold() == "context"), None)
     if context is None:
+        found = "is the column 'answer' the gold answer, or what a system wrote?"
         allowed = "--column reference=answer (gold) or --column answer=answer (of a system)"
-        raise DataError("is 'answer' gold, or what a system wrote?", file=records, allowed=allowed)
-    found["contexts"] = context
+        raise DataError(found, file=records, allowed=allowed)
+    columns["contexts"] = context
 
 
-def _with_corpus(
-    file: Path, records: Path, columns: Mapping[str, str | list[str]], corpus: Path, read: Corpus
+def _systems_of_corpus(
+    file: Path, records: Path, columns: _PartColumns, corpus: Path, documents: Corpus
 ) -> tuple[str, str, list[str]]:
-    """The key `corpus` with the systems, what is a hit where that is not the id, and notes."""
+    """Return the YAML of corpus and systems, the key `match` or an empty text, and notes.
+
+    Raises:
+        DataError: The records cannot be read, or none of their gold documents is in the corpus.
+    """
     from ragbench.data.loaders.records import Records
 
-    collection = Records(path=records, columns=dict(columns), corpus=corpus).load()
-    lengths = [len(document.text.split()) for document in read.documents]
-    middle = int(statistics.median(lengths)) if lengths else 0
-    systems = "chunks" if middle > _LONG else "documents"
+    collection = Records(path=records, columns=columns, corpus=corpus).load()
+    lengths = [len(document.text.split()) for document in documents.documents]
+    median = int(statistics.median(lengths)) if lengths else 0
+    is_long = median > _LONG_DOCUMENT
     text = (
-        _template(systems)
+        _template("chunks" if is_long else "documents")
         .replace("@CORPUS@", _scalar(_relative(corpus, file)))
         .replace("@COUNT@", f"{len(lengths):,}")
-        .replace("@WORDS@", f"{middle:,}")
-        .replace("@SIZE@", str(_CHUNK))
-        .replace("@OVERLAP@", str(_OVERLAP))
+        .replace("@WORDS@", f"{median:,}")
+        .replace("@SIZE@", str(_CHUNK_SIZE))
+        .replace("@OVERLAP@", str(_CHUNK_OVERLAP))
     )
     if collection.answers:
         text += _template("answers")
+    # the first two, on rows and columns, repeat the notes on the guess
     notes = [*collection.notes[2:], *collection.warnings]
     if collection.qrels is None:
         notes.append("no gold documents: add a column with their ids, or with gold passages")
-    match, said = _match(collection, read, str(columns.get("relevant")), records)
-    notes.append(
-        f"corpus: {len(lengths):,} documents, {middle:,} words in the median"
-        + (f", cut into chunks of {_CHUNK} words" if systems == "chunks" else "")
-    )
-    return text + "\n", match, [*notes, *said]
+    match, match_notes = _match(collection, documents, str(columns.get("relevant")), records)
+    cut = f", cut into chunks of {_CHUNK_SIZE} words" if is_long else ""
+    notes.append(f"corpus: {len(lengths):,} documents, {median:,} words in the median{cut}")
+    return text + "\n", match, [*notes, *match_notes]
 
 
 def _match(
-    collection: Collection, read: Corpus, column: str, records: Path
+    collection: Collection, corpus: Corpus, column: str, records: Path
 ) -> tuple[str, list[str]]:
-    """Return the key `match` and notes: gold ids are ids, or metadata values, of the corpus."""
+    """Return the key `match` and notes: gold ids are ids, or metadata values, of the corpus.
+
+    The key is empty if some gold ids are ids of the corpus, or if there is no gold.
+
+    Raises:
+        DataError: No gold document is in the corpus.
+    """
     judged = [] if collection.qrels is None else list(dict.fromkeys(collection.qrels.documents))
-    known = {document.id for document in read.documents}
-    missing = [name for name in judged if name not in known]
-    if not judged or len(missing) < len(judged):
-        said = [f"{len(judged) - len(missing)} of {len(judged)} gold documents are in the corpus"]
-        return "", said if judged else []
-    keys = dict.fromkeys(key for document in read.documents for key in document.metadata)
-    for key in keys:
-        if {str(document.metadata.get(key)) for document in read.documents}.issuperset(judged):
+    if not judged:
+        return "", []
+    ids = {document.id for document in corpus.documents}
+    missing = [name for name in judged if name not in ids]
+    n_present = len(judged) - len(missing)
+    if n_present:
+        return "", [f"{n_present} of {len(judged)} gold documents are in the corpus"]
+    for key in dict.fromkeys(key for document in corpus.documents for key in document.metadata):
+        if {str(document.metadata.get(key)) for document in corpus.documents}.issuperset(judged):
             match = _template("match").replace("@KEY@", _scalar(f"metadata.{key}"))
             return match, [f"gold documents are named by metadata.{key} of the corpus"]
-    place = collection.gold_places.get(missing[0], str(records))
     raise DataError(
         f"none of the {len(judged)} gold documents of '{column}' is in the corpus, such as "
         f"'{missing[0]}'",
-        file=place,
-        allowed=f"ids such as '{min(known, default='')}'",
-        nearest=nearest(missing[0], sorted(known)),
+        file=collection.gold_places.get(missing[0], str(records)),
+        allowed=f"ids such as '{min(ids, default='')}'",
+        nearest=nearest(missing[0], sorted(ids)),
     )
 
 
-def _notes(columns: Mapping[str, str | list[str]], ask_for_corpus: bool) -> list[str]:
-    shown = {
-        part: name if isinstance(name, str) else " + ".join(name) for part, name in columns.items()
-    }
-    said = {part: f" ({_MEANING[part]})" if part in _MEANING else "" for part in columns}
-    listed = ", ".join(f"{part} = {name}{said[part]}" for part, name in shown.items())
-    notes = [f"columns: {listed}"]
+def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
+    """Return the guessed columns in words, and notes on readings that the user may reverse."""
+    parts = []
+    for part, column in columns.items():
+        names = column if isinstance(column, str) else " + ".join(column)
+        description = f" ({_PART_DESCRIPTIONS[part]})" if part in _PART_DESCRIPTIONS else ""
+        parts.append(f"{part} = {names}{description}")
+    notes = [f"columns: {', '.join(parts)}"]
     if "answer" in columns and "reference" not in columns:
         answer = columns["answer"]
         notes.append(
-            f"'{answer}' is taken as what a system wrote; "
-            f"where it is gold, write reference: {answer} instead of answer: {answer}"
+            f"column '{answer}' is read as the answer of a system; "
+            f"if it is the gold answer, write reference: {answer} instead of answer: {answer}"
         )
     if str(columns.get("reference")).strip().casefold() == "answer":
-        notes.append("'answer' is taken as gold; where a system wrote it, write answer: answer")
-    if ask_for_corpus:
+        notes.append(
+            "column 'answer' is read as the gold answer; if a system wrote it, write answer: answer"
+        )
+    if needs_corpus:
         notes.append("put the documents that answer the questions into dataset.corpus")
     return notes
 
 
 def _column_line(part: str, column: str | list[str]) -> str:
-    names = [column] if isinstance(column, str) else column
-    written = ", ".join(map(_scalar, names))
-    if not isinstance(column, str):
-        written = f"[{written}]"
-    line = f"    {part}: {written}"
-    return f"{line}  # {_MEANING[part]}" if part in _MEANING else line
+    """Return the line of the config for a part and its column, or columns."""
+    names = _scalar(column) if isinstance(column, str) else f"[{', '.join(map(_scalar, column))}]"
+    comment = f"  # {_PART_DESCRIPTIONS[part]}" if part in _PART_DESCRIPTIONS else ""
+    return f"    {part}: {names}{comment}"
 
 
 def _relative(path: Path, file: Path) -> str:
@@ -257,6 +270,7 @@ def _template(name: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    if _PLAIN.fullmatch(text) and text.casefold() not in _WORDS:
+    """Return a text as YAML reads it back: in quotes where it needs them, `${` escaped."""
+    if _PLAIN_SCALAR.fullmatch(text) and text.casefold() not in _YAML_WORDS:
         return text
     return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

@@ -117,7 +117,7 @@ def test_records_without_answers_need_a_corpus(here):
 def test_an_answer_alone_is_refused_since_it_may_be_gold(here):
     write_csv(here / "qa.csv", [["question", "answer"], ["Who?", "Ann"]])
 
-    with pytest.raises(DataError, match="is 'answer' gold, or what a system wrote"):
+    with pytest.raises(DataError, match="is the column 'answer' the gold answer"):
         invoke("--from", "qa.csv")
     assert not (here / "ragbench.yaml").exists()
 
@@ -127,7 +127,7 @@ def test_a_response_alone_is_taken_as_generated_and_says_so(here):
 
     result = invoke("--from", "qa.csv")
 
-    assert "'response' is taken as what a system wrote; where it is gold, " in result.stderr
+    assert "column 'response' is read as the answer of a system; if it is " in result.stderr
     assert invoke("ragbench.yaml", command=validate).exit_code == 0
 
 
@@ -243,7 +243,7 @@ def test_what_was_understood_is_said(here, table):
         "reference = answer (the gold answer)"
     )
     assert "gold documents are in the corpus" in result.stderr
-    assert "'answer' is taken as gold" in result.stderr
+    assert "column 'answer' is read as the gold answer" in result.stderr
     assert result.stderr.splitlines()[-1] == "next: ragbench run mine.yaml"
 
 
@@ -280,7 +280,7 @@ def test_a_column_with_few_known_documents_is_named(here):
     result = invoke("--from", "qa.csv", "--corpus", "docs")
 
     assert (
-        "note: 'topic' holds 3 ids, of which the corpus knows 1: where these are gold, "
+        "note: 1 of the 3 ids in column 'topic' are in the corpus; if they are the gold documents, "
         "write relevant: topic\n"
     ) in result.stderr
     assert "relevant" not in load_text(here / "ragbench.yaml")["dataset"]["columns"]
@@ -350,7 +350,7 @@ def test_a_table_with_an_empty_column_of_gold_and_blanks_in_its_header(here):
 
     result = invoke("--from", "qa.csv", "--corpus", "docs")
 
-    assert "note: 'source_doc' is empty in every row\n" in result.stderr
+    assert "note: column 'source_doc' is empty in every row and is not used\n" in result.stderr
     columns = load_text(here / "ragbench.yaml")["dataset"]["columns"]
     assert columns == {"question": "question", "reference": "answer"}
     assert invoke("ragbench.yaml", command=validate).exit_code == 0

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.data.files.columns import Columns
+from ragbench.data.files.columns import (
+    Columns,
+    Named,
+    join_columns,
+    resolve_columns,
+    several_columns,
+    with_paths,
+)
 from ragbench.data.files.fields import Talk, content_id, read_texts
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.rows import Entry
@@ -332,6 +339,37 @@ class GoldColumns:
             f"{len(self._homeless)} of {len(self._quoted)} gold passages stand in no document of "
             f"the corpus and are left out: {shown}{more}"
         ]
+
+
+def map_columns(
+    entries: Sequence[Entry],
+    named: Named,
+    names: DocumentNames | None,
+    file: object,
+    doubts: list[str] | None = None,
+) -> tuple[Sequence[Entry], Columns, Named]:
+    """Return the rows with paths and groups as columns, the column of each part, and the groups.
+
+    Args:
+        entries: Rows of the table.
+        named: Part -> its column, its columns, or none, as the user says it.
+        names: Document ids of the corpus; None without a corpus.
+        file: For messages.
+        doubts: Receives ambiguous columns as sentences; None raises the first one.
+
+    Raises:
+        DataError: No column has the question, or the part of a column cannot be told.
+    """
+    rows = with_paths(entries, named)
+    present = list(dict.fromkeys(key for row in rows for key in row.values))
+    groups = several_columns(present, named, lambda column: holds_ids(rows, names, column))
+    joined, columns = join_columns(rows, groups)
+    # a group is one column now, so that the names are read again
+    present = list(dict.fromkeys(key for row in joined for key in row.values))
+    resolved = resolve_columns(
+        present, columns, file, lambda column: holds_ids(joined, names, column), doubts
+    )
+    return joined, resolved, groups
 
 
 def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str) -> bool:

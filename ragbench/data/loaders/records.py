@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
-from ragbench.data.files.columns import (
-    Columns,
-    Named,
-    check_mapping,
-    join_columns,
-    resolve_columns,
-    several_columns,
-    with_paths,
-)
+from ragbench.data.files.columns import Columns, Named, check_mapping
 from ragbench.data.files.fields import Passages, TalkReader, read_text, read_texts, talk_notes
 from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import Entry, is_csv, read_rows
@@ -32,7 +24,7 @@ from ragbench.data.loaders.base import (
     finish_collection,
     parse_split,
 )
-from ragbench.data.loaders.questions import Gathered, GoldColumns, Row, holds_ids
+from ragbench.data.loaders.questions import Gathered, GoldColumns, Row, map_columns
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
@@ -203,18 +195,10 @@ class RecordTable:
         cells: bool = False,
     ) -> None:
         refuse_traces(entries, columns)
-        entries = with_paths(entries, columns or {})
-        present = list(dict.fromkeys(key for entry in entries for key in entry.values))
         documents = None if corpus is None else corpus.documents
         names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
-        rows = entries
-        several = several_columns(present, columns, lambda column: holds_ids(rows, names, column))
-        entries, named = join_columns(entries, several)
-        self._entries, self._corpus, self._file, self._named = entries, corpus, file, named
-        present = list(dict.fromkeys(key for entry in entries for key in entry.values))
-        resolved = resolve_columns(
-            present, named, file, lambda column: holds_ids(entries, names, column)
-        )
+        entries, resolved, self._named = map_columns(entries, columns or {}, names, file)
+        self._entries, self._corpus, self._file = entries, corpus, file
         self._columns, self._cells = resolved, cells
         self._gold = GoldColumns(resolved, entries, documents, names, cells=cells)
         self._talk = TalkReader(entries, resolved, documents or (), cells=cells)
