@@ -158,7 +158,7 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
     from ragbench.report.explanation import Explanation
 
     views = QueryViews(run)
-    causes = views.causes()
+    causes = views.causes
     _check_systems(() if system is None else (system,), causes, run)
     rows = [
         row

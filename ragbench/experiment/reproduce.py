@@ -28,7 +28,7 @@ from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.experiment.plan.records import Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.session import Progress
+from ragbench.experiment.stages.base import RunProgress
 from ragbench.records.manifest import Choices, EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
 from ragbench.registry import checking_imports
@@ -108,7 +108,7 @@ class Reproduction:
 
 def reproduce(
     run: Path,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
     *,
     trust: bool = False,
     tell: Callable[[str], None] = lambda line: None,

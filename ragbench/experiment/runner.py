@@ -1,31 +1,44 @@
-"""`run_experiment`: load, index, retrieve, generate, score, judge, compare, write."""
+"""`run_experiment`: lock the experiment, load, plan, run the stages, write the run folder."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, closing
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
+from ragbench.errors import DataError
 from ragbench.experiment.files import write_run
 from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.session import Progress, Session, Silent, run_in
-from ragbench.experiment.stages.base import Workspace
-from ragbench.experiment.stages.graph import run_stages
-from ragbench.files import cache_folder
+from ragbench.experiment.stages.base import NoProgress, RunProgress, Workspace
+from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
+from ragbench.files import (
+    cache_folder,
+    naming_unwritable,
+    opened_to_append,
+    remove_left_over,
+    taken,
+    write_atomically,
+)
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
 from ragbench.store.items import StageStore
 from ragbench.types import Collection
+
+# Lock file in the folder of an experiment.
+_LOCK = ".lock.tmp"
 
 
 def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind of object
@@ -37,7 +50,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     apps: Mapping[str, Any] | None = None,
     dataset: object = None,
     choices: Choices | None = None,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
     repetition: Repetition | None = None,
 ) -> Experiment:
     """Run an experiment and write its run folder.
@@ -55,48 +68,45 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             mappings, a row per question, read as a file of records is, by the names of ragas and
             deepeval too; a mapping of `queries`, `documents`, `qrels` and `answers`; or a
             `Collection`.
-        choices: A sample of the queries, some of the systems, no judge.
-        progress: Shown what is being done.
-        repetition: Where a run is repeated without touching what its experiment has; default: a
-            new run of the experiment, which resumes one that was not finished.
+        choices: Options of this run alone: a sample of the queries, some of the systems, no judge.
+        progress: Display of the progress; None shows nothing.
+        repetition: Folders for the repetition of a finished run, beside the store and the runs of
+            its experiment; None makes a new run, which resumes an unfinished one.
 
     Returns:
         The summary, the scores per query, and where they were written.
 
     Raises:
         ConfigError: The config is wrong; all its problems at once.
-        DataError: The data set is wrong, or the results cannot be written.
-        AdapterError: A component cannot be made.
-        MissingExtra: A judge or metric needs a package that is not installed.
+        DataError: The data set is wrong, another run holds the folder of the experiment, or the
+            results cannot be written.
+        AdapterError: A component cannot be created.
+        MissingExtra: A component needs a package that is not installed.
+        OptionError: A live object has a name of the config, or one that is not allowed.
     """
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
-    config = _checked(source, overrides or {}, live, own_data=dataset is not None)
-    progress, choices = progress or Silent(), choices or Choices()
+    config = _load_config(source, overrides or {}, live, has_dataset=dataset is not None)
+    progress, choices = progress or NoProgress(), choices or Choices()
     started = time.time()
-    collection = _load(config, dataset, progress)
+    collection = _load_collection(config, dataset, progress)
     plan = make_plan(config, collection, choices, live)
     executor = build_executor(config)
     if executor is not None:
         _leave_to_workers(plan)
     experiment_folder = Path(config.output) / config.name
+    # before any model is paid: results that cannot be written would be lost
     check_output(experiment_folder if repetition is None else repetition.runs)
     with ExitStack() as stack:
         limits = config.budget
         budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
-        replies = stack.enter_context(
-            connected(
-                plan.asked_judges,
-                plan.config,
-                plan.generators,
-                replay=choices.judge_replay,
-                budget=budget,
-            )
-        )
+        judges, replay = plan.asked_judges, choices.judge_replay
+        connection = connected(judges, plan.config, plan.generators, replay=replay, budget=budget)
+        replies = stack.enter_context(connection)
         if repetition is None:
-            session = stack.enter_context(run_in(experiment_folder))
+            run_state = stack.enter_context(lock_experiment(experiment_folder))
             stage_store = StageStore(cache_folder(config.cache), config.cache_also)
-        else:  # it neither resumes a run nor keeps another one waiting
-            session, stage_store = Session(), StageStore(repetition.stages)
+        else:  # a repetition resumes no run, and does not block other runs of the experiment
+            run_state, stage_store = RunState(), StageStore(repetition.stages)
         store = stack.enter_context(closing(stage_store))
         if executor is not None:  # its workers start with the first task
             executor.check()
@@ -104,7 +114,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         workspace = Workspace(
             plan=plan,
             store=store,
-            run_token=session.token,
+            run_token=run_state.token,
             progress=progress,
             budget=budget,
             replies=replies,
@@ -114,12 +124,15 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         with progress.stage("write", 1, "run folders") as stage:
             experiment = write_run(plan, results, started, repetition)
             stage.advance()
-        session.finished = results.spending is None or not results.spending.reached
+        # a run that its budget ended is resumed by the next one, with the same token
+        run_state.finished = results.spending is None or not results.spending.reached
     return experiment
 
 
-def _load(config: ExperimentConfig, dataset: object, progress: Progress) -> Collection:
-    """Return the data of the caller, or those of the config where the caller passes none."""
+def _load_collection(
+    config: ExperimentConfig, dataset: object, progress: RunProgress
+) -> Collection:
+    """Return the collection that the caller passed as `dataset`, or if None that of the config."""
     with progress.stage("load", 1, "data sets") as stage:
         if dataset is None:
             collection = load_collection(config, keep=True)
@@ -130,25 +143,35 @@ def _load(config: ExperimentConfig, dataset: object, progress: Progress) -> Coll
 
 
 def _leave_to_workers(plan: Plan) -> None:
-    """Mark the generators of the config that workers compute; live objects stay in this process."""
+    """Mark the generators that workers load and run instead of this process.
+
+    These are local models of the config; live objects cannot be sent to other processes.
+    """
     for name, generator in plan.generators.items():
         generator.is_elsewhere = generator.computes and name in plan.config.generators
 
 
-def _checked(
+def _load_config(
     source: str | Path | Mapping[str, Any] | ExperimentConfig,
     overrides: Mapping[str, Any],
     live: LiveComponents,
     *,
-    own_data: bool,
+    has_dataset: bool,
 ) -> ExperimentConfig:
+    """Return the checked config; with `has_dataset`, its `dataset` gives way to the caller's.
+
+    `overrides` are not applied to a config that is checked already.
+
+    Raises:
+        ConfigError: The config is wrong; all its problems at once.
+    """
     if isinstance(source, ExperimentConfig):
         dataset = replace(source.dataset, type=PASSED, cls=passed, options={})
         resolved = {**source.resolved, "dataset": {"type": PASSED}}
-        return replace(source, dataset=dataset, resolved=resolved) if own_data else source
-    if own_data and isinstance(source, Mapping):
+        return replace(source, dataset=dataset, resolved=resolved) if has_dataset else source
+    if has_dataset and isinstance(source, Mapping):
         source = {**source, "dataset": {"type": PASSED}}
-    elif own_data:
+    elif has_dataset:
         overrides = {**overrides, "dataset": {"type": PASSED}}
     return load_config(
         source,
@@ -157,3 +180,78 @@ def _checked(
         live_generators=live.generators,
         live_apps=live.apps,
     )
+
+
+@dataclass(slots=True)
+class RunState:
+    """Token of a run, and whether the run has finished.
+
+    Attributes:
+        token: Random word in the store keys of components whose code cannot be fingerprinted: their
+            items are valid for one run. A resumed run has the token of the unfinished one.
+        finished: True if nothing remains to be resumed; the run sets it.
+    """
+
+    token: str = field(default_factory=partial(secrets.token_hex, 8))
+    finished: bool = False
+
+
+@contextmanager
+def lock_experiment(folder: Path) -> Iterator[RunState]:
+    """Lock the folder of an experiment, `<output>/<name>`, for one run, and yield its state.
+
+    The folder is created if it is missing. The token of an unfinished run is used again, so that
+    the new run resumes it. The lock is one of the operating system and ends with the process.
+
+    Raises:
+        DataError: Another process holds the lock, or the folder cannot be written.
+    """
+    with naming_unwritable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        stream = _open_locked(folder)
+    # only under the lock: without it these files may belong to a run that is still writing
+    remove_left_over(folder)
+    token_file = folder / TOKEN_FILE
+    try:
+        with naming_unwritable(folder):
+            token = unfinished_token(folder)
+            run_state = RunState() if token is None else RunState(token)
+            write_atomically(token_file, run_state.token + "\n")
+        yield run_state
+        if run_state.finished:
+            token_file.unlink(missing_ok=True)
+    finally:
+        # removed before it is unlocked: afterwards it may be the lock of the next run
+        (folder / _LOCK).unlink(missing_ok=True)
+        stream.close()
+
+
+def _open_locked(folder: Path) -> IO[bytes]:
+    """Open the lock file of a folder, lock it, write the process id into it, and return it.
+
+    Raises:
+        DataError: Another process holds the lock.
+    """
+    path = folder / _LOCK
+    while True:
+        stream = opened_to_append(path)
+        if not taken(stream):
+            stream.seek(0)
+            process_id = stream.read(20).decode("utf-8", "replace").strip()
+            stream.close()
+            raise DataError(
+                f"another run{f' (process {process_id})' if process_id else ''} is at work here",
+                file=folder,
+                allowed="one run at a time; wait for it, or give this one another name or output",
+            )
+        # a run that ended may have removed the file after it was opened here and before it was
+        # locked: the lock would be on a file that no other run can find
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(stream.fileno()), path.stat()):
+                break
+        stream.close()
+    # a full disk: the lock holds all the same, only the message to others lacks the process id
+    with suppress(OSError):
+        os.ftruncate(stream.fileno(), 0)
+        os.write(stream.fileno(), str(os.getpid()).encode())
+    return stream

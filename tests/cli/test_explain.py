@@ -59,7 +59,7 @@ def test_explain_counts_then_lists_the_queries(run):
 def test_explain_fits_the_terminal(run, width):
     """Sentences go on below, questions are cut, and nothing else is lost."""
     views = QueryViews(run)
-    rows = [row for own in views.causes().values() for row in own.values()]
+    rows = [row for own in views.causes.values() for row in own.values()]
     long = dict.fromkeys(views.ids, "How many of the moons " * 9)
     asked, mute = (
         Explanation(views.summary, read_comparisons(run), rows, texts) for texts in (long, {})

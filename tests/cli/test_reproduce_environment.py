@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragbench.experiment.session import run_in
+from ragbench.experiment.runner import lock_experiment
 from tests.commands import run_command
 from tests.conftest import REPOSITORY
 from tests.retrieve.search_server import SearchServer
@@ -133,7 +133,7 @@ def test_other_values_of_now_do_not_count(two_runs, ragbench):
 
 def test_the_repetition_lies_beside_and_latest_stays(two_runs, ragbench, tmp_path):
     experiment = tmp_path / "runs" / "exp"
-    with run_in(experiment):  # at work, and then not finished
+    with lock_experiment(experiment):  # at work, and then not finished
         before = sorted(experiment.iterdir())
         done = ragbench("reproduce", two_runs[0], "--quiet", cwd=tmp_path.parent)
 

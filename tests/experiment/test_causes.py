@@ -207,7 +207,7 @@ def test_ids_that_look_like_formulas_come_back(config, data):
     assert "bm25,'=1+1," in text
     assert "bm25,'q2," in text, "a quote alone is no formula"
     views = QueryViews(experiment.path)
-    assert set(views.causes()["bm25"]) == {"=1+1", "'q2", "q3", "q4", "q5"}
+    assert set(views.causes["bm25"]) == {"=1+1", "'q2", "q3", "q4", "q5"}
     assert views[views.find("=1+1")].systems[0].cause == "right"
 
 

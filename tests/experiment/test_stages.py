@@ -373,9 +373,12 @@ def test_a_query_that_failed_at_the_source_fails_at_the_reranker(mine, monkeypat
 
 
 def test_two_runs_at_once_are_refused(config, tmp_path):
-    from ragbench.experiment.session import run_in
+    from ragbench.experiment.runner import lock_experiment
 
-    with run_in(tmp_path / "runs" / "moons"), pytest.raises(DataError, match="another run"):
+    with (
+        lock_experiment(tmp_path / "runs" / "moons"),
+        pytest.raises(DataError, match="another run"),
+    ):
         run_experiment(config)
 
 

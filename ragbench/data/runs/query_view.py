@@ -238,12 +238,9 @@ class QueryViews:
             raise DataError(found, file=self.folder, allowed=allowed)
         return queries[0]
 
-    def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        """Return system -> query -> its line of `causes.csv`."""
-        return self._causes
-
     @cached_property
-    def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
+    def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
+        """Lines of `causes.csv`, by system and query; empty if the run has none."""
         return read_causes(self.folder / CAUSES_FILE)
 
     def unscored(self, query: str) -> list[UnscoredRow]:
@@ -357,7 +354,7 @@ class QueryViews:
         answers = tuple(read_answers(self._lines_of("predictions", system.name), query))
         passages = next((a.passages for a in answers if a.passages is not None), ())
         own = {passage.id: passage for passage in passages or ()}
-        lost = None if self._bare else self._causes.get(system.name, {}).get(query)
+        lost = None if self._bare else self.causes.get(system.name, {}).get(query)
         ranked = [] if self._bare else self.hits(system.name, query)
         hits = []
         for rank, (name, score) in enumerate(ranked, start=1):

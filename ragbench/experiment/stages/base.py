@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from ragbench import __version__
 from ragbench.errors import RagbenchError
@@ -17,8 +17,6 @@ from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.records import Results, Work
-from ragbench.experiment.session import Progress
-from ragbench.experiment.session import Stage as Shown
 from ragbench.experiment.stages.item_json import cause_of, without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
 from ragbench.llm import Budget, Estimate, Replies
@@ -38,6 +36,35 @@ UNKNOWN = "not known yet"
 
 # Told an item's position and what was made of it.
 Keep = Callable[[int, Any], None]
+
+
+class StageProgress(Protocol):
+    """Progress display of one stage."""
+
+    def advance(self, n: int = 1) -> None:
+        """Count `n` more items as done."""
+
+
+class RunProgress(Protocol):
+    """Progress display of a run."""
+
+    def stage(
+        self, name: str, total: int, unit: str = "queries"
+    ) -> AbstractContextManager[StageProgress]:
+        """Open the display of a stage of `total` items, counted in `unit`, a plural."""
+
+
+class NoProgress:
+    """Progress display, of a run and of its stages, that shows nothing."""
+
+    def advance(self, n: int = 1) -> None:
+        """Show nothing."""
+
+    def stage(
+        self, name: str, total: int, unit: str = "queries"
+    ) -> AbstractContextManager[StageProgress]:
+        """Open a stage that shows nothing."""
+        return nullcontext(self)
 
 
 def keep_all(
@@ -117,7 +144,7 @@ class Workspace:
     plan: Plan
     store: StageStore
     run_token: str
-    progress: Progress
+    progress: RunProgress
     budget: Budget = field(default_factory=Budget)
     replies: Replies | None = None
     executor: Executor | None = None
@@ -128,7 +155,7 @@ class Workspace:
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @contextmanager
-    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[Shown]:
+    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[StageProgress]:
         """Show and time what a stage makes."""
         start = time.perf_counter()
         with self.progress.stage(name, total, unit) as stage:

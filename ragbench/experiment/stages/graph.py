@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,9 +13,8 @@ from ragbench.config.schema import BudgetLimits
 from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
-from ragbench.experiment.session import Silent, token_in
 from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
-from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.base import Node, NoProgress, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.comparison import Compare
 from ragbench.experiment.stages.judging import JudgeAnswers
@@ -29,6 +29,8 @@ from ragbench.score.text.columns import TextScorer
 from ragbench.store.items import StageStore
 
 _ROUNDS = 10
+# File in the folder of an experiment that holds the token of a run that has not finished.
+TOKEN_FILE = ".unfinished.tmp"
 
 
 def stages_of(workspace: Workspace) -> list[Stage]:
@@ -154,6 +156,14 @@ def _every(nodes: list[Node]) -> Iterator[Node]:
         yield from _every(node.after)
 
 
+def unfinished_token(folder: Path) -> str | None:
+    """Return the token of the unfinished run of an experiment's folder; None if there is none."""
+    with suppress(OSError, ValueError):
+        token = (folder / TOKEN_FILE).read_text(encoding="utf-8").strip()
+        return token if re.fullmatch(r"[0-9a-f]{16}", token) else None
+    return None
+
+
 def forecast(plan: Plan) -> Forecast:
     """Look up what is stored and estimate the rest; nothing is made, sent or written.
 
@@ -167,8 +177,8 @@ def forecast(plan: Plan) -> Forecast:
         workspace = Workspace(
             plan=plan,
             store=store,
-            run_token=token_in(Path(config.output) / config.name) or "none",
-            progress=Silent(),
+            run_token=unfinished_token(Path(config.output) / config.name) or "none",
+            progress=NoProgress(),
             dry=True,
         )
         nodes: dict[Stage, Node] = {}

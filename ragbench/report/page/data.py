@@ -244,7 +244,7 @@ class _Packer:
                 failures.setdefault(row.system, f"{row.measure}: {row.cause}")
         systems = {}
         for system in self.views.summary.systems:
-            cause = self.views.causes().get(system.name, {}).get(view.id)
+            cause = self.views.causes.get(system.name, {}).get(view.id)
             answering = view.system(system.name)
             systems[system.name] = _filled(
                 cause=cause and cause.cause,

@@ -1,17 +1,17 @@
-"""One run at a time in one place; the token of a run that was killed is given again."""
+"""One run at a time in a folder; the token of a run that was killed is given again."""
 
 import os
 
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.experiment.session import run_in
+from ragbench.experiment.runner import lock_experiment
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from ragbench.experiment.session import run_in
-with run_in(Path(sys.argv[1])) as session:
+from ragbench.experiment.runner import lock_experiment
+with lock_experiment(Path(sys.argv[1])) as session:
     print(session.token, flush=True)
     time.sleep(600)
 """
@@ -26,22 +26,22 @@ def holder(warm, folder):
 def test_a_second_run_is_refused_and_a_killed_holder_is_no_holder(tmp_path, warm):
     process, token = holder(warm, tmp_path / "exp")
     refusal = rf"exp: another run \(process {process.pid}\) is at work here"
-    with pytest.raises(DataError, match=refusal), run_in(tmp_path / "exp"):
+    with pytest.raises(DataError, match=refusal), lock_experiment(tmp_path / "exp"):
         pass
-    with run_in(tmp_path / "other") as elsewhere:
+    with lock_experiment(tmp_path / "other") as elsewhere:
         assert elsewhere.token != token
 
     process.kill()
     process.communicate()
 
-    with run_in(tmp_path / "exp") as session:
+    with lock_experiment(tmp_path / "exp") as session:
         assert session.token == token
 
 
 def test_the_token_of_a_finished_run_is_gone(tmp_path):
-    with run_in(tmp_path / "exp") as first:
+    with lock_experiment(tmp_path / "exp") as first:
         first.finished = True
-    with run_in(tmp_path / "exp") as second:
+    with lock_experiment(tmp_path / "exp") as second:
         second.finished = True
 
     assert first.token != second.token
@@ -49,20 +49,20 @@ def test_the_token_of_a_finished_run_is_gone(tmp_path):
 
 
 def test_a_run_that_raises_is_unfinished(tmp_path):
-    with pytest.raises(KeyboardInterrupt), run_in(tmp_path / "exp") as first:
+    with pytest.raises(KeyboardInterrupt), lock_experiment(tmp_path / "exp") as first:
         raise KeyboardInterrupt
-    with run_in(tmp_path / "exp") as second:
+    with lock_experiment(tmp_path / "exp") as second:
         pass
 
     assert first.token == second.token
 
 
 def test_a_damaged_state_is_no_state(tmp_path):
-    with run_in(tmp_path / "exp") as first:
+    with lock_experiment(tmp_path / "exp") as first:
         pass
     (tmp_path / "exp" / ".unfinished.tmp").write_text('{"tok')
 
-    with run_in(tmp_path / "exp") as second:
+    with lock_experiment(tmp_path / "exp") as second:
         assert second.token != first.token
 
 
@@ -70,7 +70,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(DataError, match="cannot be written: Not a directory"):
-        run_in(tmp_path / "file" / "exp").__enter__()
+        lock_experiment(tmp_path / "file" / "exp").__enter__()
 
 
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="needs links that can be refused")
@@ -81,7 +81,10 @@ def test_a_lock_that_leads_elsewhere_is_none(tmp_path):
     folder.mkdir()
     (folder / ".lock.tmp").symlink_to(private)
 
-    with pytest.raises(DataError, match=r"cannot be written: .*symbolic links"), run_in(folder):
+    with (
+        pytest.raises(DataError, match=r"cannot be written: .*symbolic links"),
+        lock_experiment(folder),
+    ):
         raise AssertionError("it is no lock")
 
     assert private.read_text() == "mine"
