@@ -2,67 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
-from ragbench.adapters.libraries import Factory, IdField, SyncOrAsync, resolve_client
+from ragbench.adapters.libraries import Factory, HitReader, IdField, SyncOrAsync, resolve_client
 from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import FactoryArgs, Option, shown
-from ragbench.retrieve.base import ForeignRetriever
-from ragbench.types import ScoredDocument
+from ragbench.retrieve.base import Retriever
+from ragbench.types import Query, ScoredDocument
 
-_PLACES = ("question", "top_k")
-
+_PLACEHOLDERS = ("question", "top_k")
 _LANGCHAIN_HIT = "a langchain Document, or (Document, score)"
 
 
-class HaystackRetriever(ForeignRetriever):
-    """Search with a component or a pipeline of Haystack.
+@dataclass(frozen=True, kw_only=True)
+class FrameworkOptions:
+    """Options of a retriever that an object of another framework serves."""
 
-    A component is called as `run(query=..., top_k=...)`, without `top_k` where it takes none; a
-    pipeline as `run(data=...)`, where `inputs` says which component gets what. The documents are
-    those of the last component that returns `documents`; their order is the ranking.
+    factory: Factory = None
+    args: FactoryArgs = None
+    id_field: IdField = None
+
+
+class FrameworkRetriever(Retriever, ABC):
+    """Retriever that sends each question to an object of another framework.
+
+    The factory creates the object; from Python, `client` is an existing one. The order of the
+    returned list is the ranking. Ids are those of the framework unless `id_field` names a metadata
+    key.
+
+    Attributes:
+        library: Name of the framework in messages: `langchain`.
+        allowed_reply: Phrase that says what the object must return, for messages.
     """
 
-    allowed_answer = "a mapping with documents"
+    is_opaque = True
+    asks_one_by_one = True
+    library: ClassVar[str]
+    allowed_reply: ClassVar[str]
 
-    def __init__(
-        self,
-        *,
-        factory: Factory = None,
-        args: FactoryArgs = None,
-        inputs: Annotated[
-            dict[str, Any] | None,
-            Option('What a pipeline gets: `{embedder: {text: "{question}"}}`; also `{top_k}`.'),
-        ] = None,
-        id_field: IdField = None,
-        client: Any = None,
-    ) -> None:
-        super().__init__(id_field)
-        owner = "retriever 'haystack'"
-        if inputs is not None:
-            check_template(inputs, _PLACES, "haystack", "inputs")
-        made = resolve_client(client, factory, args, owner)
-        self._run = SyncOrAsync(made, "run", "run_async")
-        if not self._run:
-            allowed = "an object with run(query=...) or run_async(query=...)"
-            raise AdapterError(f"{owner}: found {shown(made)}, allowed: {allowed}")
-        if inputs is None and callable(getattr(made, "get_component", None)):
+    def __init__(self, options: FrameworkOptions, client: Any) -> None:
+        """Take the client, or create it by the factory; exactly one of the two must be given."""
+        self._owner = f"retriever '{self.library}'"
+        self._client = resolve_client(client, options.factory, options.args, self._owner)
+        self._hits = HitReader(options.id_field)
+
+    def _require(self, allowed: str, *methods: SyncOrAsync) -> None:
+        """Raise an `AdapterError` if the client has none of the methods."""
+        if not any(methods):
+            client = shown(self._client)
+            raise AdapterError(f"{self._owner}: found {client}, allowed: an object with {allowed}")
+
+    @property
+    def notes(self) -> list[str]:
+        """Return a note for hits without the id that the options name; empty if all have one."""
+        return self._hits.notes
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
+        """Return the hits of each query, best first; the framework may return more than `top_k`.
+
+        Raises:
+            AdapterError: The reply is no list of hits, or a hit has neither an id nor a text.
+        """
+        return [self._read(self._ask(query.text, top_k)) for query in queries]
+
+    @abstractmethod
+    def _ask(self, question: str, top_k: int) -> Any:
+        """Return the hits of a question, best first, as objects of the framework."""
+
+    @abstractmethod
+    def _hit(self, hit: Any, position: int) -> ScoredDocument:
+        """Convert an object of the framework; an `AdapterError` names its position, from 1."""
+
+    def _read(self, reply: Any) -> list[ScoredDocument]:
+        if isinstance(reply, (str, bytes)) or not isinstance(reply, Iterable):
+            raise self._reply_error(reply)
+        return [self._hit(hit, position) for position, hit in enumerate(reply, start=1)]
+
+    def _reply_error(self, reply: Any) -> AdapterError:
+        return AdapterError(f"found {shown(reply)}, allowed: {self.allowed_reply}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HaystackOptions(FrameworkOptions):
+    """Options of a component or pipeline of Haystack."""
+
+    inputs: Annotated[
+        dict[str, Any] | None,
+        Option('Inputs of a pipeline: `{embedder: {text: "{question}"}}`; also `{top_k}`.'),
+    ] = None
+
+
+class HaystackRetriever(FrameworkRetriever):
+    """Search with a component or a pipeline of Haystack.
+
+    A component is called as `run(query=..., top_k=...)`, without `top_k` if it does not take it; a
+    pipeline as `run(data=...)`, where `inputs` maps its components to their inputs. The hits are
+    the `documents` of the last component that returns some; their order is the ranking.
+    """
+
+    declares = HaystackOptions
+    library = "haystack"
+    allowed_reply = "a mapping with documents"
+
+    def __init__(self, *, client: Any = None, **options: Any) -> None:
+        settings = HaystackOptions(**options)
+        if settings.inputs is not None:
+            check_template(settings.inputs, _PLACEHOLDERS, "haystack", "inputs")
+        super().__init__(settings, client)
+        self._inputs = settings.inputs
+        self._run = SyncOrAsync(self._client, "run", "run_async")
+        self._require("run(query=...) or run_async(query=...)", self._run)
+        if self._inputs is None and callable(getattr(self._client, "get_component", None)):
             allowed = '{a_component: {query: "{question}"}}'
             raise OptionError("haystack", "inputs", None, f"{allowed} for a pipeline")
-        self._inputs = inputs
 
     def _ask(self, question: str, top_k: int) -> Any:
-        values = {"question": question, "top_k": top_k}
         if self._inputs is None:
             limit = {"top_k": top_k} if self._run.takes("top_k") else {}
-            answer = self._run(query=question, **limit)
+            reply = self._run(query=question, **limit)
         else:
-            inputs = fill(self._inputs, values)
-            answer = self._run(data=inputs) if self._run.takes("data") else self._run(**inputs)
-        if (documents := _documents(answer)) is None:
-            raise self._odd(answer)
+            inputs = fill(self._inputs, {"question": question, "top_k": top_k})
+            # a pipeline takes all inputs as `data`, a component takes each as a keyword
+            reply = self._run(data=inputs) if self._run.takes("data") else self._run(**inputs)
+        if (documents := _documents(reply)) is None:
+            raise self._reply_error(reply)
         return documents
 
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
@@ -76,54 +143,48 @@ class HaystackRetriever(ForeignRetriever):
         )
 
 
-def _documents(answer: Any) -> Any:
-    """The documents of a component's answer, or of the last component of a pipeline with some."""
-    parts = [answer, *reversed([*answer.values()])] if isinstance(answer, Mapping) else []
+def _documents(reply: Any) -> Any:
+    """Return the documents of a component's reply, or of a pipeline's last component with some.
+
+    None if there are none.
+    """
+    parts = [reply, *reversed([*reply.values()])] if isinstance(reply, Mapping) else []
     holders = (part for part in parts if isinstance(part, Mapping) and "documents" in part)
     return next(holders, {"documents": None})["documents"]
 
 
-class LangchainRetriever(ForeignRetriever):
+class LangchainRetriever(FrameworkRetriever):
     """Search with a retriever, a Runnable or a vector store of langchain.
 
     `invoke` or `ainvoke` is called with the question; a vector store is asked for `top_k`
-    documents. The ORDER of the list is the ranking: a store's number may be a similarity or a
-    distance. Ids are `metadata[id_field]`, else the document's own, else a hash of its text, which
-    a note counts.
+    documents. The order of the list is the ranking, because a store's number may be a similarity
+    or a distance. Ids are `metadata[id_field]`, else the document's own, else a hash of its text,
+    which a note counts.
     """
 
-    allowed_answer = f"a list; each part {_LANGCHAIN_HIT}"
+    declares = FrameworkOptions
+    library = "langchain"
+    allowed_reply = f"a list; each part {_LANGCHAIN_HIT}"
 
-    def __init__(
-        self,
-        *,
-        factory: Factory = None,
-        args: FactoryArgs = None,
-        id_field: IdField = None,
-        client: Any = None,
-    ) -> None:
-        super().__init__(id_field)
-        made = resolve_client(client, factory, args, "retriever 'langchain'")
-        self._invoke = SyncOrAsync(made, "invoke")
-        self._scored = SyncOrAsync(made, "similarity_search_with_score")
-        self._plain = SyncOrAsync(made, "similarity_search")
-        if not (self._invoke or self._scored or self._plain):
-            raise AdapterError(
-                f"retriever 'langchain': found {shown(made)}, allowed: an object with invoke, "
-                "ainvoke or similarity_search"
-            )
+    def __init__(self, *, client: Any = None, **options: Any) -> None:
+        super().__init__(FrameworkOptions(**options), client)
+        self._invoke = SyncOrAsync(self._client, "invoke")
+        self._search_scores = SyncOrAsync(self._client, "similarity_search_with_score")
+        self._search = SyncOrAsync(self._client, "similarity_search")
+        methods = self._invoke, self._search_scores, self._search
+        self._require("invoke, ainvoke or similarity_search", *methods)
 
     def _ask(self, question: str, top_k: int) -> Any:
         if self._invoke:
             return self._invoke(question)
-        if self._scored:
+        if self._search_scores:
             try:
-                return self._scored(question, k=top_k)
+                return self._search_scores(question, k=top_k)
             except NotImplementedError:  # langchain's base class promises it for every store
-                if not self._plain:
+                if not self._search:
                     raise
-                self._scored = SyncOrAsync(None, "similarity_search_with_score")
-        return self._plain(question, k=top_k)
+                self._search_scores = SyncOrAsync(None, "similarity_search_with_score")
+        return self._search(question, k=top_k)
 
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
         document, score = hit if isinstance(hit, (tuple, list)) and len(hit) == 2 else (hit, None)
@@ -132,36 +193,34 @@ class LangchainRetriever(ForeignRetriever):
         return self._hits.read_langchain(document, score)
 
 
-class LlamaIndexRetriever(ForeignRetriever):
+@dataclass(frozen=True, kw_only=True)
+class LlamaIndexOptions(FrameworkOptions):
+    """Options of a retriever of LlamaIndex."""
+
+    id: Annotated[
+        Literal["node", "ref_doc"],
+        Option("Which id a hit has: that of the node, or of its document."),
+    ] = "node"
+
+
+class LlamaIndexRetriever(FrameworkRetriever):
     """Search with a retriever of LlamaIndex: `retrieve(question)` or `aretrieve(question)`.
 
-    It returns nodes, which are often chunks: `id: ref_doc` counts the documents that they were cut
-    from. How many it returns is its own `similarity_top_k`. The order of the list is the ranking.
+    It returns nodes, which are often chunks: `id: ref_doc` counts the documents that the nodes were
+    cut from. Its own `similarity_top_k` sets the number of nodes. The order of the list is the
+    ranking.
     """
 
-    allowed_answer = "nodes in a list, best first"
+    declares = LlamaIndexOptions
+    library = "llama_index"
+    allowed_reply = "nodes in a list, best first"
 
-    def __init__(
-        self,
-        *,
-        factory: Factory = None,
-        args: FactoryArgs = None,
-        id: Annotated[
-            Literal["node", "ref_doc"],
-            Option("Which id is used: that of the node, or of its document."),
-        ] = "node",
-        id_field: IdField = None,
-        client: Any = None,
-    ) -> None:
-        super().__init__(id_field)
-        made = resolve_client(client, factory, args, "retriever 'llama_index'")
-        self._id = id
-        self._search = SyncOrAsync(made, "retrieve")
-        if not self._search:
-            raise AdapterError(
-                f"retriever 'llama_index': found {shown(made)}, allowed: an object with "
-                "retrieve(question) or aretrieve(question)"
-            )
+    def __init__(self, *, client: Any = None, **options: Any) -> None:
+        settings = LlamaIndexOptions(**options)
+        super().__init__(settings, client)
+        self._id_attribute = "ref_doc_id" if settings.id == "ref_doc" else "node_id"
+        self._search = SyncOrAsync(self._client, "retrieve")
+        self._require("retrieve(question) or aretrieve(question)", self._search)
 
     def _ask(self, question: str, top_k: int) -> Any:
         return self._search(question)
@@ -170,10 +229,9 @@ class LlamaIndexRetriever(ForeignRetriever):
         node = getattr(hit, "node", None)
         if node is None:
             raise AdapterError(f"hit {position} is {shown(hit)}, allowed: a NodeWithScore")
-        own = getattr(node, "ref_doc_id" if self._id == "ref_doc" else "node_id", None)
         content = getattr(node, "get_content", None)
         return self._hits.read(
-            own_id=own,
+            own_id=getattr(node, self._id_attribute, None),
             text=content() if callable(content) else getattr(node, "text", None),
             metadata=getattr(node, "metadata", None),
             score=getattr(hit, "score", None),
