@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,13 @@ class _Row:
     # Whether scores are put on the nearest level first; else they are taken as they are.
     on_levels: bool
     low: float = -1.0
+
+    def mean(self, tables: Sequence[FloatArray], **options: Any) -> AgreementFound:
+        """Return the mean of the statistic over tables; options are those of `mean_agreement`."""
+        span = (self.low, 1.0)
+        return _record(
+            mean_agreement(self.statistic, tables, level=self.level, span=span, **options)
+        )
 
 
 # What is computed for each pair of raters, judge or people.
@@ -138,15 +146,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
             unit="systems",
             n=len(sizes),
             coefficients={
-                name: _record(
-                    mean_agreement(
-                        _TABLE[name].statistic,
-                        [means],
-                        level=_TABLE[name].level,
-                        confidence=confidence,
-                        rare=False,
-                    )
-                )
+                name: _TABLE[name].mean([means], confidence=confidence, rare=False)
                 for name in _COEFFICIENTS
             },
         ),
@@ -175,16 +175,7 @@ def _mean(
         why = f"the scale {ratings.scale} has no levels"
         return _record(Agreement(np.nan, np.nan, np.nan, n, row.level, "undefined", why))
     placed = [ratings.scale.nearest_levels(table) for table in tables] if row.on_levels else tables
-    return _record(
-        mean_agreement(
-            row.statistic,
-            placed,
-            level=row.level,
-            span=(row.low, 1.0),
-            groups=ratings.queries,
-            confidence=confidence,
-        )
-    )
+    return row.mean(placed, groups=ratings.queries, confidence=confidence)
 
 
 def _record(agreement: Agreement) -> AgreementFound:

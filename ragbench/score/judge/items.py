@@ -8,13 +8,13 @@ answer's own passages, do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
-from ragbench.score.judge.base import Item, Rubric
+from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
@@ -27,18 +27,17 @@ if TYPE_CHECKING:
 Rows = Table | Iterable[Mapping[str, Any]]
 
 
-class MoreOfAnItem(TypedDict, total=False):
-    """What some rubrics need besides question, answer, passages and reference.
+class RubricInputs(TypedDict, total=False):
+    """Inputs of some rubrics besides question, answer, passages and reference.
 
     Attributes:
-        queries: The queries that the system formulated, for rubrics that ask of them.
+        queries: Queries that the system formulated, for rubrics that judge queries.
         guidelines: Rules for this answer, for rubrics that need them.
-        other: Another system's answer, for rubrics that ask of a pair.
-        turns: What was said before the question.
-        tool_calls: The tools that the system called.
-        nuggets: Facts of a good answer: `text`, `importance` (vital or okay) and, where people have
-            looked whether this answer has them, `assignment`. None: the judge makes them of the
-            reference.
+        other: Answer of another system, for rubrics that compare a pair.
+        turns: Messages before the question.
+        tool_calls: Tools that the system called.
+        nuggets: Facts of a good answer: `text`, `importance` (vital or okay) and, if people have
+            checked this answer, `assignment`. None: the judge extracts them from the reference.
     """
 
     queries: Sequence[str] | None
@@ -49,10 +48,9 @@ class MoreOfAnItem(TypedDict, total=False):
     nuggets: Sequence[Nugget | Mapping[str, str]] | None
 
 
-_ROW_KEYS = (
-    *("question", "answer", "contexts", "reference", "query_id"),
-    *MoreOfAnItem.__annotations__,
-)
+# Inputs of most rubrics, in the order of the parameters of `Judge.score`.
+_INPUTS = ("question", "answer", "contexts", "reference", "query_id")
+_ROW_KEYS = (*_INPUTS, *RubricInputs.__annotations__)
 
 
 def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
@@ -94,22 +92,18 @@ _PARTS = {"id": "query_id", **dict(zip(_SAME, _SAME, strict=True))}
 
 def items_of(rows: Rows) -> list[Item]:
     """Return the rows as items, all of them checked before the first is judged."""
-    if is_frame(rows):
-        table = rows_of(rows, "rows")
-        names = _arguments(list(table[0]) if table else [])
-        return [
-            item_of("rows", {names[key]: row[key] for key in names if row[key] is not None})
-            for row in table
-        ]
-    mappings = list(_mappings(rows))
+    table = is_frame(rows)
+    mappings = rows_of(rows, "rows") if table else list(_mappings(rows))
     names = _arguments(list(dict.fromkeys(str(key) for row in mappings for key in row)))
     return [
-        item_of(
+        _read_item(
             f"rows[{number}]",
             {
                 names.get(str(key), str(key)): value
                 for key, value in row.items()
-                if key in names or folded(str(key)) not in _UNREAD
+                # a data frame may have any other column, and fills empty cells with None
+                if (key in names and value is not None)
+                or not (table or key in names or folded(str(key)) in _UNREAD)
             },
         )
         for number, row in enumerate(mappings)
@@ -142,8 +136,19 @@ _UNREAD = {
 }
 
 
-def item_of(place: str, row: Mapping[str, Any]) -> Item:
-    """Return an item of the arguments of `Judge.score`; refuse any other key."""
+def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> Item:
+    """Return the item of one call of `Judge.score`.
+
+    `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name.
+    `place` names the call in messages.
+
+    Raises:
+        DataError: `more` has another name, or an input has the wrong form.
+    """
+    return _read_item(place, {**dict(zip(_INPUTS, inputs, strict=True)), **more})
+
+
+def _read_item(place: str, row: Mapping[str, Any]) -> Item:
     for key in row:
         if key not in _ROW_KEYS:
             allowed, close = ", ".join(_ROW_KEYS), nearest(str(key), _ROW_KEYS)
@@ -206,6 +211,19 @@ def explained(verdict: Verdict, item: Item, shown: Item) -> Verdict:
     if not lines or verdict.status != "scored":
         return verdict
     return replace(verdict, reasoning="\n".join([verdict.reasoning, *lines]))
+
+
+def judge_with_evidence(
+    item: Item, rubric: Rubric, judge: Callable[[Item, Rubric], Verdict]
+) -> Verdict:
+    """Judge an item after adding the evidence that the rubric counts; say what is missing, if so.
+
+    `judge` is called only for an item that has all that the rubric needs; what it raises passes.
+    """
+    completed = with_evidence(item, rubric)
+    return missing_verdict(completed, rubric) or explained(
+        judge(completed, rubric), item, completed
+    )
 
 
 def _further(item: Item) -> Iterator[tuple[str, str]]:

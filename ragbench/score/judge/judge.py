@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ragbench.llm.server import speaks_openai
 from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import Rubric
-from ragbench.score.judge.items import MoreOfAnItem, Rows, item_of, items_of
+from ragbench.score.judge.items import Rows, RubricInputs, item_of, items_of
 from ragbench.score.judge.python import declared, judge_maker, name_of
 from ragbench.score.judge.rubric import (
     default_rubrics,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ragbench.types import Document
 
 
-class Judge:
+class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"]):
     """Judges answers by rubrics.
 
     A judgement that fails or does not apply is a verdict too, with its status and cause, never an
@@ -150,7 +151,7 @@ class Judge:
         contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
         reference: str | Sequence[str] | None = None,
         query_id: str = "",
-        **more: Unpack[MoreOfAnItem],
+        **more: Unpack[RubricInputs],
     ) -> dict[str, Verdict]:
         """Judge one answer by every rubric.
 
@@ -173,14 +174,7 @@ class Judge:
             DataError: Contexts, references, queries or guidelines that are no texts; turns or tool
                 calls of an unknown form.
         """
-        row = {
-            "question": question,
-            "answer": answer,
-            "contexts": contexts,
-            "reference": reference,
-            "query_id": query_id,
-        }
-        item = item_of("score()", row | more)
+        item = item_of("score()", (question, answer, contexts, reference, query_id), more)
         return judge_all(self._judge, [item], self.rubrics)[0]
 
     def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
@@ -206,17 +200,13 @@ class Judge:
         contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
         reference: str | Sequence[str] | None = None,
         query_id: str = "",
-        **more: Unpack[MoreOfAnItem],
+        **more: Unpack[RubricInputs],
     ) -> dict[str, Verdict]:
-        """Judge one answer as `score` does, without blocking the running loop."""
-        row = {
-            "question": question,
-            "answer": answer,
-            "contexts": contexts,
-            "reference": reference,
-            "query_id": query_id,
-        }
-        item = item_of("ascore()", row | more)
+        """Judge one answer as `score` does, without blocking the running loop.
+
+        Arguments, result and errors are those of `score`.
+        """
+        item = item_of("ascore()", (question, answer, contexts, reference, query_id), more)
         return (await ajudge_all(self._judge, [item], self.rubrics))[0]
 
     async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
@@ -232,14 +222,8 @@ class Judge:
         if self._replies is not None:
             self._replies.close()
 
-    def __enter__(self) -> Judge:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    async def __aenter__(self) -> Judge:
-        return self
 
     async def __aexit__(self, *error: object) -> None:
         import asyncio

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from ragbench.embed.base import (
@@ -27,10 +28,11 @@ from ragbench.embed.sentence_transformers import (
     is_sentence_transformers,
 )
 from ragbench.errors import OptionError, RagbenchError
+from ragbench.executors.base import blocks_of
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
-from ragbench.score.judge.items import explained, with_evidence
+from ragbench.score.judge.base import Item, Judge, Rubric
+from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.sentences import Pair, Rule, judge_sentences
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyzer import Analyzer
@@ -138,7 +140,7 @@ class NLI(Judge):
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items, pairs of similar length at once."""
         verdicts: list[dict[str, Verdict]] = []
-        for block in _blocks(items):
+        for block in blocks_of(items, _BLOCK):
             verdicts += self._judge_block(block, rubrics)
             if advance is not None:
                 advance(len(block))
@@ -149,7 +151,7 @@ class NLI(Judge):
     ) -> list[dict[str, Verdict]]:
         """Return the same without blocking the running loop; cancelling stops between blocks."""
         verdicts: list[dict[str, Verdict]] = []
-        for block in _blocks(items):
+        for block in blocks_of(items, _BLOCK):
             verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)
         return verdicts
 
@@ -198,16 +200,8 @@ class NLI(Judge):
         return self._model
 
     def _verdict(self, item: Item, rubric: Rubric, rule: Rule) -> Verdict:
-        shown = with_evidence(item, rubric)
-        if (verdict := missing_verdict(shown, rubric)) is not None:
-            return verdict
-        return explained(judge_sentences(shown, rubric, self._analyze, rule), item, shown)
-
-
-def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    rest = iter(items)
-    while block := list(itertools.islice(rest, _BLOCK)):
-        yield block
+        judge = partial(judge_sentences, analyze=self._analyze, rule=rule)
+        return judge_with_evidence(item, rubric, judge)
 
 
 def _without_contradiction(names: Sequence[str]) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ class FunctionJudge(Judge):
         self._inputs = [each for each in inspect.signature(function).parameters if each in INPUTS]
         self._name, self._options = name, {"code": source_print(function), **options}
         self.own_rubric = rubric_of(function)
-        self.served = _served(self.own_rubric)
+        self.served = None if self.own_rubric is None else (str(self.own_rubric["name"]),)
 
     @property
     def model(self) -> str:
@@ -202,13 +202,9 @@ def _maker(
     maker.__annotations__ = {each.name: each.annotation for each in options}
     known = dataclasses.replace(known_of(found), is_judge=is_judge)
     if inspect.isroutine(found) and is_judge and (own := rubric_of(found)):
-        known = dataclasses.replace(known, own_rubric=own, served=_served(own))
+        known = dataclasses.replace(known, own_rubric=own, served=(str(own["name"]),))
     maker.__dict__ |= {"__signature__": inspect.Signature([*options]), "known": known}
     return maker
-
-
-def _served(rubric: Mapping[str, object] | None) -> tuple[str, ...] | None:
-    return None if rubric is None else (str(rubric["name"]),)
 
 
 def name_of(found: object) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 from ragbench.executors.base import Executor, Facts, Lost, Task, blocks_of
 from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES
-from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
-from ragbench.score.judge.items import explained, with_evidence
+from ragbench.score.judge.base import Item, Judge, Rubric
+from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.python import declared
 from ragbench.types.scores import Cause, Verdict
 
@@ -50,11 +50,8 @@ async def ajudge_all(
 
 def apply_rubric(judge: Judge, item: Item, rubric: Rubric) -> Verdict:
     """Judge one item by one rubric; whatever goes wrong becomes a verdict that says so."""
-    shown = with_evidence(item, rubric)
-    if (lacking := missing_verdict(shown, rubric)) is not None:
-        return lacking
     try:
-        return explained(judge.judge(shown, rubric), item, shown)
+        return judge_with_evidence(item, rubric, judge.judge)
     except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
         return failed_verdict(error)
 

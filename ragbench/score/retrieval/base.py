@@ -348,12 +348,7 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
     kernel.__name__, kernel.__doc__ = getattr(function, "__name__", name), function.__doc__
     kernel.__dict__["__signature__"] = inspect.Signature([*parameters, cutoff])
     kernel.__annotations__ = {p.name: p.annotation for p in (*parameters, cutoff)}
-    declare = measure(
-        name,
-        range=(0.0, np.inf),
-        code=source_print(function),
-    )
-    return declare(kernel)
+    return measure(name, range=(0.0, np.inf), code=source_print(function))(kernel)
 
 
 def no_average(name: str) -> OptionError:

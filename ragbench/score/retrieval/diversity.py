@@ -94,17 +94,13 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
     for position, query in enumerate(queries):
         relevant = [covers for covers in query.retrieved[:k] if covers]
         if relevant:
-            scores[position] = _repeated(relevant) / len(relevant)
+            covered: set[Hashable] = set()
+            repeated = 0
+            for covers in relevant:
+                repeated += covers <= covered
+                covered |= covers
+            scores[position] = repeated / len(relevant)
     return scores
-
-
-def _repeated(relevant: Iterable[Subtopics]) -> int:
-    covered: set[Hashable] = set()
-    repeated = 0
-    for covers in relevant:
-        repeated += covers <= covered
-        covered |= covers
-    return repeated
 
 
 def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:

@@ -406,16 +406,26 @@ def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[
             allowed="one reference, or list of references, for each prediction",
         )
     return [
-        (_text(f"predictions[{row}]", prediction), _texts(f"references[{row}]", gold))
+        (_text(f"predictions[{row}]", prediction), _references(f"references[{row}]", gold))
         for row, (prediction, gold) in enumerate(zip(predictions, references, strict=True))
     ]
 
 
-def _texts(place: str, gold: str | Sequence[str]) -> tuple[str, ...]:
-    texts = (gold,) if isinstance(gold, str) else tuple(gold or ())
-    if not texts:
-        raise DataError(f"{place}: found {gold!r}", allowed="a text, or a list with at least one")
-    return tuple(_text(place, text) for text in texts)
+def as_texts(place: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return one text, or a list of texts, as a tuple; empty for None or an empty list.
+
+    Raises:
+        DataError: A member is no text; `place` names the argument in the message.
+    """
+    members = (texts,) if isinstance(texts, str) else texts or ()
+    return tuple(_text(place, text) for text in members)
+
+
+def _references(place: str, texts: str | Sequence[str]) -> tuple[str, ...]:
+    references = as_texts(place, texts)
+    if not references:
+        raise DataError(f"{place}: found {texts!r}", allowed="a text, or a list with at least one")
+    return references
 
 
 def _text(place: str, value: object) -> str:

@@ -22,6 +22,7 @@ from ragbench.score.text.base import (
     RowReader,
     Scorer,
     WeighsReferences,
+    as_texts,
     row_scorer,
 )
 from ragbench.score.text.notation import parse_metric
@@ -56,7 +57,7 @@ class TextScorer:
             else (group, _open(group[0]))
             for group in groups.values()
         ]
-        self._gold: list[Sequence[str]] = []
+        self._gold: list[tuple[str, ...]] = []
         self._print_of_gold = fingerprint([])
 
     def steps(self, n_rows: int) -> int:
@@ -83,7 +84,7 @@ class TextScorer:
             >>> [(column.name, column.values.tolist()) for column in columns]
             [('rouge1', [0.0, nan]), ('rouge1(stemmer=true)', [0.5, nan])]
         """
-        gold = [_as_texts(row, item) for row, item in enumerate(references)]
+        gold = [as_texts(f"references[{row}]", texts) for row, texts in enumerate(references)]
         _check_predictions(predictions, len(gold))
         if gold != self._gold:
             pieces = (piece for texts in gold for piece in (str(len(texts)), *texts))
@@ -245,14 +246,6 @@ def _reader(metrics: Sequence[Metric], options: Options) -> RowReader:
         return values
 
     return read
-
-
-def _as_texts(row: int, item: Sequence[str] | None) -> Sequence[str]:
-    texts = (item,) if isinstance(item, str) else tuple(item or ())
-    for text in texts:
-        if not isinstance(text, str):
-            raise DataError(f"references[{row}]: found {text!r}", allowed="texts")
-    return texts
 
 
 def _check_predictions(predictions: Sequence[str | None], n_references: int) -> None:

@@ -132,10 +132,8 @@ class Prompts:
 
         A source is a reference, an answer, or a passage that is read by itself.
         """
-        material, n = numbered("claim", claims), len(claims)
-        material = [*self.item.asked, ("source", source), *material]
-        schema = _verdicts(_keys("claim", n), get_args(Ruling))
-        return self._of_step("verdicts", material, schema, count=n)
+        before = [*self.item.asked, ("source", source)]
+        return self._verdicts("verdicts", "claim", claims, get_args(Ruling), before)
 
     def passages(self, claims: Sequence[str], passages: Sequence[str]) -> Prompt:
         """Ask for a verdict of passages, read together, on each claim, and which of them give it.
@@ -162,17 +160,13 @@ class Prompts:
 
     def assignment(self, nuggets: Sequence[str]) -> Prompt:
         """Ask how far the answer has each nugget; the model does not see which ones are vital."""
-        material, n = numbered("nugget", nuggets), len(nuggets)
-        material = [*self.item.asked, ("answer", self.item.answer or ""), *material]
-        schema = _verdicts(_keys("nugget", n), ASSIGNMENTS)
-        return self._of_step("assignment", material, schema, count=n)
+        before = [*self.item.asked, ("answer", self.item.answer or "")]
+        return self._verdicts("assignment", "nugget", nuggets, ASSIGNMENTS, before)
 
     def support(self, statements: Sequence[str], passage: str) -> Prompt:
         """Ask how far a passage supports each statement that cites it."""
-        material, n = numbered("statement", statements), len(statements)
-        material = [*self.item.asked, ("passage", passage), *material]
-        schema = _verdicts(_keys("statement", n), SUPPORT_LEVELS)
-        return self._of_step("support", material, schema, count=n)
+        before = [*self.item.asked, ("passage", passage)]
+        return self._verdicts("support", "statement", statements, SUPPORT_LEVELS, before)
 
     def intentions(self) -> Prompt:
         """Ask for all intentions of the user, each once."""
@@ -181,9 +175,8 @@ class Prompts:
 
     def satisfaction(self, intentions: Sequence[str]) -> Prompt:
         """Ask for each intention whether the conversation satisfies it."""
-        material, n = numbered("intention", intentions), len(intentions)
-        schema = _verdicts(_keys("intention", n), ("satisfied", "not_satisfied"))
-        return self._of_step("satisfaction", self._conversation() + material, schema, count=n)
+        words = ("satisfied", "not_satisfied")
+        return self._verdicts("satisfaction", "intention", intentions, words, self._conversation())
 
     def facts(self) -> Prompt:
         """Ask for the facts in each message of the user that have to be remembered."""
@@ -202,8 +195,20 @@ class Prompts:
         for turn, texts in facts.items():
             material += numbered(f"told-in-turn-{turn}", texts)
         keys = [f"turn_{turn}" for turn in answers]
-        schema = _verdicts(keys, ("retained", "lost"))
+        schema = _verdict_schema(keys, ("retained", "lost"))
         return self._of_step("retention", material, schema, keys=keys)
+
+    def _verdicts(
+        self, step: str, label: str, texts: Sequence[str], verdicts: Sequence[str], before: Material
+    ) -> Prompt:
+        """Return the prompt of a step that asks for one verdict on each of several texts.
+
+        `label` names a text in the prompt and in the keys of the reply, `verdicts` are the words
+        that the reply may use, and `before` is the material that precedes the texts.
+        """
+        schema = _verdict_schema(_keys(label, len(texts)), verdicts)
+        material = [*before, *numbered(label, texts)]
+        return self._of_step(step, material, schema, count=len(texts))
 
     def _of_step(
         self, step: str, material: Material, schema: Mapping[str, Any], **words: object
@@ -327,8 +332,8 @@ def _several(items: _Schema) -> _Schema:
     return {"type": "array", "items": items}
 
 
-def _verdicts(keys: Sequence[str], allowed: Sequence[str]) -> _Schema:
-    """The schema of one verdict for each key: none can be left out or given twice."""
+def _verdict_schema(keys: Sequence[str], allowed: Sequence[str]) -> _Schema:
+    """Return the schema of one verdict per key; a reply cannot omit or repeat a key."""
     return record(dict.fromkeys(keys, record({"reason": _TEXT, "verdict": _word(allowed)})))
 
 

@@ -84,7 +84,9 @@ class Fence:
             </answer-407ba9bfd21c>
         """
         texts = list(texts)
-        inside = "".join(_digits_of(text) + "-" for text in (*texts, *beside))
+        # hexadecimal digits alone: a text may write them full-width, or with other signs between
+        folded = (unicodedata.normalize("NFKC", text).casefold() for text in (*texts, *beside))
+        inside = "".join(_NOT_HEX.sub("", text) + "-" for text in folded)
         attempt = 0
         while True:
             token = fingerprint([str(attempt), *texts], _LENGTH)
@@ -139,11 +141,6 @@ def harmless(text: str) -> str:
     return _CHAT_TOKEN.sub(_BROKEN_BAR, text)
 
 
-def _digits_of(text: str) -> str:
-    """The hexadecimal digits of a text, however they are written and whatever is between them."""
-    return _NOT_HEX.sub("", unicodedata.normalize("NFKC", text).casefold())
-
-
 def system_text(step: str, **values: Any) -> str:
     """Return the part of a prompt that says what to do; it holds nothing that is judged."""
     return _environment().get_template(f"{step}.system.j2").render(values).strip()
@@ -163,16 +160,11 @@ def user_text(step: str, material: Material, **values: Any) -> str:
         (text for _, text in material[:constant]), (text for _, text in material[constant:])
     )
     template = _environment().get_template(f"{step}.user.j2")
-    blocks = _said_before(material) + _blocks(fence, material)
+    blocks = _blocks(fence, material)
+    # turns before a question need a word on what they are for
+    if "question" in kinds and kinds[0] == "turn":
+        blocks = f"{_environment().get_template('turns.j2').render().strip()}\n\n{blocks}"
     return template.render(fence=fence, material=blocks, **values).strip()
-
-
-def _said_before(material: Material) -> str:
-    """What a prompt says of turns that stand before a question; nothing where there are none."""
-    labels = [label for label, _ in material]
-    if "question" not in labels or not labels[0].startswith("turn-"):
-        return ""
-    return f"{_environment().get_template('turns.j2').render().strip()}\n\n"
 
 
 def worked(step: str) -> list[dict[str, str]]:
