@@ -24,7 +24,7 @@ from pathlib import Path
 from ragbench.executors.base import Executor
 from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.stages.retrieval import search
+from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.retrieve.chunks import with_chunks
@@ -155,9 +155,8 @@ def _searching(first: Retriever, queries: int, second: RM3 | None = None) -> Mak
             if executor is None:
                 _ = of.retrieve(asked, 10) if second is None else second.combine(asked, found, 10)
                 return
-            index = of.index_search(10)
-            assert index is not None
-            for _, outcome in search(executor, index, asked, Calls("search"), found):
+            assert of.index_search(10) is not None
+            for _, outcome in retrieve(of, asked, 10, Calls("search"), found, executor):
                 assert outcome.value is not None
 
         return search_all

@@ -79,6 +79,31 @@ def test_a_block_of_the_wrong_length_is_asked_one_by_one():
     assert all(outcome.value is not None for outcome in outcomes)
 
 
+def test_no_query_of_a_block_is_asked_when_the_time_is_up():
+    batch = Batch()
+    calls = Calls("x", refused=lambda: "the time is up" if batch.sizes else None)
+
+    outcomes = retrieve(batch, QUERIES, 10, calls)
+
+    assert batch.sizes == [32]
+    assert [o.cause for o in outcomes] == [Cause.SCORED] * 32 + [Cause.OVER_BUDGET] * 38
+
+
+def test_an_answer_of_a_block_that_cannot_be_read_fails_alone():
+    def interrupted():
+        yield "d1"
+        raise OSError("connection lost")
+
+    class Lazy(Retriever):
+        def retrieve(self, queries, top_k):
+            return [interrupted() if query.id == "q1" else ["d1"] for query in queries]
+
+    outcomes = retrieve(Lazy(), QUERIES[:3], 10, Calls("x"))
+
+    assert [outcome.cause for outcome in outcomes] == [Cause.SCORED, Cause.ERROR, Cause.SCORED]
+    assert outcomes[1].detail == "x: OSError: connection lost"
+
+
 def test_a_plain_function_is_asked_each_question_once():
     asked = []
 

@@ -15,7 +15,7 @@ from ragbench.executors.base import Lost
 from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls, naming
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.stages.retrieval import retrieve, search
+from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.score.text.columns import TextScorer
 from ragbench.types import Document, Query, ScoredDocument
@@ -249,8 +249,8 @@ def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path
     here = dict(naming(queries, retrieve(rm3, queries, 2, calls, first)))
 
     with closing(Local(workers=1)) as executor:
-        told = search(executor, rm3.index_search(2), queries, calls, first)
-        found = dict(naming(queries, told))
+        outcomes = retrieve(rm3, queries, 2, calls, first, executor)
+        found = dict(naming(queries, outcomes))
 
     assert {n: (each.value, each.cause, each.detail) for n, each in found.items()} == {
         n: (each.value, each.cause, each.detail) for n, each in here.items()

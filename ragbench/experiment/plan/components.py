@@ -182,68 +182,102 @@ def _is_ours(component: object) -> bool:
 def build_retriever(
     name: str, component: Component | None, live: Any, *, calls: bool = True
 ) -> Retriever:
-    """Make a retriever from its entry, or adapt a live object; see `calls_code` for `calls`."""
-    owner = f"retriever '{name}'"
-    if component is None:
-        return declared(as_retriever(live, {}, owner))
-    if not calls and calls_code(component):
+    """Create a retriever from its entry, or adapt a live object.
+
+    Args:
+        name: Name of the retriever in the config, for messages.
+        component: Entry of the retriever or reranker; None adapts `live`.
+        live: Object that a caller passed in place of an entry.
+        calls: False returns an `UncalledRetriever` where `calls_code` holds.
+
+    Raises:
+        ConfigError: A built-in retriever or its chunker refuses an option.
+        AdapterError: Code of the user's fails, or returns no retriever.
+    """
+    if component is not None and not calls and calls_code(component):
         return UncalledRetriever(component)
-    cls, options = component.cls, component.options
-    is_own = component.type.startswith(PYTHON)
-    if component.retriever is not None:
-        owner = f"reranker '{name}'"
-        reranker = as_reranker(cls, options, owner) if is_own else _make(component, "retrievers")
+    if component is not None and component.retriever is not None:
+        reranker = _build(name, component, live, "reranker", as_reranker)
         return Reranked(declared_reranker(reranker), component.retriever, component.depth)
-    retriever = as_retriever(cls, options, owner) if is_own else _make(component, "retrievers")
-    if component.chunk is None:
+    retriever = _build(name, component, live, "retriever", as_retriever)
+    if component is None or component.chunk is None:
         return declared(retriever)
-    try:
+    with _errors_at(component.place, f"retrievers.{name}"):
         return with_chunks(retriever, component.chunk)
-    except OptionError as error:
-        raise _at(error, component.place, f"retrievers.{name}") from error
 
 
 def build_generator(
     name: str, component: Component | None, live: Any, *, calls: bool = True
 ) -> Generator:
-    """Make a generator from its entry, or adapt a live object; see `calls_code` for `calls`."""
-    owner = f"generator '{name}'"
-    if component is None:
-        return declared_generator(as_generator(live, {}, owner))
-    if not calls and calls_code(component):
+    """Create a generator from its entry, or adapt a live object.
+
+    Args:
+        name: Name of the generator in the config, for messages.
+        component: Entry of the generator; None adapts `live`.
+        live: Object that a caller passed in place of an entry.
+        calls: False returns a `Generator` without answers where `calls_code` holds.
+
+    Raises:
+        ConfigError: A built-in generator refuses an option, or that many samples.
+        AdapterError: Code of the user's fails, or returns no generator.
+    """
+    if component is not None and not calls and calls_code(component):
         require_method(component, "generator")
         return Generator()
-    if component.type.startswith(PYTHON):
-        return declared_generator(as_generator(component.cls, component.options, owner))
-    generator = declared_generator(_make(component, "generators"))
-    try:
-        generator.check_samples(component.samples)
-    except OptionError as error:
-        raise _at(error, component.place, f"generators.{name}") from error
+    generator = declared_generator(_build(name, component, live, "generator", as_generator))
+    if component is not None and not component.type.startswith(PYTHON):
+        with _errors_at(component.place, f"generators.{name}"):
+            generator.check_samples(component.samples)
     return generator
 
 
 def build_app(name: str, component: Component | None, live: Any, *, calls: bool = True) -> Any:
-    """Make a whole app from its entry, or adapt a live object; see `calls_code` for `calls`."""
-    owner = f"app '{name}'"
-    if component is None:
-        return as_app(live, {}, owner)
-    if not calls and calls_code(component):
+    """Create a whole app from its entry, or adapt a live object.
+
+    Args:
+        name: Name of the app in the config, for messages.
+        component: Entry of the app; None adapts `live`.
+        live: Object that a caller passed in place of an entry.
+        calls: False returns an object that cannot answer where `calls_code` holds.
+
+    Raises:
+        ConfigError: A built-in app refuses an option.
+        AdapterError: Code of the user's fails, or returns no app.
+    """
+    if component is not None and not calls and calls_code(component):
         require_method(component, "app")
         return SimpleNamespace(is_opaque=True)  # all that a plan reads of an app
+    return _build(name, component, live, "app", as_app)
+
+
+def _build(
+    name: str,
+    component: Component | None,
+    live: Any,
+    noun: str,
+    adapt: Callable[[Any, Mapping[str, Any], str], Any],
+) -> Any:
+    """Create a component: built in, or adapted from the user's class, function or live object."""
+    if component is None:
+        return adapt(live, {}, f"{noun} '{name}'")
     if component.type.startswith(PYTHON):
-        return as_app(component.cls, component.options, owner)
-    return _make(component, "apps")
+        return adapt(component.cls, component.options, f"{noun} '{name}'")
+    # rerankers stand among the retrievers of a config
+    return _make(component, "retrievers" if noun == "reranker" else f"{noun}s")
 
 
 def _make(component: Component, kind: str) -> Any:
-    """Make a built-in component; what it refuses is an error at its entry."""
-    # the executor is of no kind
+    """Create a built-in component; `kind` is the block of the config that has its entry.
+
+    Raises:
+        ConfigError: The component refuses an option; the error names the place of the entry.
+        AdapterError: Another error of the component, with the place of the entry.
+    """
+    # the executor stands at the top of the config, in no block
     path, place = f"{kind}.{component.name}".lstrip("."), component.place
     try:
-        return component.cls(**component.options)
-    except OptionError as error:
-        raise _at(error, place, path) from error
+        with _errors_at(place, path):
+            return component.cls(**component.options)
     except AdapterError as error:  # it knows its type, not its name
         where = "" if place.file is None else f"{place.file}:{place.line}: "
         raise AdapterError(f"{where}{path}: {error}") from error
@@ -264,31 +298,34 @@ def make_all(make: Callable[[T], Made], entries: Iterable[T]) -> list[Made]:
 
 
 def checked_metric(named: NamedMetric) -> Metric:
-    """Return a metric that can be computed here; what is in the way is an error at its entry."""
-    _check(named.metric, named.place, named.metric.name)
+    """Return a metric that can be computed here.
+
+    Raises:
+        ConfigError: The metric refuses an option.
+        MissingExtra: A package that it needs is not installed.
+    """
+    with _errors_at(named.place, named.metric.name):
+        named.metric.check()
     return named.metric
 
 
-def _check(made: Metric | Judge | Generator, place: Place, path: str) -> None:
+@contextmanager
+def _errors_at(place: Place, path: str) -> Iterator[None]:
+    """Turn an `OptionError` into a `ConfigError` at the place of an entry, whose path is `path`."""
     try:
-        made.check()
+        yield
     except OptionError as error:
-        raise _at(error, place, path) from error
-
-
-def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
-    path = f"{owner}.{error.option}"
-    problem = place.problem(f"found {error.found!r}", path, error.allowed, error.nearest)
-    return ConfigError([problem], place.file or "the config")
+        full_path = f"{path}.{error.option}"
+        problem = place.problem(f"found {error.found!r}", full_path, error.allowed, error.nearest)
+        raise ConfigError([problem], place.file or "the config") from error
 
 
 def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
     """Make a judge and load its rubrics; see `calls_code` for `calls`."""
     is_own = block.type.startswith(PYTHON)
     try:
-        made = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
-    except OptionError as error:
-        raise _at(error, block.place, _path_of(block)) from error
+        with _errors_at(block.place, _path_of(block)):
+            made = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
     # the user's own code may raise anything
     except Exception as error:
         if not is_own or isinstance(error, RagbenchError):
@@ -344,7 +381,8 @@ def connect(planned: PlannedJudge, replies: Replies | None) -> None:
     """Let a judge see that nothing is missing; what is in the way is an error at its entry."""
     judge, block = planned.judge, planned.block
     judge.keep_replies(replies)
-    _check(judge, block.place, _path_of(block))
+    with _errors_at(block.place, _path_of(block)):
+        judge.check()
 
 
 def _path_of(block: JudgeBlock) -> str:
@@ -395,7 +433,8 @@ def connected(
                 stack.callback(generator.close)
             component = components.get(name)
             if component is not None and not component.type.startswith(PYTHON):
-                _check(generator, component.place, f"generators.{name}")
+                with _errors_at(component.place, f"generators.{name}"):
+                    generator.check()
         for planned in judges.values():
             planned.judge.spend_from(budget)
             connect(planned, replies)

@@ -40,14 +40,15 @@ from ragbench.experiment.stages.item_json import (
 from ragbench.experiment.stages.keys import hits_key, query_key
 from ragbench.experiment.stages.matching import match_hits, ranked, refuse_other_ids
 from ragbench.files import cache_folder
-from ragbench.retrieve.base import IndexSearch, Retriever
+from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
 from ragbench.retrieve.python import read_hits
 from ragbench.score.base import Advance
 from ragbench.store.items import StageItems
-from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
+from ragbench.types import Document, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
-Told = tuple[int, Outcome[Retrieved]]
+# Position of a query, and its outcome.
+QueryOutcome = tuple[int, Outcome[Retrieved]]
 
 _BLOCK = 32  # queries a batch call; small enough that one that fails costs little
 
@@ -57,56 +58,75 @@ def retrieve(
     queries: Sequence[Query],
     top_k: int,
     calls: Calls,
-    rankings: Sequence[Sequence[Sequence[ScoredDocument]]] | None = None,
-) -> Iterator[Told]:
-    """Ask a retriever every query; yield each query's position and outcome as soon as it is there.
+    rankings: Rankings = (),
+    executor: Executor | None = None,
+) -> Iterator[QueryOutcome]:
+    """Retrieve hits for queries; yield the position and the outcome of each query when it is there.
 
-    A retriever that answers in batches is asked in blocks; where a block raises, hangs or has the
-    wrong length, its queries are asked one by one, so that only the guilty one fails. `rankings`
-    are for a retriever over others: for each of its sources a list of hits for each query.
+    A query whose call raises, times out or returns something else than hits has a cause in place of
+    hits, and the other queries go on. A retriever that answers in batches is asked in blocks; the
+    queries of a block that fails are asked one by one, so that only the query at fault fails.
+
+    Args:
+        retriever: Indexed retriever.
+        queries: The n queries.
+        top_k: Largest number of hits of a query.
+        calls: Name in messages, timeout and concurrency of the retriever.
+        rankings: For each source of a retriever over others, the hits of each of the n queries.
+        executor: Workers that search the index where its files are on this machine; None, or a
+            retriever without such an index, searches here.
     """
+    is_local = executor is not None and executor.is_here
+    index = retriever.index_search(top_k) if is_local else None
+    if executor is not None and index is not None:
+        yield from _search_on_workers(executor, index, queries, calls, rankings)
+        return
 
     def answers_to(positions: Sequence[int]) -> list[Any]:
-        asked = [queries[position] for position in positions]
-        if rankings is None:
-            answers = list(retriever.retrieve(asked, top_k))
-        else:
+        block = [queries[position] for position in positions]
+        if rankings:
             hits = [[source[position] for position in positions] for source in rankings]
-            answers = list(retriever.combine(asked, hits, top_k))
-        if len(answers) != len(asked):
-            wanted = f"{len(asked)} quer{'y' if len(asked) == 1 else 'ies'}"
-            raise AdapterError(f"{len(answers)} answers to {wanted}")
+            answers = list(retriever.combine(block, hits, top_k))
+        else:
+            answers = list(retriever.retrieve(block, top_k))
+        if len(answers) != len(block):
+            expected = f"{len(block)} quer{'y' if len(block) == 1 else 'ies'}"
+            raise AdapterError(f"{len(answers)} answers to {expected}")
         return answers
 
     def ask_one(position: int) -> Retrieved:
         return read_hits(answers_to([position])[0], top_k)
 
-    everything = range(len(queries))
+    positions = range(len(queries))
     if retriever.asks_one_by_one:
-        yield from calling(ask_one, everything, calls)
+        yield from calling(ask_one, positions, calls)
         return
+    # a time limit is that of one call, and a block may take many
+    untimed, read = Calls(calls.owner, None, calls.concurrency), partial(read_hits, top_k=top_k)
 
-    def ask(block: Sequence[int]) -> list[Outcome[Retrieved]]:
-        answered = call_once(answers_to, block, calls)
-        if answered.value is None:
-            one_by_one = calling(ask_one, block, Calls(calls.owner, calls.timeout))
+    def ask_block(block: Sequence[int]) -> list[Outcome[Retrieved]]:
+        answers = call_once(answers_to, block, calls)
+        if answers.value is None:
+            one_by_one = calling(ask_one, block, replace(calls, concurrency=1))
             return [outcome for _, outcome in one_by_one]
-        latency = (answered.latency_ms or 0.0) / len(block)
-        return [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
+        latency_ms = (answers.latency_ms or 0.0) / len(block)
+        # read by itself, so that a malformed answer does not spoil the others of its block
+        outcomes = [call_once(read, answer, untimed) for answer in answers.value]
+        return [replace(outcome, latency_ms=latency_ms) for outcome in outcomes]
 
-    blocks = [everything[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
-    for number, answered in calling(ask, blocks, Calls(calls.owner, None, calls.concurrency)):
+    blocks = [positions[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
+    for number, answered in calling(ask_block, blocks, untimed):
         yield from zip(blocks[number], answered.value or (), strict=True)
 
 
-def search(
+def _search_on_workers(
     executor: Executor,
     index: IndexSearch,
     queries: Sequence[Query],
     calls: Calls,
-    rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
-) -> Iterator[Told]:
-    """Let workers search the index of a retriever for every query; see `retrieve`."""
+    rankings: Rankings,
+) -> Iterator[QueryOutcome]:
+    """Let workers search the index of a retriever; the run makes requests and reads the hits."""
 
     def request(position: int) -> Any:
         return index.request(queries[position], [source[position] for source in rankings])
@@ -129,14 +149,6 @@ def _search_block(
 ) -> list[Outcome[Any]]:
     """Search an open index in a worker; a query that fails does not spoil the others."""
     return [call_once(partial(find, index), request, Calls(owner)) for request in requests]
-
-
-def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:
-    """One answer of a block, read by itself: a malformed one does not spoil the others."""
-    try:
-        return Outcome(read_hits(answer, top_k), latency_ms=latency_ms)
-    except AdapterError as error:
-        return Outcome(None, Cause.MALFORMED, f"{owner}: {error}", latency_ms)
 
 
 _NOTES = "notes"  # an item of its own: the keys of the others are hashes
@@ -279,15 +291,10 @@ class Retrieve(StoredStage):
         _, rankings = self._inputs
         queries = [self.plan.queries[row] for row in todo]
         calls = self.workspace.calls("retriever", self.name)
-        executor = self.workspace.executor
-        is_local = executor is not None and executor.is_here
-        index = self.retriever.index_search(self.top_k) if is_local else None
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
-        if executor and index:
-            found = search(executor, index, queries, calls, hits)
-        else:
-            found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
-        keep_all(naming(queries, found), todo, keep, advance)
+        executor = self.workspace.executor
+        outcomes = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
+        keep_all(naming(queries, outcomes), todo, keep, advance)
         note_encodings(self.workspace, self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             self._stored_items.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
