@@ -169,7 +169,7 @@ def _hit(document: Document) -> ScoredDocument:
     return ScoredDocument(document.id, None, document.text, document.title, document.metadata)
 
 
-class Answer(StoredStage):
+class AnswerQueries(StoredStage):
     """What a system answers to every query, as often as it is asked.
 
     Attributes:
@@ -243,7 +243,7 @@ class Answer(StoredStage):
         self.partial = self.asked(rows)
 
 
-class Generate(Answer):
+class Generate(AnswerQueries):
     """What a generator answers from the passages of a retriever, or of a control."""
 
     def __init__(self, workspace: Workspace, system: System, source: Retrieve) -> None:
@@ -373,7 +373,7 @@ class Generate(Answer):
         return made.estimate(asked)
 
 
-class AskApp(Answer):
+class AskApp(AnswerQueries):
     """What a whole app answers."""
 
     def __init__(self, workspace: Workspace, system: System) -> None:
@@ -416,7 +416,7 @@ class AskApp(Answer):
         return self.node(len(self.plan.queries))
 
 
-class Recorded(Answer):
+class Recorded(AnswerQueries):
     """Answers that the records came with."""
 
     is_recorded = True

@@ -13,12 +13,12 @@ from ragbench.config.schema import BudgetLimits
 from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
-from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
+from ragbench.experiment.stages.answers import AnswerQueries, AskApp, Generate, Recorded
 from ragbench.experiment.stages.base import Node, NoProgress, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.comparison import Compare
 from ragbench.experiment.stages.judging import JudgeAnswers
-from ragbench.experiment.stages.model_judgements import Judgements
+from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.preferences import JudgePairs
 from ragbench.experiment.stages.retrieval import Rank, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
@@ -54,7 +54,7 @@ def stages_of(workspace: Workspace) -> list[Stage]:
         for name, answer in answers.items()
         if answer.system.ranking_of == name
     }
-    judgements = Judgements(workspace, list(ranks.values()))
+    judgements = JudgePassages(workspace, list(ranks.values()))
     found: list[Stage] = []
     for one in retrieve.values():
         found += [*(each for each in one.sources if not each.place and each not in found), one]
@@ -76,7 +76,7 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     return [*found, Compare(workspace), FindCauses(workspace)]
 
 
-def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> Answer:
+def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> AnswerQueries:
     plan = workspace.plan
     if system.type == "app":
         return AskApp(workspace, system)

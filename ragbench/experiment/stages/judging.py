@@ -20,7 +20,7 @@ from ragbench.experiment.records import (
     use_of,
     with_failures_of,
 )
-from ragbench.experiment.stages.answers import Answer
+from ragbench.experiment.stages.answers import AnswerQueries
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.item_json import Stored, read_verdict
@@ -219,7 +219,7 @@ class Verdicts(StoredStage):
 class JudgeAnswers(Verdicts):
     """Judge the answers of one system; a query without an answer is not judged."""
 
-    def __init__(self, workspace: Workspace, answer: Answer, name: str) -> None:
+    def __init__(self, workspace: Workspace, answer: AnswerQueries, name: str) -> None:
         title, judge = f"judge {answer.system.name} ({name})", workspace.plan.judges[name]
         under = None if answer.is_recorded else answer
         super().__init__(workspace, title, name, judge, under=under)

@@ -102,7 +102,7 @@ def _doubts(fill: PlannedFill, counts: Fill, people: Qrels | None) -> list[str]:
     return warnings
 
 
-class Judgements(Stage):
+class JudgePassages(Stage):
     """What rankings are judged by: a judge has seen what all of them found.
 
     References:

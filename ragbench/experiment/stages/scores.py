@@ -19,12 +19,12 @@ from ragbench.experiment.records import (
     with_failures,
     with_failures_of,
 )
-from ragbench.experiment.stages.answers import Answer, AskApp
+from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of
-from ragbench.experiment.stages.model_judgements import Judgements
+from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
 from ragbench.records.score import RunCounts
@@ -63,7 +63,7 @@ class ScoreRanking(StoredStage):
     unit = "measures"
 
     def __init__(
-        self, workspace: Workspace, system: System, rank: Rank, judgements: Judgements
+        self, workspace: Workspace, system: System, rank: Rank, judgements: JudgePassages
     ) -> None:
         super().__init__(workspace, f"score {system.name}", rank.under)
         self.system, self._rank, self._judgements = system, rank, judgements
@@ -213,7 +213,7 @@ class ScoreAnswers(StoredStage):
     def __init__(
         self,
         workspace: Workspace,
-        answer: Answer,
+        answer: AnswerQueries,
         scorer_of: Callable[[tuple[Metric, ...]], TextScorer],
     ) -> None:
         # the ranking of an app is scored as well
