@@ -68,7 +68,7 @@ class Failure(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LostResult:
+class LostItem:
     """In place of a result: the worker ended while it computed the block, twice."""
 
     why: str
@@ -167,7 +167,7 @@ class Executor(ABC):
         return False
 
     def map(self, task: Task, blocks: Iterable[list[Any]]) -> Iterator[list[Any]]:
-        """Yield the results of each block in order, with a `LostResult` for each item of a lost block.
+        """Yield the results of each block in order; an item of a lost block has a `LostItem`.
 
         Blocks are taken when a worker is about to be free. When a worker ends, the blocks that were
         under way are computed again one by one: the one that ends its worker again is lost.
@@ -193,12 +193,12 @@ class Executor(ABC):
                     self._compute_again(pickled, task, pending)
                 block, future = pending.popleft()
                 results = _checked(task, block, future)
-                if isinstance(results[0], LostResult) and not any_result:
+                if isinstance(results[0], LostItem) and not any_result:
                     n_lost += 1
                     if n_lost == _MOST_LOST:
                         found = f"{task.owner}: workers ended on each of {n_lost} blocks: "
                         raise AdapterError(f"{found}{results[0].why}{_MEMORY}")
-                any_result = any_result or not isinstance(results[0], LostResult)
+                any_result = any_result or not isinstance(results[0], LostItem)
                 yield results
 
     def map_all(
@@ -215,7 +215,7 @@ class Executor(ABC):
         """
         results: list[Any] = []
         for block_results in self.map(task, blocks_of(items, size)):
-            if isinstance(block_results[0], LostResult):
+            if isinstance(block_results[0], LostItem):
                 item = str(items[len(results)])[:60]
                 raise WorkerEnded(f"{task.owner}: {block_results[0].why}: {item!r}{_MEMORY}")
             results += block_results
@@ -234,7 +234,7 @@ class Executor(ABC):
             if (error := self._worker_error(again)) is not None:
                 why = f"a worker ended whenever it computed this: {self.restart() or error}"
                 again = Future()
-                again.set_result([LostResult(why)] * len(block))
+                again.set_result([LostItem(why)] * len(block))
             pending[position] = (block, again)
 
     def _worker_error(self, future: Results) -> str | None:

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from ragbench.errors import AdapterError, is_interrupt
-from ragbench.executors.base import Executor, LostResult, Task, blocks_of
+from ragbench.executors.base import Executor, LostItem, Task, blocks_of
 from ragbench.llm import CallFailure
 from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
@@ -172,7 +172,7 @@ def call_on(
     position = 0
     for results in executor.map(task, blocks_of(allowed, block)):
         for result in results:
-            if isinstance(result, LostResult):
+            if isinstance(result, LostItem):
                 yield position, Outcome(None, Cause.ERROR, f"{calls.owner}: {result.why}")
             else:
                 yield position, read(result)

@@ -13,7 +13,7 @@ import pytest
 from ragbench.cli.output import Door
 from ragbench.errors import AdapterError
 from ragbench.executors import base
-from ragbench.executors.base import MALLOC, LostResult, WorkerEnded, blocks_of
+from ragbench.executors.base import MALLOC, LostItem, WorkerEnded, blocks_of
 from ragbench.executors.local import Local
 from tests.executors import tasks
 
@@ -112,7 +112,7 @@ def test_the_deadly_block_alone_is_lost(executor, tmp_path):
 
     results = mapped(executor, tasks.doubles(log=str(log)), numbers)
 
-    lost = LostResult("a worker ended whenever it computed this: it ended with code 7")
+    lost = LostItem("a worker ended whenever it computed this: it ended with code 7")
     expected = [2 * number if isinstance(number, int) else lost for number in numbers]
     assert results == [*expected[:40], *[lost] * 8, *expected[48:]]
     started = [line.split()[1] for line in log.read_text().splitlines()]
@@ -126,8 +126,8 @@ def test_two_deadly_blocks_among_others(executor):
 
     results = mapped(executor, tasks.doubles(), numbers, 1)
 
-    assert [isinstance(result, LostResult) for result in results] == [n == "die" for n in numbers]
-    assert [result for result in results if not isinstance(result, LostResult)] == [2, 4, 6, 10]
+    assert [isinstance(result, LostItem) for result in results] == [n == "die" for n in numbers]
+    assert [result for result in results if not isinstance(result, LostItem)] == [2, 4, 6, 10]
 
 
 def test_workers_that_end_on_everything_are_one_error(executor):
@@ -225,4 +225,4 @@ def test_a_worker_may_end_by_any_signal(executor, number, name):
     task = tasks.simple(tasks.end_by)
     why = f"a worker ended whenever it computed this: it was ended by {name}"
 
-    assert mapped(executor, task, [number]) == [LostResult(why)]
+    assert mapped(executor, task, [number]) == [LostItem(why)]

@@ -17,7 +17,7 @@ from ragbench.config.load import load_config
 from ragbench.errors import AdapterError, MissingExtra
 from ragbench.executors import base
 from ragbench.executors import ray as ray_executor
-from ragbench.executors.base import MALLOC, LostResult, blocks_of
+from ragbench.executors.base import MALLOC, LostItem, blocks_of
 from ragbench.experiment.runner import run_experiment
 from tests.executors import tasks
 from tests.experiment.deadly import assert_workers_change_nothing
@@ -101,8 +101,8 @@ def test_blocks_in_order_and_the_deadly_one_alone(executor, tmp_path):
 
     assert results == [*range(0, 60, 2), "lived", *range(0, 60, 2)]
     lost, other, lived = mapped(executor, tasks.doubles(), ["die", 2, 1], 2)
-    assert isinstance(lost, LostResult)
-    assert isinstance(other, LostResult)
+    assert isinstance(lost, LostItem)
+    assert isinstance(other, LostItem)
     assert lived == 2
     assert len({pid for pid, _ in mapped(executor, tasks.simple(tasks.pids), range(40))}) == 2
 

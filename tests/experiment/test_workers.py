@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from ragbench.cli.run import plan as plan_command
-from ragbench.executors.base import LostResult
+from ragbench.executors.base import LostItem
 from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls, naming
 from ragbench.experiment.runner import run_experiment
@@ -227,7 +227,7 @@ def test_an_item_that_ends_its_workers_fails_alone():
     class Losing:
         def map(self, task, blocks):
             for block in blocks:
-                yield [LostResult("it ended with code 9"), *((0.5, 0.25) for _ in block[1:])]
+                yield [LostItem("it ended with code 9"), *((0.5, 0.25) for _ in block[1:])]
 
     texts, gold = [None, "a cat", "a dog"], [["a cat"], ["a cat"], ["a dog"]]
     found = TextScorer(["rouge1", "contains", "rouge2"], Losing()).score(texts, gold)

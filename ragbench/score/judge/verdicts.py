@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ragbench.executors.base import Executor, Facts, LostResult, Task, blocks_of
+from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import Item, Judge, Rubric
@@ -85,7 +85,7 @@ def judge_on(
     for results in executor.map(task, blocks_of(items, _BLOCK)):
         yield [
             {rubric.name: failed_verdict(ChildProcessError(result.why)) for rubric in rubrics}
-            if isinstance(result, LostResult)
+            if isinstance(result, LostItem)
             else result
             for result in results
         ]

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.executors.base import Executor, Facts, LostResult, Task, blocks_of
+from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.score.text.base import (
     Advance,
     CallRows,
@@ -130,11 +130,9 @@ class _WorkerScorer:
         lost: dict[int, str] = {}
         for results in self._executor.map(task, blocks_of(rows, self._block)):
             for result in results:
-                if isinstance(result, LostResult):
+                if isinstance(result, LostItem):
                     lost[len(values)] = result.why
-                values.append(
-                    [math.nan] * len(metrics) if isinstance(result, LostResult) else result
-                )
+                values.append([math.nan] * len(metrics) if isinstance(result, LostItem) else result)
             advance(len(results))
         return [Column([row[place] for row in values], lost=lost) for place in range(len(metrics))]
 
