@@ -1,6 +1,6 @@
 """Ids as spans of one buffer of bytes: hashed, compared and ordered without a loop over ids.
 
-They become text when somebody looks at them.
+An id becomes text only when a caller reads it. A word is eight bytes of an id as one integer.
 """
 
 from __future__ import annotations
@@ -19,25 +19,28 @@ from ragbench.types.checks import id_bytes
 ByteArray = NDArray[np.uint8]
 HashArray = NDArray[np.uint64]
 
-# What has to follow the last id of a buffer, so that whole words can be read there.
+# Bytes after the last id of a buffer, so that whole words can be read at its end.
 PADDING = bytes(16)
 
-# two odd constants without structure: the fractions of pi and of the golden ratio in 64 bits
+# Odd multipliers without structure: the fractions of pi and of the golden ratio in 64 bits.
 _SPREAD = np.uint64(0x243F6A8885A308D3)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+# Row n masks the first n bytes of a little-endian word.
 _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 _NEWLINE = ord("\n")
-_AT_ONCE = 1 << 16
+_ROWS_PER_BATCH = 1 << 16  # so few that their columns stay in the caches of a core
 _SLOT_BITS = 14
-_WORDS_TO_SORT_BY = 8  # ids that differ later only are compared one by one
+_MAX_SORT_WORDS = 8  # longer ids are sorted as Python objects: rare, and simpler
 
 
 @dataclass(frozen=True, eq=False)
 class ByteIds:
-    """n ids, each a span of a buffer; costs 16 bytes an id beside the buffer.
+    """Ids of n rows, each a span of a shared buffer; costs 16 bytes per id beside the buffer.
 
     Attributes:
-        data: The buffer; at least as many bytes as `PADDING` has follow the last id.
+        data: Buffer of bytes; the length of `PADDING` or more follows the last id.
+        starts: Shape (n,): position of the first byte of each id.
+        lengths: Shape (n,): number of bytes of each id; 0 for an empty id.
     """
 
     data: ByteArray
@@ -46,8 +49,9 @@ class ByteIds:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> ByteIds:
-        """Lay texts out one after the other, as the bytes that a file would hold."""
+        """Copy texts into one buffer, as the bytes that a file would hold (see `id_bytes`)."""
         joined = "\n".join(texts)
+        # ASCII without line ends inside ids: one encode and one search find all borders.
         if joined.isascii() and joined.count("\n") == len(texts) - 1:
             data = np.frombuffer(joined.encode("ascii") + b"\n" + PADDING, np.uint8)
             ends = np.flatnonzero(data[: len(joined) + 1] == ord("\n"))
@@ -57,7 +61,7 @@ class ByteIds:
 
     @classmethod
     def of_bytes(cls, ids: Sequence[bytes]) -> ByteIds:
-        """Lay ids out one after the other."""
+        """Copy ids into one buffer, one after the other."""
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         return cls(
             np.frombuffer(b"".join([*ids, PADDING]), np.uint8),
@@ -73,51 +77,53 @@ class ByteIds:
         return self.data[start : start + int(self.lengths[row])].tobytes()
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> ByteIds:
-        """Return some of the ids, over the same buffer."""
+        """Return the ids of some rows; they share the buffer, so nothing is copied."""
         return ByteIds(self.data, self.starts[rows], self.lengths[rows])
 
     def hashes(self) -> HashArray:
-        """Return a 64-bit hash of each id; the same on every machine, equal where ids are.
+        """Return a 64-bit hash of each id, shape (n,); it is the same on every machine.
 
-        Different ids may share one: after a join by hashes, compare the bytes.
+        Equal ids have equal hashes. Different ids may collide, so compare the bytes after a join
+        by hashes.
         """
-        if len(self) > _AT_ONCE:  # so few that their columns stay in the caches of a core
-            parts = range(0, len(self), _AT_ONCE)
-            return np.concatenate([self.take(slice(n, n + _AT_ONCE)).hashes() for n in parts])
-        mixed: HashArray = self.lengths.astype(np.uint64)
-        mixed *= GOLDEN
-        every = words_from(self.data, self.starts)
+        if len(self) > _ROWS_PER_BATCH:
+            batches = (slice(n, n + _ROWS_PER_BATCH) for n in range(0, len(self), _ROWS_PER_BATCH))
+            return np.concatenate([self.take(batch).hashes() for batch in batches])
+        state: HashArray = self.lengths.astype(np.uint64)
+        state *= GOLDEN
+        word_columns = words_from(self.data, self.starts)
         for number in range(self._most_words()):
             rows = self._rows_with_word(number)
             if rows is None:
-                after = self._ended(next(every), number, self.lengths)
+                words = self._clear_tail(next(word_columns), number, self.lengths)
             else:
-                after = self.words(number, rows)
-            after ^= mixed if rows is None else mixed[rows]
-            after *= _SPREAD
-            after ^= after >> np.uint64(29)
+                words = self.words(number, rows)
+            words ^= state if rows is None else state[rows]
+            words *= _SPREAD
+            words ^= words >> np.uint64(29)
             if rows is None:
-                mixed = after
+                state = words
             else:
-                mixed[rows] = after
-        mixed *= GOLDEN
-        mixed ^= mixed >> np.uint64(32)
-        return mixed
+                state[rows] = words
+        state *= GOLDEN
+        state ^= state >> np.uint64(32)
+        return state
 
     def words(self, number: int, rows: NDArray[np.int64] | None = None) -> HashArray:
-        """Return eight bytes of each id as a little-endian word, zeros after its end.
+        """Return eight bytes of each id as a little-endian word, with zeros after its end.
 
-        `number` counts the words from 0. Given `rows`, only these ids are looked at; each must have
-        a byte there.
+        Args:
+            number: Position of the word in the id, from 0: bytes 8 * number to 8 * number + 7.
+            rows: Rows to read, each with at least one byte there; None reads all ids.
         """
         starts, lengths = self.starts, self.lengths
         if rows is not None:
             starts, lengths = starts[rows], lengths[rows]
-        found = next(words_from(self.data, starts + 8 * number if number else starts))
-        return self._ended(found, number, lengths)
+        words = next(words_from(self.data, starts + 8 * number if number else starts))
+        return self._clear_tail(words, number, lengths)
 
-    def _ended(self, words: HashArray, number: int, lengths: NDArray[np.int64]) -> HashArray:
-        """Return words as they were, with zeros after the end of each id."""
+    def _clear_tail(self, words: HashArray, number: int, lengths: NDArray[np.int64]) -> HashArray:
+        """Set the bytes of words beyond the end of each id to zero, in place; return the words."""
         if self._least == self._most < 8 * number + 8:
             words &= _FIRST_BYTES[max(self._least - 8 * number, 0)]
         elif self._least < 8 * number + 8:
@@ -125,7 +131,10 @@ class ByteIds:
         return words
 
     def padded(self) -> HashArray:
-        """Return the ids as a table of words: a row each, as wide as the longest, then zeros."""
+        """Return the ids as a table of words, shape (n, words of the longest id).
+
+        Zeros fill the row of a shorter id.
+        """
         table = np.zeros((len(self), self._most_words()), "<u8")
         for number in range(self._most_words()):
             rows = self._rows_with_word(number)
@@ -133,20 +142,23 @@ class ByteIds:
         return table
 
     def differ_from_last(self) -> NDArray[np.bool_]:
-        """Tell for each id but the first whether it differs from the one before it."""
+        """Return for each id but the first whether it differs from its predecessor.
+
+        The shape is (n - 1,), or (0,) for no ids.
+        """
         differ: NDArray[np.bool_] = self.lengths[1:] != self.lengths[:-1]
         for number in range(self._most_words()):
             rows = self._rows_with_word(number)
             if rows is None:
                 words = self.words(number)
                 differ |= words[1:] != words[:-1]
-            else:  # those of other length differ already
+            else:  # ids of different lengths differ already
                 both = rows[1:][np.diff(rows) == 1]
                 differ[both - 1] |= self.words(number, both) != self.words(number, both - 1)
         return differ
 
     def equal(self, other: ByteIds) -> NDArray[np.bool_]:
-        """Compare the ids with as many others, pair by pair."""
+        """Return for each row whether its id equals that of `other`, which has n ids too."""
         same: NDArray[np.bool_] = self.lengths == other.lengths
         for number in range(self._most_words()):
             if number < self._least_words() and same.all():
@@ -157,9 +169,13 @@ class ByteIds:
         return same
 
     def falling_order(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order that sorts ids by their bytes, the largest first, group by group."""
+        """Return the order of rows sorted by group, then by the bytes of the id, largest first.
+
+        Args:
+            group: Shape (n,): number of the group of each row; smaller groups come first.
+        """
         n_words = self._most_words()
-        if n_words > _WORDS_TO_SORT_BY:
+        if n_words > _MAX_SORT_WORDS:
             ids = [self[row] for row in range(len(self))]
             falling = sorted(range(len(self)), key=ids.__getitem__, reverse=True)
             by_id = np.array(falling, np.int64)
@@ -169,7 +185,7 @@ class ByteIds:
             rows = np.flatnonzero(self.lengths > 8 * number)
             words = np.zeros(len(self), np.uint64)
             words[rows] = self.words(number, rows)
-            # read from the first byte, the largest to the front
+            # Big-endian words compare as their bytes do; inverted, the largest comes first.
             code = (numbered(code) << 32) + numbered(~words.byteswap())
         order: NDArray[np.int64] = np.argsort(code)
         return order
@@ -189,14 +205,19 @@ class ByteIds:
         return (self._most + 7) // 8
 
     def _rows_with_word(self, number: int) -> NDArray[np.int64] | None:
-        """Return the ids that reach into a word; None where all do."""
+        """Return the rows whose ids have a byte in a word; None if all have one."""
         if number < self._least_words():
             return None
         return np.flatnonzero(self.lengths > 8 * number)
 
 
 def query_keys(hashes: HashArray, query: NDArray[np.int64]) -> HashArray:
-    """Make hashes of documents differ from query to query, by the number of each row's query."""
+    """Return a key of query and document for each row, shape (n,).
+
+    Args:
+        hashes: Hash of the document of each row.
+        query: Number of the query of each row.
+    """
     keys: HashArray = query.astype(np.uint64)
     keys *= GOLDEN
     keys += hashes
@@ -204,10 +225,10 @@ def query_keys(hashes: HashArray, query: NDArray[np.int64]) -> HashArray:
 
 
 def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Number the distinct values from 0, the smallest first: n log n.
+    """Return for each value its rank among the distinct values, from 0 for the smallest.
 
-    The numbers have 32 bits, so two make one key: sorting that is several times quicker than
-    `numpy.lexsort`, and gives the same.
+    Ranks fit into 32 bits, so two of them make one 64-bit key. Sorting such keys gives the order of
+    `numpy.lexsort` several times faster. Takes n log n steps.
 
     Example:
         >>> numbered(np.array([2.5, -1.0, 2.5]))
@@ -220,9 +241,10 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def distinct(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the distinct numbers, told apart by their bits, and which of them each one is.
+    """Return the distinct numbers, and for each value the position of its number among them.
 
-    Linear where they are so few that no two share a slot; else their order, n log n, is looked for.
+    Numbers are compared by their bits: 0.0 and -0.0 are distinct. Linear if the distinct numbers
+    are few and share no slot of the table, else n log n.
 
     Example:
         >>> numbers, which = distinct(np.array([0.5, 2.0, 0.5]))
@@ -233,14 +255,20 @@ def distinct(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     slot = (bits * GOLDEN >> np.uint64(64 - _SLOT_BITS)).view(np.int64)
     table, used = np.zeros(1 << _SLOT_BITS, np.uint64), np.zeros(1 << _SLOT_BITS, bool)
     table[slot], used[slot] = bits, True
+    # A slot that two numbers share holds only one of them, so the other one fails this check.
     if (table[slot] == bits).all():
         return table[used].view(np.float64), (np.cumsum(used) - 1)[slot]
-    found, which = np.unique(bits, return_inverse=True)
-    return found.view(np.float64), which
+    numbers, which = np.unique(bits, return_inverse=True)
+    return numbers.view(np.float64), which
 
 
 def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all positions of several spans, one span after the other."""
+    """Return the positions of all spans, one span after the other; an empty span adds none.
+
+    Example:
+        >>> spans(np.array([5, 0]), np.array([7, 1]))
+        array([5, 6, 0])
+    """
     lengths = ends - starts
     shift = starts - (np.cumsum(lengths) - lengths)
     positions: NDArray[np.int64] = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
@@ -248,9 +276,9 @@ def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def side_by_side(tables: Sequence[HashArray]) -> bytes:
-    """Return the rows of several tables of `ByteIds.padded`, each row whole, without the zeros.
+    """Return the rows of several tables joined to one line of bytes, without zero bytes.
 
-    A table of one row stands in every row.
+    The tables are those of `ByteIds.padded`. A table with a single row is repeated in every row.
 
     Example:
         >>> names, ends = ByteIds.of(["d1", "d22"]), ByteIds.of([".", "!"])
@@ -260,58 +288,61 @@ def side_by_side(tables: Sequence[HashArray]) -> bytes:
     width = sum(table.shape[1] for table in tables)
     rows = np.empty((max(map(len, tables)), width), "<u8")
     for place, column in enumerate(chain.from_iterable(table.T for table in tables)):
-        rows[:, place] = column  # several times as fast as parts of rows
+        rows[:, place] = column  # by column: several times as fast as by parts of rows
     return rows.tobytes().translate(None, b"\0")
 
 
 def words_from(data: ByteArray, places: NDArray[np.int64]) -> Iterator[HashArray]:
-    """Yield the eight bytes from each place as a little-endian word, then the next eight, and on.
+    """Yield the eight bytes at each place as little-endian words, then the next eight, without end.
 
-    There must be 15 bytes more than are read. NumPy gathers words at any place four times as slowly
-    as at multiples of eight: two of these, shifted, make one.
+    The caller stops the iteration. `data` must extend at least 15 bytes beyond the last word read.
     """
+    # NumPy gathers unaligned words four times as slowly, so two aligned words are shifted into one.
     aligned = data[: len(data) // 8 * 8].view("<u8")
     place, shift = places >> 3, ((places & 7) << 3).view(np.uint64)
-    rest = np.uint64(64) - shift  # a shift by all 64 bits gives 0
+    complement = np.uint64(64) - shift  # a shift by all 64 bits gives 0
     low = aligned[place].astype(np.uint64, copy=False)
     while True:
         place += 1
         high = aligned[place].astype(np.uint64, copy=False)
         low >>= shift
-        low |= high << rest
+        low |= high << complement
         yield low
         low = high
 
 
 def keep_freed_memory() -> None:
-    """Have the columns of one chunk of text lie where those of the last one lay.
+    """Make glibc reuse freed arrays up to 31 MiB instead of returning them to the system.
 
-    glibc keeps freed arrays up to the size of the largest that it gave back so far, and looks at
-    none of 32 MB or more; what it gives back, the system clears before it is used again.
+    Call it once before text is read in chunks: memory from the system is cleared before each use.
     """
+    # glibc keeps freed blocks up to the size of the largest one freed so far, at most 32 MB.
     np.empty(31 << 20, np.uint8)
 
 
 def joined_bytes(pieces: Iterable[bytes | memoryview]) -> ByteArray:
-    """Return pieces as one buffer that whole words can be read from anywhere."""
+    """Return pieces joined in one buffer with padding, so that words can be read up to its end."""
     return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8)
 
 
 class TextIds(Sequence[str]):
-    r"""n ids out of a file, decoded when they are asked for.
+    r"""Sequence of n ids of a file, decoded when they are read; some 30 bytes per id.
 
-    A file of a million hits becomes a run without a million Python objects: some 30 bytes an id.
+    A file of a million hits becomes a run without a million Python objects.
+
+    Attributes:
+        as_bytes: Ids in one buffer, each followed by a line end.
     """
 
     def __init__(self, as_bytes: ByteIds) -> None:
-        # The ids, one after the other, a line end after each.
         self.as_bytes = as_bytes
 
     @classmethod
     def of(cls, ids: ByteIds) -> TextIds:
-        """Copy ids out of their buffer; none of them holds a line end."""
-        # with the byte after each, whose place the line end takes
-        if len(ids) and ids._least == ids._most:  # as rows, several times as fast as their bytes
+        """Copy ids out of their buffer; no id may hold a line end."""
+        # Each id is copied with the byte after it, which then becomes the line end.
+        # Ids of one length are copied as rows: several times as fast as byte by byte.
+        if len(ids) and ids._least == ids._most:
             shape, row = (len(ids.data) - ids._most,), f"V{ids._most + 1}"
             data = np.ndarray(shape, row, ids.data, strides=(1,))[ids.starts].view(np.uint8)
         else:
@@ -321,15 +352,15 @@ class TextIds(Sequence[str]):
 
     @classmethod
     def packed(cls, ids: Sequence[str]) -> TextIds | None:
-        """Pack ids; None where these bytes would not be the same texts: a line end in one."""
+        """Return ids in packed form; None if an id would not survive it, as one with a line end."""
         if isinstance(ids, TextIds):
             return ids
-        made = cls.of(ByteIds.of(ids))
-        return made if made[:] == [*ids] else None
+        texts = cls.of(ByteIds.of(ids))
+        return texts if texts[:] == [*ids] else None
 
     @classmethod
     def joined(cls, parts: Sequence[TextIds]) -> TextIds:
-        """Return the ids of all parts, one part after the other."""
+        """Return the ids of all parts, one part after the other; no parts give no ids."""
         lengths = np.concatenate([np.zeros(0, np.int64), *(p.as_bytes.lengths for p in parts)])
         return cls._laid_out([part.as_bytes.data[: -len(PADDING)] for part in parts], lengths)
 
@@ -350,7 +381,7 @@ class TextIds(Sequence[str]):
         return self.text(start, stop).split("\n") if start < stop else []
 
     def text(self, start: int, stop: int) -> str:
-        """Return some ids as one text, a line end between two."""
+        """Return the ids from `start` to before `stop`, joined by line ends; empty for no ids."""
         if start >= stop:
             return ""
         ids = self.as_bytes
@@ -359,8 +390,8 @@ class TextIds(Sequence[str]):
         return text.decode("utf-8", "surrogateescape")
 
     def are_words(self) -> bool:
-        """Tell whether none is empty, or holds white space of ASCII or a NUL."""
-        # the buffer holds nothing else but a line end after each, and zeros at its end
+        """Return True if no id is empty or holds ASCII white space or a NUL; True for no ids."""
+        # The buffer has one line end per id, so any further deleted byte stands inside an id.
         text = self.as_bytes.data[: -len(PADDING)].tobytes()
         n = len(text) - len(text.translate(None, b" \t\n\r\v\f\0"))
         return n == len(self) and bool(self.as_bytes.lengths.all())
@@ -370,5 +401,5 @@ class TextIds(Sequence[str]):
 
 
 def as_bytes(texts: Sequence[str]) -> ByteIds:
-    """Return ids as bytes: those of a file are bytes already."""
+    """Return ids as bytes; `TextIds` are returned without a copy."""
     return texts.as_bytes if isinstance(texts, TextIds) else ByteIds.of(texts)

@@ -1,4 +1,7 @@
-"""What one id, one score, one grade may be; bad ones are named by query and document."""
+"""Check ids, scores and grades of runs and qrels; errors name the query and the document.
+
+`source` is the word for the record in messages: `run` or `qrels`.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from typing import Any
 
 from ragbench.errors import DataError
 
-# trec_eval reads grades as C integers.
+# trec_eval reads grades as C integers, so larger ones could not be compared with it.
 LARGEST_GRADE = 2**31 - 1
 
 
 def id_bytes(identifier: str) -> bytes:
-    """Return an id as the bytes that its file holds: what ties are broken by.
+    """Return an id as the bytes of its file; ties of scores are broken by these bytes.
 
-    Bytes of a file that are not UTF-8 travel in surrogates, as Python reads them with
-    `surrogateescape`; any other lone surrogate (JSON can hold one) keeps its own three bytes.
+    Invalid UTF-8 of a file is a surrogate in the text, as Python reads it with `surrogateescape`,
+    and becomes its original byte. Any other lone surrogate (JSON can hold one) becomes three bytes.
     """
     try:
         return identifier.encode("utf-8", "surrogateescape")
@@ -24,32 +27,46 @@ def id_bytes(identifier: str) -> bytes:
         return identifier.encode("utf-8", "surrogatepass")
 
 
-def check_ids(nested: Mapping[Any, Any], what: str) -> None:
-    """Refuse what is not {query id: {document id: number}} with ids that are text."""
-    if is_plain(nested, what) and all_text(nested.values()):
+def check_ids(nested: Mapping[Any, Any], source: str) -> None:
+    """Check that `nested` is {query id: {document id: number}} with ids that are text.
+
+    The numbers are not checked. An empty mapping is valid.
+
+    Raises:
+        DataError: A value is no mapping, or an id is not text; names the query.
+    """
+    # The fast check decides for nearly every caller; the loop only finds the bad place.
+    if is_plain(nested, source) and all_text(nested.values()):
         return
     for query_id, documents in nested.items():
         if not isinstance(query_id, str):
-            raise bad_id(query_id, what)
+            raise bad_id(query_id, source)
         if not isinstance(documents, Mapping):
-            found, record = f"found {type(documents).__name__}", f"{what}: query '{query_id}'"
-            raise DataError(found, record=record, allowed="{document id: number}")
+            problem, record = f"found {type(documents).__name__}", f"{source}: query '{query_id}'"
+            raise DataError(problem, record=record, allowed="{document id: number}")
         for document in documents:
             if not isinstance(document, str):
-                raise bad_id(document, what, query_id)
+                raise bad_id(document, source, query_id)
 
 
-def is_plain(nested: Mapping[Any, Any], what: str) -> bool:
-    """Whether query ids are text and their values dictionaries; the ids in these are not seen."""
+def is_plain(nested: Mapping[Any, Any], source: str) -> bool:
+    """Return True if all query ids are text and all values plain dictionaries.
+
+    The document ids inside are not checked.
+
+    Raises:
+        DataError: `nested` is no mapping.
+    """
     if not isinstance(nested, Mapping):
         raise DataError(
-            f"{what}: found {type(nested).__name__}", allowed="{query id: {document id: number}}"
+            f"{source}: found {type(nested).__name__}", allowed="{query id: {document id: number}}"
         )
     return {*map(type, nested.values())} <= {dict} and all_text([nested])
 
 
 def all_text(rows: Iterable[Iterable[Any]]) -> bool:
-    """Whether all ids are text: passes made in C, since join refuses what is not."""
+    """Return True if all ids of all rows are text; True for no rows."""
+    # `join` loops in C and raises a TypeError for anything but text: faster than isinstance().
     try:
         for ids in rows:
             "".join(ids)
@@ -58,23 +75,33 @@ def all_text(rows: Iterable[Iterable[Any]]) -> bool:
     return True
 
 
-def bad_id(identifier: object, what: str, query_id: str | None = None) -> DataError:
-    """Say that an id is not text: a document's id, or without `query_id` a query's."""
+def bad_id(identifier: object, source: str, query_id: str | None = None) -> DataError:
+    """Return the error for an id that is not text.
+
+    Args:
+        identifier: The id as found.
+        source: Record that holds it, for the message.
+        query_id: Query of a document id; None if `identifier` is the query id.
+    """
     kind = "query" if query_id is None else "document"
     return DataError(
         f"{kind} id {identifier!r} is not text",
-        record=what if query_id is None else f"{what}: query '{query_id}'",
+        record=source if query_id is None else f"{source}: query '{query_id}'",
         allowed="an id as str",
     )
 
 
 def checked_score(score: Any, query_id: str, document: str) -> float:
-    """Return a score as float."""
+    """Return a score as float; infinite scores are valid.
+
+    Raises:
+        DataError: The score is no number, NaN, or too large for a double.
+    """
     place = f"run: query '{query_id}', document '{document}'"
     if not isinstance(score, numbers.Real):
-        found = f"score {plain(score)!r} is not a number"
-        raise DataError(found, record=place, allowed="a number, or inf")
-    # only NaN; math.isnan raises for integers that no double holds
+        problem = f"score {plain(score)!r} is not a number"
+        raise DataError(problem, record=place, allowed="a number, or inf")
+    # Only NaN differs from itself; math.isnan raises for integers that no double holds.
     if score != score:
         raise DataError("score is NaN", record=place, allowed="a number, or inf")
     try:
@@ -84,59 +111,77 @@ def checked_score(score: Any, query_id: str, document: str) -> float:
 
 
 def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] | None:
-    """Return one query's scores if they fall strictly, None where the order has to stand in."""
+    """Return the scores of one query, or None unless they fall strictly from hit to hit.
+
+    None tells the caller to rank by the order of the hits instead. A missing score (None) does not
+    fall. No hits give an empty dictionary.
+
+    Raises:
+        DataError: A score is no number, NaN, or too large for a double.
+    """
     scores: dict[str, float] = {}
-    falling, last = True, float("inf")
+    is_falling, last = True, float("inf")
     for document, score in hits.items():
         if score is None:
-            falling = False
+            is_falling = False
             continue
         value = checked_score(score, query_id, document)
-        # a first score of inf is not below inf
-        falling = falling and (value < last or not scores)
+        # `not scores` accepts inf as the first score: it is not below the initial inf.
+        is_falling = is_falling and (value < last or not scores)
         scores[document] = last = value
-    return scores if falling else None
+    return scores if is_falling else None
 
 
 def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
-    """Return one query's grades as integers."""
+    """Return the grades of one query as integers, in the order of `judged`.
+
+    Raises:
+        DataError: A grade is not a whole number, or does not fit into 32 bits.
+    """
     grades = list(judged.values())
-    # by type: isinstance() would let True pass as an int
+    # Compared by type, since isinstance() would accept True as an int.
     if not {*map(type, grades)} <= {int}:
         grades = [_grade(grade, query_id, document) for document, grade in judged.items()]
     if grades and (max(grades) > LARGEST_GRADE or min(grades) < -LARGEST_GRADE):
-        wrong = next(document for document, g in judged.items() if abs(g) > LARGEST_GRADE)
-        found = f"grade {plain(judged[wrong])!r} does not fit into 32 bits"
-        raise _bad_grade(found, query_id, wrong)
+        worst = next(document for document, g in judged.items() if abs(g) > LARGEST_GRADE)
+        problem = f"grade {plain(judged[worst])!r} does not fit into 32 bits"
+        raise _bad_grade(problem, query_id, worst)
     return grades
 
 
 def _grade(grade: Any, query_id: str, document: object) -> int:
-    """Return a grade as int; integral floats and NumPy integers are welcome, true is not."""
-    found = f"grades are not integers, found {plain(grade)!r}"
+    """Return a grade as int; accept whole floats and NumPy integers, refuse True and False."""
+    problem = f"grades are not integers, found {plain(grade)!r}"
     if isinstance(grade, bool) or not isinstance(grade, numbers.Real):
-        raise _bad_grade(found, query_id, document)
+        raise _bad_grade(problem, query_id, document)
     number = grade if isinstance(grade, numbers.Integral) else float(grade)
     if isinstance(number, float) and not number.is_integer():
-        raise _bad_grade(f"{found}; are run and qrels swapped?", query_id, document)
+        raise _bad_grade(f"{problem}; are run and qrels swapped?", query_id, document)
     return int(number)
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy number as Python's, whose repr is what people write."""
+    """Return a NumPy number as a Python number, for messages; return other values unchanged."""
     return value.item() if hasattr(value, "item") else value
 
 
-def _bad_grade(found: str, query_id: str, document: object) -> DataError:
+def _bad_grade(problem: str, query_id: str, document: object) -> DataError:
     return DataError(
-        found,
+        problem,
         record=f"qrels: query '{query_id}', document '{document}'" if query_id else f"'{document}'",
         allowed=f"an integer from -{LARGEST_GRADE} to {LARGEST_GRADE}",
     )
 
 
 def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
-    """Read a document id, a pair (id, score), or an object with `id` and `score`."""
+    """Return the document id and the score of a hit; the score is None where it has none.
+
+    `item` is a document id, a pair (id, score), or an object with `id` and `score`. The score is
+    not checked.
+
+    Raises:
+        DataError: The id is not text.
+    """
     if isinstance(item, tuple) and len(item) == 2:
         document, score = item
     else:
@@ -146,26 +191,36 @@ def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
     return document, score
 
 
-def ids_of(value: object, what: str, query_id: str) -> list[str]:
-    """Return the ids of one query; refuse what is no collection of text."""
+def ids_of(value: object, source: str, query_id: str) -> list[str]:
+    """Return the document ids of one query as a list.
+
+    Raises:
+        DataError: `value` is no collection, is itself a text, or holds anything but texts.
+    """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise no_ids(value, what, query_id)
+        raise no_ids(value, source, query_id)
     ids = [*value]
-    for each in ids:
-        if not isinstance(each, str):
-            raise bad_id(each, what, query_id)
+    for identifier in ids:
+        if not isinstance(identifier, str):
+            raise bad_id(identifier, source, query_id)
     return ids
 
 
-def no_ids(value: object, what: str, query_id: str | None = None) -> DataError:
-    """Return the error for what one query has, or, without an id, for what all of them are in."""
+def no_ids(value: object, source: str, query_id: str | None = None) -> DataError:
+    """Return the error for a value of the wrong type in a run or in qrels.
+
+    Args:
+        value: The value as found.
+        source: `run` or `qrels`.
+        query_id: Query that has the value; None if the value stands for the whole run or qrels.
+    """
     lists = {
         "run": "{document id: score}, or a list of document ids, best first",
         "qrels": "{document id: grade}, or a set or list of relevant document ids",
     }
-    found, record = f"found {type(value).__name__}", f"{what}: query '{query_id}'"
+    problem, record = f"found {type(value).__name__}", f"{source}: query '{query_id}'"
     if query_id is None:
         return DataError(
-            found, record=what, allowed=f"a mapping from each query id to {lists[what]}"
+            problem, record=source, allowed=f"a mapping from each query id to {lists[source]}"
         )
-    return DataError(found, record=record, allowed=lists[what])
+    return DataError(problem, record=record, allowed=lists[source])

@@ -1,7 +1,7 @@
 """Runs and qrels as columns: one flat list of document ids, one array of numbers, query borders.
 
-Qrels may have subtopics, as TREC's diversity tasks do; what they contain has a fingerprint, as a
-whole and query by query.
+Qrels may have subtopics, as TREC's diversity tasks do. Fingerprints tell whether the content of
+qrels has changed, as a whole and query by query.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, TextIds, as_byte
 from ragbench.types.checks import check_ids, falling_scores, grade_row, id_bytes, plain, read_hit
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
 
-# Query -> document -> subtopic -> grade; what has no subtopic covers nothing.
+# Query -> document -> subtopic -> grade; a document without subtopics covers none.
 Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
-# Part of the data (`question`, `judgements`, `subtopics`, `answers`) -> query -> 12 hexadecimal
-# digits of what the part says of it. A part that is not known is absent, and so is a query that a
-# part says nothing of.
+# Part of the data (`question`, `judgements`, `subtopics`, `answers`) -> query -> fingerprint of 12
+# hexadecimal digits. An unknown part is absent, and so is a query that has no entry in a part.
 QueryFingerprints = Mapping[str, Mapping[str, str]]
 
 
@@ -34,18 +33,18 @@ QueryFingerprints = Mapping[str, Mapping[str, str]]
 class Run:
     """Ranked lists with scores, a row per retrieved document, the rows of a query together.
 
-    Build it with `from_dict` or `from_rankings`; the plain constructor trusts its caller.
+    Build it with `from_dict` or `from_rankings`: the constructor itself checks nothing. The arrays
+    are read-only afterwards. A query may have no rows.
 
     Attributes:
-        query_ids: The queries; row i of query q lies between starts[q] and starts[q + 1].
-        starts: Shape (n queries + 1,): where each query's rows start.
-        documents: The document id of every row, distinct within a query.
-        scores: The score of every row, higher is better; never NaN.
-        name: What the run is called in tables and as the tag of TREC files.
-        duplicates: Query id -> how many repeated documents were dropped; queries without any are
+        query_ids: Query ids; the rows of query q are starts[q] to starts[q + 1] - 1.
+        starts: Shape (n queries + 1,), int64: first row of each query, then the number of rows.
+        documents: Shape (rows,): document ids, distinct within a query.
+        scores: Shape (rows,), float64: higher is better, never NaN.
+        name: Name of the run in tables and as the tag of TREC files.
+        duplicates: Query id -> number of repeated documents dropped; queries without any are
             absent.
-        substituted: Queries whose scores were absent, tied or out of order and gave way to the
-            order.
+        substituted: Number of queries ranked by order, since scores were missing, tied or unsorted.
     """
 
     query_ids: tuple[str, ...]
@@ -61,10 +60,10 @@ class Run:
 
     @classmethod
     def from_dict(cls, run: Mapping[str, Mapping[str, float]], name: str = "run") -> Run:
-        """Build a run from {query id: {document id: score}}; the scores count, not the order.
+        """Build a run from {query id: {document id: score}}; scores rank, not the order.
 
         Raises:
-            DataError: An id that is not text, or a score that is NaN or no number; names both ids.
+            DataError: An id is not text, or a score is NaN or no number; names both ids.
 
         Example:
             >>> Run.from_dict({"q1": {"d1": 0.5, "d2": 0.7}}).ranking("q1")
@@ -80,7 +79,8 @@ class Run:
     def from_frame(cls, frame: tables.Frame, name: str = "run") -> Run:
         """Build a run from a pandas, polars or Arrow table with a row per hit.
 
-        Columns: `query_id`, `doc_id`, `score`, or as BEIR and PyTerrier call them.
+        Columns are `query_id`, `doc_id` and `score`, or their names in BEIR and PyTerrier. A
+        document that repeats within a query counts once, at its best score.
 
         Raises:
             DataError: A column is missing, an id is not text, or a score is NaN or no number.
@@ -90,14 +90,14 @@ class Run:
 
     @classmethod
     def from_rankings(cls, rankings: Mapping[str, Iterable[Any]], name: str = "run") -> Run:
-        """Build a run from ranked lists, best first; the ORDER counts.
+        """Build a run from ranked lists, best first; the order ranks, not the scores.
 
-        An item is a document id, a pair (id, score), or an object with `id` and `score`. Where
-        the scores of a query do not fall strictly, n, n - 1, ... 1 stand in for them. A repeated
-        document counts once, at its first and so best position.
+        An item is a document id, a pair (id, score), or an object with `id` and `score`. If the
+        scores of a query do not fall strictly, n, n - 1, ... 1 replace them. A repeated document
+        counts once, at its first and so best position.
 
         Raises:
-            DataError: An id that is not text, or a score that is NaN or no number; names both ids.
+            DataError: An id is not text, or a score is NaN or no number; names both ids.
 
         Example:
             >>> run = Run.from_rankings({"q1": ["d3", "d1", "d3"], "q2": [("d1", 0.9)]})
@@ -126,9 +126,10 @@ class Run:
 
     @classmethod
     def joined(cls, parts: Iterable[Run], name: str = "run") -> Run:
-        """Return the queries of all parts, one part after the other; no query is in two of them.
+        """Return one run with the queries of all parts, one part after the other.
 
-        Ids are packed where they can be: some 30 bytes a row in place of 70.
+        The caller makes sure that no query is in two parts; no parts give an empty run. Document
+        ids are packed if possible: some 30 bytes per row instead of 70.
 
         Example:
             >>> parts = (Run.from_dict({q: {"d1": 2.0}}) for q in ("q1", "q2"))
@@ -155,18 +156,18 @@ class Run:
 
     @cached_property
     def query_index(self) -> Mapping[str, int]:
-        """Query id -> its position in `query_ids`."""
+        """Position of each query id in `query_ids`."""
         return {query_id: index for index, query_id in enumerate(self.query_ids)}
 
     @property
     def document_ids(self) -> ByteIds:
-        """The document of every row as bytes."""
+        """Document id of every row as bytes."""
         return as_bytes(self.documents)
 
     def ranking(self, query_id: str) -> list[tuple[str, float]]:
-        """Return one query's hits best first: by score, ties by document id descending as bytes.
+        """Return the hits (document id, score) of one query, best first; empty for a missing query.
 
-        A query that the run lacks has no hits.
+        Hits of equal score are ordered by document id, descending by its bytes, as trec_eval does.
         """
         if (query := self.query_index.get(query_id)) is None:
             return []
@@ -177,7 +178,8 @@ class Run:
     def best_first(self) -> Run:
         """Return the run with the rows of each query in the order of `ranking`.
 
-        There is no loop over queries, and nothing is copied where the scores fall strictly.
+        Returns the run itself if its scores fall strictly already, else a new run without
+        `duplicates` and `substituted`. Works on all queries at once.
         """
         query = np.repeat(np.arange(len(self.query_ids)), np.diff(self.starts))
         same = query[1:] == query[:-1]
@@ -186,7 +188,7 @@ class Run:
         order: IntArray = np.lexsort((-self.scores, query))
         scores = self.scores[order]
         tied = same & (scores[1:] == scores[:-1])
-        # rows that tie lie together now: where such groups begin, and what belongs to one
+        # Tied rows are neighbours now; only these few need their ids compared.
         group = np.concatenate(([0], np.cumsum(~tied)))
         several = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
         ids = self.document_ids.take(order[several])
@@ -194,7 +196,10 @@ class Run:
         return self._rows(order, self.query_ids, self.starts)
 
     def first(self, query_ids: Iterable[str], top_k: int) -> Run:
-        """Return the first rows of some queries, in this order; those that it lacks are left out.
+        """Return the first `top_k` rows of some queries, in the order of `query_ids`.
+
+        Queries that the run lacks are left out. Rows keep their stored order: call `best_first`
+        before. Returns the run itself if nothing is cut.
 
         Example:
             >>> run = Run.from_dict({"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0}})
@@ -213,6 +218,7 @@ class Run:
 
     def _rows(self, rows: IntArray, query_ids: tuple[str, ...], starts: IntArray) -> Run:
         documents: Sequence[str]
+        # Packed ids stay packed: decoding them would cost an object per row.
         if isinstance(self.documents, TextIds):
             documents = TextIds.of(self.documents.as_bytes.take(rows))
         else:
@@ -228,15 +234,16 @@ class Run:
 class Qrels:
     """Graded judgements, a row per judged document, the rows of a query together.
 
-    Build it with `from_dict`; the plain constructor trusts its caller.
+    Build it with `from_dict`: the constructor itself checks nothing. The arrays are read-only
+    afterwards. A query may have no rows.
 
     Attributes:
-        query_ids: The judged queries; row i of query q lies between starts[q] and starts[q + 1].
-        starts: Shape (n queries + 1,): where each query's rows start.
-        documents: The document id of every row, distinct within a query.
-        grades: The grade of every row: 0 and below is not relevant.
-        subtopics: The grades under subtopics, of which those of the rows are the best; None without
-            any.
+        query_ids: Query ids; the rows of query q are starts[q] to starts[q + 1] - 1.
+        starts: Shape (n queries + 1,), int64: first row of each query, then the number of rows.
+        documents: Shape (rows,): document ids, distinct within a query.
+        grades: Shape (rows,), int64: 0 and below means not relevant.
+        subtopics: Grades by subtopic; the grade of a row is the best of its document. None if the
+            qrels have no subtopics.
     """
 
     query_ids: tuple[str, ...]
@@ -252,7 +259,7 @@ class Qrels:
     def from_frame(cls, frame: tables.Frame) -> Qrels:
         """Build qrels from a pandas, polars or Arrow table with a row per judgement.
 
-        Columns: `query_id`, `doc_id`, `relevance`, or as BEIR and PyTerrier call them.
+        Columns are `query_id`, `doc_id` and `relevance`, or their names in BEIR and PyTerrier.
 
         Raises:
             DataError: A column is missing, an id is not text, a grade is no integer, or a pair
@@ -264,17 +271,17 @@ class Qrels:
     def from_dict(cls, qrels: Mapping[str, Mapping[str, Any]]) -> Qrels:
         """Build qrels from {query id: {document id: grade}}.
 
-        Integral floats and NumPy integers are grades too. For diversity measures, every document
-        may have {subtopic: grade} instead; its grade is then the best of these.
+        Whole floats and NumPy integers are valid grades. For diversity measures, every document may
+        have {subtopic: grade} instead; its grade is then the best of these, or 0 for no subtopics.
 
         Raises:
-            DataError: An id that is not text, or a grade that is not an integer of 32 bits; names
-                query and document.
+            DataError: An id is not text, a grade is no integer of 32 bits, or only some documents
+                have subtopics; names query and document.
         """
         check_ids(qrels, "qrels")
         if _has_subtopics(qrels):
             subtopics = {
-                query: {name: _checked(topics, query, name) for name, topics in judged.items()}
+                query: {name: _check_topics(topics, query, name) for name, topics in judged.items()}
                 for query, judged in qrels.items()
             }
             best = {
@@ -292,7 +299,7 @@ class Qrels:
 
     @cached_property
     def by_query(self) -> Mapping[str, Mapping[str, int]]:
-        """{query id: {document id: grade}} for look-ups; made once, not to be changed."""
+        """Mapping {query id: {document id: grade}} for look-ups; cached, so do not change it."""
         return nested(self.query_ids, self.starts, self.documents, self.grades)
 
     def to_dict(self) -> dict[str, dict[str, int]]:
@@ -300,7 +307,10 @@ class Qrels:
         return nested(self.query_ids, self.starts, self.documents, self.grades)
 
     def of_queries(self, query_ids: Collection[str]) -> Qrels:
-        """Return the judgements of some queries, in the same order."""
+        """Return the judgements of some queries, in the order of these qrels.
+
+        Ids without judgements are ignored; no known id gives empty qrels.
+        """
         qrels = Qrels.from_dict({q: docs for q, docs in self.by_query.items() if q in query_ids})
         if self.subtopics is None:
             return qrels
@@ -309,17 +319,17 @@ class Qrels:
 
     @cached_property
     def document_ids(self) -> ByteIds:
-        """The document of every row as bytes; made once."""
+        """Document id of every row as bytes, cached."""
         return as_bytes(self.documents)
 
     @cached_property
     def document_hashes(self) -> HashArray:
-        """The hash of every row's document; made once."""
+        """Hash of the document id of every row, shape (rows,), cached."""
         return self.document_ids.hashes()
 
     @cached_property
     def _digest(self) -> str:
-        # sorting hashes instead of ids makes it a few milliseconds per 100,000 judgements
+        # Sorting hashes instead of ids takes a few milliseconds per 100,000 judgements.
         queries = ByteIds.of(self.query_ids).hashes()
         rows = (self.document_hashes ^ np.repeat(queries, np.diff(self.starts)) * GOLDEN) * GOLDEN
         rows ^= rows >> np.uint64(32)
@@ -331,16 +341,17 @@ class Qrels:
         return digest.hexdigest()[:12]
 
     def fingerprint(self) -> str:
-        """Return 12 hexadecimal digits of the content, whatever the order of the rows.
+        """Return 12 hexadecimal digits of the content, independent of the order of the rows.
 
-        Queries without judgements count too.
+        Queries without judgements count, subtopics do not (see `subtopics_fingerprint`).
         """
         return self._digest
 
     def query_fingerprints(self) -> QueryFingerprints:
-        """Return part -> judged query -> 12 hexadecimal digits of what was judged of it.
+        """Return the fingerprints of the judgements of each query, in 12 hexadecimal digits.
 
-        The parts are `judgements`, and `subtopics` where there are any.
+        The parts are `judgements`, and `subtopics` if the qrels have any. Queries without
+        judgements are absent.
 
         Example:
             >>> one = Qrels.from_dict({"q1": {"d1": 2}, "q2": {"d1": 1}}).query_fingerprints()
@@ -349,43 +360,42 @@ class Qrels:
             [True, False]
         """
         grades = (self.grades.astype(np.uint64) + np.uint64(1)) * GOLDEN
-        # mixed well enough that no two grades can be exchanged unseen, the rows are added up
+        # Rows are mixed before they are summed, so that swapped grades change the sum.
         rows = _mixed(self.document_hashes ^ grades)
-        # sums wrap around, and so do their differences
+        # Sums wrap around in 64 bits, and their differences wrap back.
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(rows, dtype=np.uint64)])
         sizes = np.diff(self.starts)
-        own = sums[self.starts[1:]] - sums[self.starts[:-1]] + sizes.astype(np.uint64) * GOLDEN
-        words = (_mixed(own) >> np.uint64(16)).tolist()
+        totals = sums[self.starts[1:]] - sums[self.starts[:-1]] + sizes.astype(np.uint64) * GOLDEN
+        words = (_mixed(totals) >> np.uint64(16)).tolist()
         judged = np.flatnonzero(sizes).tolist()
-        found = {"judgements": {self.query_ids[row]: f"{words[row]:012x}" for row in judged}}
+        parts = {"judgements": {self.query_ids[row]: f"{words[row]:012x}" for row in judged}}
         if self.subtopics is not None:
-            found["subtopics"] = {
+            parts["subtopics"] = {
                 query: _subtopics_digest({"": judged})
                 for query, judged in self.subtopics.items()
                 if judged
             }
-        return found
+        return parts
 
     @cached_property
     def subtopics_fingerprint(self) -> str | None:
-        """The fingerprint of the subtopics, which `fingerprint` leaves out; None without any."""
+        """Fingerprint of the subtopics alone, in 12 hexadecimal digits; None without subtopics."""
         return None if self.subtopics is None else _subtopics_digest(self.subtopics)
 
 
 def _has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
-    """Tell {query: {document: {subtopic: grade}}} from {query: {document: grade}}.
-
-    The first judgement tells: to look at all would cost every caller a pass.
-    """
+    """Return True for {query: {document: {subtopic: grade}}}, judging by the first document."""
+    # A pass over all documents would cost every caller; a mixed input fails later with its place.
     judged = next((row for row in qrels.values() if row), None)
     return isinstance(judged, Mapping) and isinstance(next(iter(judged.values())), Mapping)
 
 
-def _checked(topics: Any, query: str, document: str) -> dict[str, int]:
+def _check_topics(topics: Any, query: str, document: str) -> dict[str, int]:
+    """Return the grades of a document by subtopic; raise a DataError that names the document."""
     place = f"qrels: query '{query}', document '{document}'"
     if not isinstance(topics, Mapping):
-        found = f"found {plain(topics)!r} where others have subtopics"
-        raise DataError(found, record=place, allowed="{subtopic: grade}")
+        problem = f"found {plain(topics)!r} where others have subtopics"
+        raise DataError(problem, record=place, allowed="{subtopic: grade}")
     for topic in topics:
         if not isinstance(topic, (str, int)) or isinstance(topic, bool):
             raise DataError(f"subtopic {topic!r} is neither text nor an integer", record=place)
@@ -398,7 +408,7 @@ def _subtopics_digest(subtopics: Subtopics) -> str:
 
 
 def _mixed(words: HashArray) -> HashArray:
-    """Return other words, each bit of which depends on every bit of one word."""
+    """Return a hash of each word: every bit of a word changes about half of the bits."""
     for shift in (32, 29, 32):
         words = (words ^ (words >> np.uint64(shift))) * GOLDEN
     words ^= words >> np.uint64(32)

@@ -1,7 +1,4 @@
-"""Columns whose rows lie query by query, and the hits of some queries.
-
-A run file may name a document twice; such are found among millions of hashes.
-"""
+"""Columns of rows sorted by query, hits of several queries, and search for repeated documents."""
 
 from __future__ import annotations
 
@@ -22,20 +19,25 @@ from ragbench.types.checks import checked_score
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 CauseArray = NDArray[np.uint8]
-# What `struct` raises where it is given something else than a number that a double can hold.
-NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
+# Errors of `struct` and of the NaN check for a value that is no number or too large for a double.
+NUMBER_ERRORS = (TypeError, ValueError, OverflowError, struct_error)
 
-_AT_ONCE = 1000
+_ROWS_PER_BATCH = 1000
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 _values = methodcaller("values")
 
 _FEWEST_SLOT_BITS, _MOST_SLOT_BITS = 17, 24
-_MOST_ROUNDS = 32  # of looking for repeated keys; one or two are usual
+_MOST_ROUNDS = 32  # of the search for repeated keys; one or two are usual
 
 
 def borders(lengths: Iterable[int], n: int) -> IntArray:
-    """Turn n lengths into the n + 1 borders between the rows of the queries."""
+    """Return the n + 1 borders of n queries with these numbers of rows, from 0 to their sum.
+
+    Example:
+        >>> borders([2, 0, 3], 3)
+        array([0, 2, 2, 5])
+    """
     starts = np.zeros(n + 1, np.int64)
     np.cumsum(np.fromiter(lengths, np.int64, n), out=starts[1:])
     return starts
@@ -44,7 +46,7 @@ def borders(lengths: Iterable[int], n: int) -> IntArray:
 def nested(
     query_ids: Sequence[str], starts: IntArray, documents: Sequence[str], values: NDArray[Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the columns as one dictionary per query."""
+    """Return {query id: {document id: value}} of columns, in the order of the rows."""
     documents, numbers, borders = [*documents], values.tolist(), starts.tolist()
     return {
         query_id: dict(zip(documents[start:end], numbers[start:end], strict=True))
@@ -53,29 +55,43 @@ def nested(
 
 
 def freeze(*arrays: NDArray[Any]) -> None:
-    """Make arrays read-only, so that a frozen record is frozen in its columns too."""
-    for each in arrays:
-        each.setflags(write=False)
+    """Make arrays read-only in place, so that a frozen record cannot change in its columns."""
+    for array in arrays:
+        array.setflags(write=False)
 
 
 def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
-    """Return the scores of all queries one after the other."""
+    """Return the scores of all queries, one query after the other, shape (rows,).
+
+    Raises:
+        DataError: A score is NaN or no number; names query and document.
+    """
     try:
         return plain_scores(run.values(), len(run), rows)
-    except NO_NUMBER:
+    except NUMBER_ERRORS:
         return _checked_scores(run, rows)
 
 
 def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: int) -> FloatArray:
-    """Return the scores of n queries with so many rows; else an error of `NO_NUMBER`."""
+    """Return the scores of all queries, one query after the other, shape (rows,).
+
+    Args:
+        rankings: {document id: score} of each query.
+        n_queries: Number of rankings.
+        rows: Number of scores in all rankings.
+
+    Raises:
+        ValueError: A score is NaN.
+        Exception: One of `NUMBER_ERRORS`, if a score is no number or too large for a double.
+    """
     scores, place = np.empty(rows, np.float64), 0
     target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
     lists = iter(rankings)
-    # so many at once that calls cost little, so few that they are still in the cache
-    at_once = max(1, _AT_ONCE * n_queries // max(rows, 1))
-    while batch := [*islice(lists, at_once)]:
+    # Batches are large enough to save calls and small enough to stay in the processor's cache.
+    batch_size = max(1, _ROWS_PER_BATCH * n_queries // max(rows, 1))
+    while batch := [*islice(lists, batch_size)]:
         values = [*chain.from_iterable(map(_values, batch))]
-        # unlike NumPy, struct refuses '0.5'
+        # NumPy would convert the text '0.5' to a number; struct refuses it.
         pack_into(f"{len(values)}d", target, 8 * place, *values)
         place += len(values)
     if np.isnan(scores).any():
@@ -84,7 +100,8 @@ def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: 
 
 
 def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
-    """Look at every score by itself: the slow way, which can say what is wrong where."""
+    """Return the scores of all queries, or raise a DataError that names the first bad one."""
+    # The slow path: it runs only after `plain_scores` failed without a place.
     checked = (
         checked_score(score, query_id, document)
         for query_id, hits in run.items()
@@ -94,7 +111,10 @@ def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatA
 
 
 class Mapped(Sequence[Value]):
-    """What a function makes of each item, made when somebody looks at it: nothing is held."""
+    """Sequence that applies a function to an item of another sequence at each access.
+
+    Results are not stored, so a sequence of millions costs no memory.
+    """
 
     def __init__(self, function: Callable[[Item], Value], items: Sequence[Item]) -> None:
         self._function, self._items = function, items
@@ -116,14 +136,15 @@ class Mapped(Sequence[Value]):
 
 @dataclass(frozen=True, eq=False)
 class HitBlock:
-    """Whole queries, a row per hit, the rows of a query together.
+    """Hits of several queries, a row per hit, the rows of a query together.
 
-    A document may be there twice: ranking counts it once, at its best score.
+    A query may hold a document twice; ranking counts it once, at its best score.
 
     Attributes:
-        query_ids: The queries; row i of query q lies between starts[q] and starts[q + 1].
-        starts: Shape (n queries + 1,): where each query's rows start; no query is empty.
-        scores: The score of every row; never NaN.
+        query_ids: Query ids; the rows of query q are starts[q] to starts[q + 1] - 1.
+        starts: Shape (n queries + 1,): first row of each query; no query is empty.
+        documents: Shape (rows,): document ids as bytes.
+        scores: Shape (rows,): never NaN.
     """
 
     query_ids: Sequence[bytes]
@@ -135,7 +156,7 @@ class HitBlock:
         return len(self.scores)
 
     def first(self, n_queries: int) -> HitBlock:
-        """Return the first queries alone."""
+        """Return the block of the first `n_queries` queries; arrays are shared, not copied."""
         rows = slice(0, int(self.starts[n_queries]))
         return HitBlock(
             self.query_ids[:n_queries],
@@ -146,15 +167,15 @@ class HitBlock:
 
 
 class Repeats:
-    """Looks for repeated keys in one table after another; the table is made once."""
+    """Search for repeated keys; reuses its table from one call to the next."""
 
     def __init__(self) -> None:
         self._slots = np.empty(1 << _FEWEST_SLOT_BITS, np.int32)
 
     def suspects(self, keys: HashArray) -> IntArray:
-        """Return all rows that share their key with another; none is by far the usual case.
+        """Return the rows that share their key with another row, ascending; usually none.
 
-        Linear; n log n where a key is there twice.
+        Linear without repeated keys, else n log n.
         """
         bits = min(len(keys).bit_length() + 2, _MOST_SLOT_BITS)
         if len(self._slots) < 1 << bits:
@@ -168,13 +189,14 @@ class Repeats:
 
 
 def may_repeat(keys: HashArray, slots: NDArray[np.int32]) -> bool:
-    """Whether a key is there twice; now and then also where none is.
+    """Return False only if all keys are distinct; True may be a false alarm.
 
-    Every row is written into the slot of its key, and the last one stays. The few others share a
-    slot by chance, or because they share the key: either with the one that stayed, or with one that
-    lost the slot too, which the next round over the losers finds. The number of slots is a power of
-    two; anything may be in them.
+    Args:
+        keys: Hashes of the rows.
+        slots: Scratch table whose length is a power of two; its content does not matter.
     """
+    # Every row is written into the slot of its key; the last one wins. A loser shares the slot by
+    # chance or has the key of the winner. Two losers of one key meet in a later round.
     shift = np.uint64(65 - len(slots).bit_length())
     for _ in range(_MOST_ROUNDS):
         if not len(keys):
@@ -187,24 +209,28 @@ def may_repeat(keys: HashArray, slots: NDArray[np.int32]) -> bool:
         if (keys[losers] == keys[winner[losers]]).any():
             return True
         keys = keys[losers]
-    return True  # perhaps: so many ids share a slot that sorting is quicker
+    return True  # so many keys share slots that sorting them is faster than further rounds
 
 
 def without_repeats(
     block: HitBlock, query: IntArray, suspects: IntArray
 ) -> tuple[HitBlock, IntArray]:
-    """Keep each document of a query once, where it came first, at its best score.
+    """Return the block with each document once per query, and the rows kept, ascending.
 
-    `suspects` are the rows that may share query and document with another, ascending. Returned with
-    the rows that were kept.
+    A repeated document keeps its first row and its best score.
+
+    Args:
+        block: Hits that may repeat a document.
+        query: Shape (rows,): number of the query of each row.
+        suspects: Rows that may share query and document with another row, ascending.
     """
     scores, keep = block.scores.copy(), np.ones(len(block), bool)
     first: dict[tuple[int, bytes], int] = {}
     for row, number in zip(suspects.tolist(), query[suspects].tolist(), strict=True):
-        before = first.setdefault((number, block.documents[row]), row)
-        if before != row:
+        first_row = first.setdefault((number, block.documents[row]), row)
+        if first_row != row:
             keep[row] = False
-            scores[before] = max(scores[row], scores[before])
-    kept = np.flatnonzero(keep)
+            scores[first_row] = max(scores[row], scores[first_row])
+    rows = np.flatnonzero(keep)
     starts = np.concatenate(([0], np.cumsum(keep)))[block.starts]
-    return HitBlock(block.query_ids, starts, block.documents.take(kept), scores[kept]), kept
+    return HitBlock(block.query_ids, starts, block.documents.take(rows), scores[rows]), rows

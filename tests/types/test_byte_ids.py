@@ -49,7 +49,7 @@ def test_texts_go_in_and_bytes_come_out(ids):
 @given(several)
 def test_hashes_are_of_the_bytes_wherever_they_lie(ids):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(byte_ids, "_AT_ONCE", 3)
+        patch.setattr(byte_ids, "_ROWS_PER_BATCH", 3)
         hashes = ByteIds.of(ids).hashes().tolist()
 
     for text, hashed in zip(ids, hashes, strict=True):

@@ -13,7 +13,7 @@ import numpy as np
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, spans
 from ragbench.types.checks import LARGEST_GRADE, all_text, check_ids
-from ragbench.types.rows import NO_NUMBER, HitBlock, borders, score_column
+from ragbench.types.rows import NUMBER_ERRORS, HitBlock, borders, score_column
 
 
 def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
@@ -94,7 +94,7 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
         for first, end in _blocks(starts + judged.starts):
             try:
                 lists = _look_up(first, tables[first:end], grades[first:end])
-            except NO_NUMBER:
+            except NUMBER_ERRORS:
                 # names what is wrong: first a score, then an id
                 score_column(dict(zip(judged.query_ids, tables, strict=True)), int(starts[-1]))
                 check_ids(run, "run")
@@ -111,7 +111,7 @@ def _look_up(
 
     Raises:
         TypeError: An id is not text.
-        ValueError: A score is NaN or no number; so say other errors of `NO_NUMBER`.
+        ValueError: A score is NaN or no number; so say other errors of `NUMBER_ERRORS`.
     """
     starts = borders(map(len, tables), len(tables))
     scores = np.empty(int(starts[-1]), np.float64)
