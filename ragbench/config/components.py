@@ -59,12 +59,21 @@ class GeneratorCommon:
 _SHARED = frozenset({"concurrency", "version"})
 
 
-def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[str, Any] | None:
-    """Return the name and class of `type:`; report a type that does not exist, return None."""
-    report = context.report
+def load_type(entry: Entry, family: Family, context: Context) -> tuple[str, Any] | None:
+    """Return the name and class of `type:`; None, with a problem in the report, if there is none.
+
+    Problems are an entry that is no mapping, a missing or unknown type, and code that cannot be
+    imported or must not be.
+    """
+    item, report = entry.item, context.report
+    if not isinstance(item.value, dict):
+        example = next(iter(family.names()), "...")
+        report.wrong(item, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}")
+        return None
     kind = item.get("type")
     if kind is None:
-        report.add(at, item.path, "missing key 'type'", f"type: {', '.join(family.names())}")
+        allowed = f"type: {', '.join(family.names())}"
+        report.add(entry.place, item.path, "missing key 'type'", allowed)
         return None
     if not isinstance(kind.value, str):
         report.wrong(kind, f"{kind.shown()} is not text", ", ".join(family.names()))
@@ -99,11 +108,7 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     """Return the component of an entry; None, with problems in the report, where it is wrong."""
     item, report = entry.item, context.report
     before = len(report)
-    if not isinstance(item.value, dict):
-        example = next(iter(family.names()), "...")
-        report.wrong(item, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}")
-        return None
-    if (loaded := load_type(item, family, entry.place, context)) is None:
+    if (loaded := load_type(entry, family, context)) is None:
         return None
     type_name, cls = loaded
     own, common = options_of(cls), common_keys(family)

@@ -16,7 +16,7 @@ from ragbench.config.yaml_reader import read_file
 from ragbench.errors import DataError
 from ragbench.gates import GATES
 from ragbench.gates.base import Gate, GateProblem
-from ragbench.gates.scores import KnownNames, known_rubric, known_score
+from ragbench.gates.scores import KnownNames, known_score
 from ragbench.records.score import Kind
 from ragbench.registry import REQUIRED, DeclaredOption, declared_options, nearest
 from ragbench.score.base import add_option
@@ -110,10 +110,11 @@ def known_scores(metrics: Metrics) -> KnownNames:
     scores += [known_score(named.metric.name, "generation") for named in generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():
-        for rubric in filter(None, map(known_rubric, block.rubrics)):
-            several = len(judges) > 1
-            name = add_option(rubric.name, "judge", judge) if several else rubric.name
-            scores.append(replace(rubric, name=name))
+        for source in block.rubrics:
+            rubric = known_score(source, "judge")
+            if rubric is not None and len(judges) > 1:
+                rubric = replace(rubric, name=add_option(rubric.name, "judge", judge))
+            scores.append(rubric)
     blocks: list[tuple[Kind, object]] = [("retrieval", measures), ("generation", generation)]
     return KnownNames(
         {score.name: score for score in scores if score is not None},

@@ -72,11 +72,9 @@ def _judge(name: str | None, entry: Entry, context: Context) -> JudgeBlock | Non
     item, report = entry.item, context.report
     before = len(report)
     common = declared_options(JudgeCommon)
-    if not isinstance(item.value, dict):
-        found = f"{item.shown()} is not a mapping"
-        report.wrong(item, found, "{type: nli, rubrics: [faithfulness]}")
+    loaded = load_type(entry, JUDGES, context)
+    if loaded is None and not item.entries:
         return None
-    loaded = load_type(item, JUDGES, entry.place, context)
     own = options_of(loaded[1]) if loaded else {}
     own = {key: option for key, option in own.items() if key not in common}
     known = {**common, **own}

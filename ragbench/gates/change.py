@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, pair_scores
+from ragbench.comparison.pairs import PairedScores, both_means, pair_scores, worst_queries
 from ragbench.comparison.sources import needs_qrels, read_scored
 from ragbench.comparison.systems import baseline_of, find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -174,9 +174,22 @@ class Change(MeasureGate):
         """Return a system with the score or cost as one of its columns."""
         return system
 
-    @abstractmethod
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
-        """Return the decision for a system and its baseline, over the same queries."""
+        """Return the decision for a system and its baseline, over the same queries.
+
+        The decision has both means and the queries that lost most, unless no query was compared.
+        """
+        decision = self.decide_changes(pairs, method)
+        if not decision.facts.n:
+            return decision
+        return replace(decision, means=both_means(pairs), worst_queries=worst_queries(pairs))
+
+    @abstractmethod
+    def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
+        """Return the decision by the rule of this kind of gate, with its facts.
+
+        Without any query that has a score in both, the decision is undecided and `facts.n` is 0.
+        """
 
 
 def _lacks(problem: str, source: ScoredSystems, name: str, names: Sequence[str]) -> DataError:

@@ -10,13 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import (
-    PairedScores,
-    at_least,
-    both_means,
-    paired_interval,
-    worst_queries,
-)
+from ragbench.comparison.pairs import PairedScores, at_least, paired_interval
 from ragbench.comparison.systems import finite
 from ragbench.gates.base import DecideBy, GateProblem, not_compared, unless_turned, within
 from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
@@ -63,7 +57,7 @@ class Drop(Change):
             found = "decide: mean is of exactly these queries"
             yield GateProblem("identical", found, "decide: interval")
 
-    def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
+    def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether the mean paired difference is a drop by more than `max_drop`.
 
         Up is better: where lower scores are better, differences are turned round. With [L, U] the
@@ -97,12 +91,7 @@ class Drop(Change):
             return Decision("undecided", not_compared(n_failed), facts=facts)
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         decision = rule(d, pairs, method)
-        decision = replace(
-            decision,
-            facts=replace(decision.facts, n_failed=n_failed),
-            means=both_means(pairs),
-            worst_queries=worst_queries(pairs),
-        )
+        decision = replace(decision, facts=replace(decision.facts, n_failed=n_failed))
         at_ends = (
             # without a bound, anything could be
             "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict
@@ -224,7 +213,7 @@ class QueriesWorse(Change):
         limit = f"<= {self.max_queries_worse} queries"
         return f"{self.measure} worse{least} on {limit}{self.against_text}"
 
-    def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
+    def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether more than `max_queries_worse` queries became worse, each by at least `by`.
 
         A mean can hide that some questions broke; this looks at each. It is a count over these
@@ -245,13 +234,7 @@ class QueriesWorse(Change):
         verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"
         if verdict == "pass" and most > self.max_queries_worse:
             verdict, why = "undecided", f"{why}; failures on {most - least} could turn it"
-        return Decision(
-            verdict,
-            why,
-            facts=facts,
-            means=both_means(pairs),
-            worst_queries=worst_queries(pairs),
-        )
+        return Decision(verdict, why, facts=facts)
 
     def _n_worse(self, differences: FloatArray) -> int:
         is_worse = at_least(-differences, self.margin) & (differences < 0)

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, both_means, worst_queries
+from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import finite, with_cost_column
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
@@ -57,7 +57,7 @@ class Increase(Change):
         """Return the system with the cost as its column."""
         return with_cost_column(system, score)
 
-    def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
+    def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether a cost rose by more than a share of the baseline's.
 
         With [L, U] the interval of the relative increase: pass where U < max_increase, fail where
@@ -103,8 +103,6 @@ class Increase(Change):
                 rule=interval.rule,
                 n_clusters=n_clusters,
             ),
-            means=both_means(pairs),
-            worst_queries=worst_queries(pairs),
         )
         why = f"{value:.4g} against {baseline:.4g}"
         why += "" if math.isnan(increase) else f": {increase:+.4g}"

@@ -74,11 +74,19 @@ class KnownNames:
         return next((score for score in possible if score is not None), None)
 
 
-def known_score(name: str, kind: Kind) -> KnownScore | None:
-    """Return the facts of a measure, a metric or a rubric; None if there is none of that name."""
+def known_score(source: str | Path | Mapping[str, Any], kind: Kind) -> KnownScore | None:
+    """Return the declared facts of a measure, a metric or a rubric; None if there is none.
+
+    Args:
+        source: Name of the score; a rubric may also be a file or a mapping.
+        kind: `retrieval` for a measure, `generation` for a metric, `judge` for a rubric.
+    """
+    # imported here: a config without gates needs none of them
+    from ragbench.score.judge.rubric import load_rubric
     from ragbench.score.retrieval.notation import parse_measure
     from ragbench.score.text.notation import parse_metric
 
+    name = str(source)
     try:
         if kind == "retrieval":
             spec = parse_measure(name).spec
@@ -87,16 +95,6 @@ def known_score(name: str, kind: Kind) -> KnownScore | None:
             metric = parse_metric(name)
             facts = metric.declaration
             return KnownScore(name, kind, facts.direction, *metric.range, facts.aggregate)
-    except RagbenchError:  # reported where it stands in the metrics, or no score at all
-        return None
-    return known_rubric(name)
-
-
-def known_rubric(source: str | Path | Mapping[str, Any]) -> KnownScore | None:
-    """Return the facts of a rubric by name, in a file or as a mapping; None if it is no rubric."""
-    from ragbench.score.judge.rubric import load_rubric
-
-    try:
         rubric = load_rubric(source)
     except RagbenchError:  # reported where it stands in the metrics, or no score at all
         return None
