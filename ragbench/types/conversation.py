@@ -1,8 +1,8 @@
-"""What was said before a question, and the tools that were called, however it is written down.
+"""Turns of a conversation and tool calls, read from the forms of several libraries.
 
-Read are messages as OpenAI, LangChain, ragas (`type: human`) and deepeval (`retrieval_context`,
-`tools_called`) write them, and exchanges `{question, answer, contexts}`. What is none of these is
-refused with its place; nothing is guessed.
+The forms are messages of OpenAI, LangChain, ragas (`type: human`) and deepeval
+(`retrieval_context`, `tools_called`), and exchanges `{question, answer, contexts}`. Any other form
+is an error that names its place; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Annotated, Any, Literal
 from ragbench.json_yaml import load_json
 from ragbench.types.json_fields import MayHoldSecrets, Prose, optional
 
-# Who speaks.
+# Speaker of a turn.
 Role = Literal["user", "assistant", "system"]
-# A value as a file or a service has it: looked at before it is believed.
+# A JSON value of a file or a service, not yet checked.
 Json = Any
-# An object of JSON: a message, the arguments of a call.
+# A JSON object: a message, or the arguments of a call.
 Entries = Mapping[str, Json]
-# Makes the error of what was found and what is allowed; the caller knows the place.
+# Returns the error for a problem and the allowed forms; the caller adds the place.
 Fail = Callable[[str, str], Exception]
 
 _ROLES: Mapping[str, Role | Literal["tool"]] = {
@@ -51,12 +51,12 @@ CALLS_ALLOWED = "a list of {name, arguments, output}"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool.
+    """Call of a tool with its arguments and, if known, its output.
 
     Attributes:
-        name: The tool.
-        arguments: Argument -> value, as JSON has it; one that is null counts as not given.
-        output: What it returned, anything but text as JSON; None where that is not known.
+        name: Name of the tool.
+        arguments: Value of each argument as in JSON; an argument that is null counts as omitted.
+        output: Text that the tool returned, other values as JSON text; None if unknown.
     """
 
     name: Prose
@@ -65,7 +65,7 @@ class ToolCall:
 
     @property
     def written(self) -> str:
-        """The call in one line.
+        """Call as one line of text, without its output.
 
         Example:
             >>> ToolCall("weather", {"city": "Paris"}).written
@@ -74,20 +74,20 @@ class ToolCall:
         return f"{self.name}({json.dumps(self.arguments, ensure_ascii=False, default=str)})"
 
     def to_dict(self) -> dict[str, Json]:
-        """Return a JSON-ready mapping, without an unknown output."""
+        """Return a JSON-ready mapping; an unknown output is left out."""
         output = {} if self.output is None else {"output": self.output}
         return {"name": self.name, "arguments": dict(self.arguments), **output}
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side said until the other one spoke: several messages in a row are one turn.
+    """Turn of a conversation: all messages in a row of one speaker.
 
     Attributes:
-        role: Who said it.
-        text: What was said; empty where the assistant only called tools.
-        contexts: The passages that were retrieved for it.
-        tool_calls: The tools that were called for it.
+        role: Speaker of the messages.
+        text: Text of the messages, separated by blank lines; empty if they only call tools.
+        contexts: Passages retrieved for the turn; empty if none are known.
+        tool_calls: Tool calls of the turn, in order; empty if none are known.
     """
 
     role: Role
@@ -96,7 +96,7 @@ class Turn:
     tool_calls: tuple[ToolCall, ...] = ()
 
     def to_dict(self) -> dict[str, Json]:
-        """Return a JSON-ready mapping, without what it does not have."""
+        """Return a JSON-ready mapping; empty contexts and tool calls are left out."""
         turn: dict[str, Json] = {"role": self.role, "content": self.text}
         if self.contexts:
             turn["contexts"] = list(self.contexts)
@@ -107,14 +107,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A whole conversation, cut before its last question.
+    """Conversation split into earlier turns, the last question and its answer.
 
     Attributes:
-        turns: What was said before the question.
-        question: What the user said last.
-        answer: What the assistant said to that; None where it said nothing and called nothing.
-        contexts: The passages that were retrieved for the answer.
-        tool_calls: The tools that were called for the answer.
+        turns: Turns before the question.
+        question: Text of the last turn of the user.
+        answer: Text of the assistant's turns after it; None without such a turn, empty if they only
+            call tools.
+        contexts: Passages retrieved for the answer.
+        tool_calls: Tool calls made for the answer.
     """
 
     turns: tuple[Turn, ...]
@@ -125,16 +126,16 @@ class Conversation:
 
     @property
     def all_calls(self) -> tuple[ToolCall, ...]:
-        """The calls of all turns, in order."""
+        """Tool calls of all turns and of the answer, in order."""
         return (*(call for turn in self.turns for call in turn.tool_calls), *self.tool_calls)
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A turn whose messages are still being read.
+    """Turn under construction, to which further messages are added.
 
     Attributes:
-        ids: The id of each call, by which a message of a tool names it.
+        ids: Id of each call, to which the message of a tool refers; None for a call without one.
     """
 
     role: Role
@@ -143,89 +144,107 @@ class _Draft:
     calls: list[ToolCall] = field(default_factory=list)
     ids: list[object] = field(default_factory=list)
 
-    def returned(self, message: Entries, output: str) -> None:
-        """Note what a tool returned: for the call it names, else the first without an output."""
+    def add_output(self, message: Entries, output: str) -> None:
+        """Store the output of a tool in the call of its id, else in the first call without one."""
         identifier = message.get("tool_call_id")
         for row, call in enumerate(self.calls):
             if call.output is None if identifier is None else self.ids[row] == identifier:
                 self.calls[row] = ToolCall(call.name, call.arguments, output)
                 return
-        # a history that begins in the middle: the output is known, the call is not
+        # A history that begins in the middle has outputs of calls that it does not show.
         self.calls.append(ToolCall(str(message.get("name") or "unknown"), {}, output))
         self.ids.append(identifier)
 
-    def done(self) -> Turn:
+    def to_turn(self) -> Turn:
         text = "\n\n".join(text for text in self.texts if text.strip())
         return Turn(self.role, text, tuple(self.contexts), tuple(self.calls))
 
 
 def read_turns(
-    value: Json, fail: Fail, known: Mapping[str, Json] = MappingProxyType({})
+    value: Json, fail: Fail, documents: Mapping[str, Json] = MappingProxyType({})
 ) -> tuple[Turn, ...]:
-    """Read turns from a list of messages or of exchanges; `known` has documents by id.
+    """Return the turns of a list of messages or of exchanges; an empty list has none.
+
+    Args:
+        value: List as read from a file or passed by a program.
+        fail: Returns the error to raise for a form that is not allowed.
+        documents: Documents by id, for contexts that name only an id.
+
+    Raises:
+        Exception: The error of `fail`, for a value of any other form.
 
     Example:
-        >>> said = [
+        >>> messages = [
         ...     {"role": "user", "content": "Weather in Paris?"},
         ...     {"role": "assistant", "tool_calls": [{"name": "weather", "args": {"at": "Paris"}}]},
         ...     {"role": "tool", "content": "18 degrees"},
         ...     {"role": "assistant", "content": "It is 18 degrees."},
         ... ]
-        >>> question, answer = read_turns(said, lambda found, allowed: ValueError(found))
+        >>> question, answer = read_turns(messages, lambda problem, allowed: ValueError(problem))
         >>> answer.text, answer.tool_calls[0].output
         ('It is 18 degrees.', '18 degrees')
     """
-    return _Reader(fail, known).turns(value)
+    return _ConversationReader(fail, documents).turns(value)
 
 
 def read_tool_calls(value: Json, fail: Fail) -> tuple[ToolCall, ...]:
-    """Read a list of calls: mappings of the usual forms, or names of tools.
+    """Return the tool calls of a list of mappings or of names of tools; an empty list has none.
+
+    Raises:
+        Exception: The error of `fail`, for a value of any other form.
 
     Example:
         >>> call = {"function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
-        >>> read_tool_calls([call, "clock"], lambda found, allowed: ValueError(found))[0].arguments
+        >>> calls = read_tool_calls([call, "clock"], lambda problem, allowed: ValueError(problem))
+        >>> calls[0].arguments
         {'city': 'Paris'}
     """
-    return tuple(call for _, call in _Reader(fail, {}).calls(value))
+    return tuple(call for _, call in _ConversationReader(fail, {}).calls(value))
 
 
 def cut_conversation(turns: Sequence[Turn], fail: Fail) -> Conversation:
-    """Cut a whole conversation before its last question."""
-    asked = [at for at, turn in enumerate(turns) if turn.role == "user"]
-    if not asked:
+    """Return a conversation split at the last turn of the user, which is its question.
+
+    Raises:
+        Exception: The error of `fail`, if no turn is of the user.
+    """
+    user_turns = [number for number, turn in enumerate(turns) if turn.role == "user"]
+    if not user_turns:
         raise fail("no message of a user", "a conversation with a question")
-    last = asked[-1]
-    after = turns[last + 1 :]
-    said = [turn for turn in after if turn.role == "assistant"]
+    last = user_turns[-1]
+    replies = [turn for turn in turns[last + 1 :] if turn.role == "assistant"]
     return Conversation(
         turns=tuple(turns[:last]),
         question=turns[last].text,
-        answer="\n\n".join(turn.text for turn in said if turn.text) if said else None,
-        contexts=tuple(text for turn in said for text in turn.contexts),
-        tool_calls=tuple(call for turn in said for call in turn.tool_calls),
+        answer="\n\n".join(turn.text for turn in replies if turn.text) if replies else None,
+        contexts=tuple(text for turn in replies for text in turn.contexts),
+        tool_calls=tuple(call for turn in replies for call in turn.tool_calls),
     )
 
 
 def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
-    """Return the turns before a question that may stand at their end itself, answered or not."""
+    """Return the turns without a final copy of the question and its answer, if there is one.
+
+    Some data sets repeat the question, or question and answer, at the end of the history.
+    """
     for length in (1, 2):
         last = turns[-length] if len(turns) >= length else None
-        # counted from the start, as turns[-0:] are all of them
-        answered = [turn.role for turn in turns[len(turns) - length + 1 :]]
+        # Counted from the start, since turns[-0:] would be all turns.
+        later_roles = [turn.role for turn in turns[len(turns) - length + 1 :]]
         is_asked = last is not None and last.role == "user" and last.text == question.strip()
-        if is_asked and answered in ([], ["assistant"]):
+        if is_asked and later_roles in ([], ["assistant"]):
             return tuple(turns[:-length])
     return tuple(turns)
 
 
 def is_conversation(value: Json) -> bool:
-    """Return True if a value is a list of messages, and no text of a question."""
+    """Return True for a list of messages, False for an empty list or the text of a question."""
     messages = value if isinstance(value, (list, tuple)) else ()
     return bool(messages) and all(isinstance(_plain(item), Mapping) for item in messages)
 
 
-class _Reader:
-    """Reads one value; knows where it stands by `fail`."""
+class _ConversationReader:
+    """Reader of turns and tool calls; `fail` returns the error with the place of the value."""
 
     def __init__(self, fail: Fail, documents: Mapping[str, Json]) -> None:
         self._fail, self._documents = fail, documents
@@ -244,7 +263,7 @@ class _Reader:
             if not isinstance(message, Mapping):
                 raise self._fail(f"turn {number} is {_kind(item)}", TURNS_ALLOWED)
             self._read(message, f"turn {number}", drafts)
-        return tuple(draft.done() for draft in drafts)
+        return tuple(draft.to_turn() for draft in drafts)
 
     def calls(self, value: Json) -> list[tuple[object, ToolCall]]:
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
@@ -267,7 +286,7 @@ class _Reader:
         if role == "tool":
             if not drafts or drafts[-1].role != "assistant":
                 drafts.append(_Draft("assistant"))
-            drafts[-1].returned(message, self._text(message.get("content"), place))
+            drafts[-1].add_output(message, self._text(message.get("content"), place))
         else:
             self._add(role, message, place, drafts)
 
@@ -279,7 +298,7 @@ class _Reader:
         passages = _first(message, _CONTEXTS)
         if isinstance(passages, (str, Mapping)):
             raise self._fail(f"{place}: contexts are {_kind(passages)}", "a list of passages")
-        draft.contexts += [self._passage(each, place) for each in passages or ()]
+        draft.contexts += [self._passage(passage, place) for passage in passages or ()]
         calls = _first(message, _CALLS)
         if calls is None and message.get("function_call"):
             calls = [message["function_call"]]
@@ -291,7 +310,7 @@ class _Reader:
             draft.calls.append(call)
 
     def _text(self, content: Json, place: str) -> str:
-        """Return the text of a message, which may be a list of parts."""
+        """Return the text of a message or of its parts; an image becomes `[image_url]`."""
         if content is None or isinstance(content, str):
             return (content or "").strip()
         parts = [_plain(part) for part in content] if isinstance(content, (list, tuple)) else []
@@ -351,7 +370,8 @@ class _Reader:
 
 
 def _without_nulls(value: Entries) -> dict[str, Json]:
-    """Return a mapping without nulls: Parquet fills the arguments of every call up with them."""
+    """Return a mapping without the keys whose value is null, at all depths."""
+    # Parquet gives every call the arguments of all calls, with null for those that it lacks.
     return {
         key: _without_nulls(inner) if isinstance(inner, Mapping) else inner
         for key, inner in value.items()
@@ -360,17 +380,18 @@ def _without_nulls(value: Entries) -> dict[str, Json]:
 
 
 def _plain(item: Json) -> Json:
-    """Return a message of another package (pydantic's) as a mapping."""
+    """Return a pydantic message as a mapping, and any other value unchanged."""
     dump = getattr(item, "model_dump", None)
     return dump() if callable(dump) else item
 
 
 def _first(values: Entries, names: Sequence[str]) -> Json:
-    """Return the value under the first of several names that has one."""
+    """Return the first value of several keys that is not None; None if there is none."""
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 
 def _kind(value: Json) -> str:
+    """Return the words for a value of the wrong form, for messages."""
     if value is None:
         return "null"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Declare fields for `records/codec.py`: texts that may hold secrets, keys that may be omitted."""
+"""Field declarations for `records/codec.py`: texts with possible secrets, optional keys."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Annotated, Any
 
 
 class MayHoldSecrets:
-    """Marks texts that somebody else wrote: errors, names made of paths."""
+    """Mark of texts from outside the package, such as errors and paths, which may hold secrets."""
 
 
-# Text that may hold the value of a variable, as the text of an error may: see `cleaned`.
+# Text that may hold a secret, such as the text of an error; `cleaned` masks it before writing.
 Prose = Annotated[str, MayHoldSecrets]
 
-# Any JSON value, whose texts and keys may all hold it: what somebody's tool was given.
+# JSON value whose texts and keys may hold a secret, such as the arguments of a tool call.
 ProseTree = Annotated[object, MayHoldSecrets]
 
-# Key of the metadata of a field that is left out of the file where it has its default.
+# Metadata key of a field that is left out of the file if it has its default value.
 OMITTED = "omitted"
 
 
 def optional(default: Any = None) -> Any:
-    """Declare a field that is left out of the file where it has its default."""
+    """Declare a field that is left out of the file if it equals its default value."""
+    # Each instance gets its own copy of a mutable default.
     if isinstance(default, (dict, list)):
         return field(default_factory=type(default), metadata={OMITTED: True})
     return field(default=default, metadata={OMITTED: True})

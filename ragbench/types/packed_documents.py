@@ -1,4 +1,4 @@
-"""A corpus as bytes in a few arrays, each document decoded when it is asked for."""
+"""Corpus as bytes in a few arrays; a document is decoded when it is read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_AT_ONCE = 1024
+_ROWS_PER_BLOCK = 1024  # decoding one row at a time would cost a call per row
 T = TypeVar("T")
 
 
 class _Packed(Sequence[T]):
-    """What is decoded in blocks."""
+    """Sequence whose items are decoded in blocks when they are read."""
 
     __slots__ = ()
 
@@ -36,18 +36,23 @@ class _Packed(Sequence[T]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             return self._between(start, stop)[::step] if step > 0 else list(self)[index]
-        # a range counts from the end and raises IndexError as a list does
+        # A range counts negative rows from the end and raises IndexError, as a list does.
         row = range(len(self))[index]
         return self._between(row, row + 1)[0]
 
     def __iter__(self) -> Iterator[T]:
-        for start in range(0, len(self), _AT_ONCE):
-            yield from self[start : start + _AT_ONCE]
+        for start in range(0, len(self), _ROWS_PER_BLOCK):
+            yield from self[start : start + _ROWS_PER_BLOCK]
 
 
 @dataclass(frozen=True, slots=True)
 class PackedTexts(_Packed[str]):
-    """Texts one behind the other in UTF-8, and where each ends."""
+    """Texts in one buffer of UTF-8, decoded when they are read.
+
+    Attributes:
+        data: Bytes of all texts, one after the other.
+        ends: Shape (n,): position after the last byte of each text.
+    """
 
     data: NDArray[np.uint8]
     ends: NDArray[np.int64]
@@ -60,7 +65,7 @@ class PackedTexts(_Packed[str]):
         ends = [end - first for end in self.ends[start:stop].tolist()]
         data = self.data[first : first + ends[-1]].tobytes() if ends else b""
         starts = [0, *ends[:-1]]
-        # decoded at once: a character is a byte, so that the ends of bytes are those of characters
+        # In ASCII a character is a byte, so byte positions cut the decoded text too.
         if data.isascii():
             text = data.decode("ascii")
             return [text[a:b] for a, b in zip(starts, ends, strict=False)]
@@ -68,29 +73,31 @@ class PackedTexts(_Packed[str]):
 
 
 def encoded(text: str) -> bytes:
-    """Return a text in UTF-8; halves of surrogate pairs are kept."""
+    """Return a text as UTF-8; a lone surrogate becomes three bytes instead of an error."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def decoded(data: bytes) -> str:
-    """Return what `encoded` got."""
+    """Return the text of bytes from `encoded`; raise UnicodeDecodeError for invalid UTF-8."""
     return data.decode("utf-8", "surrogatepass")
 
 
 def packed_bytes(texts: Iterable[str]) -> tuple[bytes, list[int]]:
-    """Return texts one behind the other, and how long each is."""
+    """Return texts as one piece of UTF-8, and the number of bytes of each text."""
     pieces = list(map(encoded, texts))
     return b"".join(pieces), list(map(len, pieces))
 
 
 @dataclass(frozen=True)
 class PackedDocuments(_Packed[Document]):
-    """Documents that lie in arrays, such as mapped ones; what is in memory are their ids.
+    """Corpus in arrays, which may be mapped from disk; only the ids are held in memory.
 
     Attributes:
-        parts: Title, text, and metadata in JSON, of each document in turn.
-        fingerprint: That of a data set's corpus, whatever the order of its documents.
-        empty: The ids of documents with neither title nor text.
+        packed_ids: Ids of the n documents.
+        parts: Texts in threes for each document: title, text, and metadata as JSON.
+        content: Hash and size of the corpus, which an index depends on.
+        fingerprint: Content hash that does not depend on the order of the documents.
+        empty: Ids of documents with neither title nor text.
     """
 
     packed_ids: PackedTexts
@@ -104,32 +111,32 @@ class PackedDocuments(_Packed[Document]):
 
     def _between(self, start: int, stop: int) -> list[Document]:
         parts = self.parts[3 * start : 3 * stop]
-        each = zip(self.ids[start:stop], parts[::3], parts[1::3], parts[2::3], strict=True)
+        rows = zip(self.ids[start:stop], parts[::3], parts[1::3], parts[2::3], strict=True)
         return [
             Document(name, text, title, load_json(metadata) if metadata else {})
-            for name, title, text, metadata in each
+            for name, title, text, metadata in rows
         ]
 
     @cached_property
     def ids(self) -> list[str]:
-        """The ids, in order."""
+        """Document ids in order, decoded once."""
         return list(self.packed_ids)
 
     @cached_property
     def by_id(self) -> DocumentsById:
-        """The documents by id."""
+        """Documents by id; a document is decoded when it is read."""
         return DocumentsById(self)
 
 
 def by_id_of(documents: Sequence[Document]) -> Mapping[str, Document]:
-    """Return documents by id; no packed one is decoded."""
+    """Return documents by id; packed documents are decoded only when they are read."""
     if isinstance(documents, PackedDocuments):
         return documents.by_id
     return {document.id: document for document in documents}
 
 
 class DocumentsById(Mapping[str, Document]):
-    """Packed documents by id."""
+    """Mapping from id to packed document, which is decoded when it is read."""
 
     def __init__(self, documents: PackedDocuments) -> None:
         self._documents = documents
@@ -150,11 +157,11 @@ class DocumentsById(Mapping[str, Document]):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an index of some documents depends on.
+    """Hash and size of the documents of an index, which is rebuilt when the hash changes.
 
     Attributes:
-        key: A hash of ids, titles and texts, in their order.
-        size: Bytes of all texts.
+        key: Hash of ids, titles and texts in their order.
+        size: Bytes of all titles and texts in UTF-8.
     """
 
     key: str
@@ -162,34 +169,35 @@ class Content:
 
 
 class ContentHash:
-    """Takes documents one by one and tells their `Content`."""
+    """Hash of documents that are added one by one; `content` returns the result."""
 
     def __init__(self) -> None:
         self._digest, self._size = hashlib.sha256(), 0
 
     def add(self, document: Document) -> None:
-        """Take the next document, as it goes into an index."""
+        """Add the next document by its id and full text."""
         name, text = encoded(document.id), encoded(document.full_text)
-        # the lengths first, so that no two documents run together to the same bytes
+        # The lengths come first, so that no two sequences of documents give the same bytes.
         self._digest.update(b"%d %d %s%s" % (len(name), len(text), name, text))
         self._size += len(text)
 
     def content(self) -> Content:
-        """Return what was taken."""
+        """Return hash and size of all documents added so far."""
         return Content(self._digest.hexdigest()[:32], self._size)
 
 
 def content_of(documents: Sequence[Document]) -> Content:
-    """Return what an index of documents depends on; at hand where they are packed."""
+    """Return hash and size of documents in their order; stored ones for packed documents."""
     if isinstance(documents, PackedDocuments):
         return documents.content
-    taken = ContentHash()
+    content_hash = ContentHash()
     for document in documents:
-        taken.add(document)
-    return taken.content()
+        content_hash.add(document)
+    return content_hash.content()
 
 
 def ids_of(records: Sequence[Document] | Sequence[Query]) -> Sequence[str]:
-    """Return the ids of documents or queries, in order; what lies elsewhere has them at hand."""
-    known: Sequence[str] | None = getattr(records, "ids", None)
-    return [record.id for record in records] if known is None else known
+    """Return the ids of documents or queries in order."""
+    # Packed documents and queries on disk have `ids`: reading them would decode every record.
+    ids: Sequence[str] | None = getattr(records, "ids", None)
+    return [record.id for record in records] if ids is None else ids

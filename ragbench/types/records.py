@@ -1,4 +1,4 @@
-"""Documents, queries, what a retriever returns, what a generator returns, and a collection."""
+"""Documents, queries, hits, answers and data sets."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
 
 N = TypeVar("N", int, float)
-# A part of a data set that is read as a whole.
+# Part of a data set that is read as a whole.
 Part = Literal["corpus", "queries", "qrels", "answers"]
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One retrievable unit of the corpus.
+    """Document of a corpus, or a passage as a generator reads it.
 
     Attributes:
-        id: Unique within the corpus.
-        text: The body.
-        title: The title, empty where there is none.
-        metadata: Anything else that the corpus says about it.
+        id: Id, unique within the corpus.
+        text: Body; empty if the corpus has none.
+        title: Title; empty if the corpus has none.
+        metadata: Further fields of the document in the corpus.
     """
 
     id: str
@@ -35,19 +35,19 @@ class Document:
 
     @property
     def full_text(self) -> str:
-        """Title and text, as retrievers index them and generators read them."""
+        """Title and text with a space between, as retrievers index and generators read them."""
         return f"{self.title} {self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question.
+    """Question of a data set.
 
     Attributes:
-        id: Unique within the data set.
-        text: The question as the user asked it.
-        metadata: Anything else that is known about it: topic, kind, language.
-        turns: What was said before it, in a conversation.
+        id: Id, unique within the data set.
+        text: Question as the user asked it.
+        metadata: Further fields of the question in the data set, such as topic or language.
+        turns: Earlier turns of the conversation; empty for a single question.
     """
 
     id: str
@@ -58,15 +58,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ScoredDocument:
-    """One hit of a retriever.
+    """Hit of a retriever.
 
     Attributes:
-        id: The document's id.
-        score: The retriever's number, higher is better; None where it gives none: the order counts.
-        text: The text of the hit; None takes the corpus document's.
-        title: The title of the hit; None takes the corpus document's.
-        metadata: What the retriever says about it.
-        document: The id of the document that it is a chunk of; None where it is a document itself.
+        id: Id of the document or chunk.
+        score: Score of the retriever, higher is better; None ranks the hit by its position.
+        text: Text of the hit; None means the text of the document in the corpus.
+        title: Title of the hit; None means the title of the document in the corpus.
+        metadata: Further fields that the retriever returns.
+        document: Id of the document that contains this chunk; None if the hit is a document.
     """
 
     id: str
@@ -79,11 +79,11 @@ class ScoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """A retriever's answer to one query, with the queries that it formulated itself.
+    """Hits of a retriever for one query, with the queries that it formulated itself.
 
     Attributes:
-        documents: Best first.
-        queries: Formulated queries (decomposition, expansion), so that they can be judged.
+        documents: Hits, best first; empty if nothing was retrieved.
+        queries: Formulated queries (decomposition, expansion), which rubrics can judge.
     """
 
     documents: Sequence[ScoredDocument]
@@ -110,7 +110,7 @@ class Usage:
 
 
 def add_usage(parts: Iterable[Usage]) -> Usage:
-    """Return the sum; a number is None where a part of it is unknown, 0 where there is no part.
+    """Return the sum of usages; a number is None if a part of it is unknown, 0 without parts.
 
     Example:
         >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, cached_tokens=4)])
@@ -127,26 +127,24 @@ def add_usage(parts: Iterable[Usage]) -> Usage:
 
 
 def _sum(values: Sequence[N | None], zero: N) -> N | None:
-    """Return the sum of numbers; None where one is unknown."""
+    """Return the sum of numbers, `zero` for no numbers; None if one of them is None."""
     numbers = [value for value in values if value is not None]
     return sum(numbers, zero) if len(numbers) == len(values) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A generated answer.
+    """Answer of a generator or app to one query.
 
     Attributes:
-        answer: The text; empty is an answer too.
-        contexts: The passages that the answer was made from, where the generator knows better than
-            we.
-        usage: What it took.
-        queries: Formulated queries of a whole app.
-        latency_ms: How long the answer took, where the generator knows better than a clock around
-            the call: a reply that was stored took its time when it was paid for.
-        left_out: What was asked for and not sent, since the model refuses it: `temperature`,
-            `seed`.
-        tool_calls: The tools that were called on the way, in order; None where that is not known.
+        answer: Text of the answer; an empty text is an answer too.
+        contexts: Passages that the generator used; None means the passages that it was given.
+        usage: Tokens and cost of the answer.
+        queries: Queries that an app formulated.
+        latency_ms: Time of the answer, in milliseconds; None means the time of the call. A stored
+            reply reports the time of its original call.
+        left_out: Parameters not sent, since the model refuses them, such as `temperature`.
+        tool_calls: Tool calls made for the answer, in order; None if unknown.
     """
 
     answer: str
@@ -160,17 +158,17 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one system says to one query in the records: the `given` system of a data set.
+    """Answer and passages of a recorded system for one query of a data set.
 
     Attributes:
-        query_id: The query.
-        answer: The system's answer; None where the record has none.
-        contexts: The passages that it retrieved, best first; None where the record has none.
-        queries: The queries that it formulated, the standalone question among them.
-        tool_calls: The tools that it called, in order; None where the records do not say.
-        error: Why the call failed; None where it did not, or where the records do not say.
-        usage: What the answer took.
-        latency_ms: How long it took.
+        query_id: Id of the query.
+        answer: Recorded answer; None if the record has none.
+        contexts: Retrieved passages, best first; None if the record has none.
+        queries: Formulated queries, the standalone question among them.
+        tool_calls: Tool calls in order; None if the record does not list any.
+        error: Reason why the call failed; None if it did not fail, or if unknown.
+        usage: Tokens and cost of the answer.
+        latency_ms: Time of the answer, in milliseconds; None if unknown.
     """
 
     query_id: str
@@ -185,22 +183,20 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A data set as a loader returns it.
+    """Data set as a loader returns it.
 
     Attributes:
-        queries: In the order of the file; those of many records are read from disk one by one.
-        documents: The corpus; None where the data set has none.
-        qrels: Graded judgements; None where there are none.
-        gold_passages: Judged passages by id, where the judgements are of texts and not of the
-            corpus.
-        gold_places: Judged id -> where it stands in a file; of those that the corpus lacks, as far
-            as known.
+        queries: Queries in the order of the file; large files are read from disk query by query.
+        documents: Corpus; None if the data set has none.
+        qrels: Graded judgements; None if the data set has none.
+        gold_passages: Judged passages by id, for judgements of texts instead of documents.
+        gold_places: File and line of a judged id that the corpus lacks; unknown places are absent.
         answers: Gold answers by query id; a query without one is absent.
-        expected_tool_calls: Gold tool calls by query id, in order; empty where none is right.
-        given: Systems whose contexts or answers the records carry, by name.
-        fingerprints: Short content hashes: `corpus`, `queries`, `qrels`, `answers`.
-        notes: How the data were read, one sentence each: counts, duplicates, what was left out.
-        warnings: What makes numbers doubtful, one sentence each: gold that could not be placed.
+        expected_tool_calls: Gold tool calls by query id, in order; empty if no call is right.
+        given: Recorded answers of each system, by name.
+        fingerprints: Short content hash of each part: `corpus`, `queries`, `qrels`, `answers`.
+        notes: Sentences on how the data were read, such as counts and duplicates.
+        warnings: Sentences on problems that make scores doubtful, such as unplaced gold passages.
     """
 
     queries: Sequence[Query]
@@ -216,23 +212,23 @@ class Collection:
     warnings: list[str] = field(default_factory=list)
 
     def fingerprint(self, part: Part) -> str | None:
-        """Return the content hash of a part; None for one that it does not have."""
+        """Return the content hash of a part; None if the data set lacks the part."""
         return self.fingerprints.get(part)
 
 
-# How much a nugget matters.
+# Importance of a nugget.
 IMPORTANCES = ("vital", "okay")
-# How far an answer has a nugget.
+# Degree to which an answer contains a nugget.
 ASSIGNMENTS = ("support", "partial_support", "not_support")
 
 
 class Nugget(NamedTuple):
-    """A fact that a good answer to a question has.
+    """Fact that a good answer to a question contains.
 
     Attributes:
-        text: What it says, in a few words.
-        importance: A word of `IMPORTANCES`: without a vital one an answer is not good.
-        assignment: A word of `ASSIGNMENTS`, about one answer; None where this was not looked at.
+        text: Fact in a few words.
+        importance: Word of `IMPORTANCES`; a good answer contains every vital nugget.
+        assignment: Word of `ASSIGNMENTS` for one answer; None if no answer was judged.
     """
 
     text: str

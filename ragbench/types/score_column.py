@@ -1,4 +1,4 @@
-"""A score column: one value per item, and for each missing value its cause."""
+"""Score columns: one value per item, and for each missing value its cause."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored witho
     from ragbench.signature import Signature
     from ragbench.types.rows import CauseArray, FloatArray, IntArray
 
-# How the values of the queries become one number; `corpus`: computed from all of them at once, and
-# each value is what its query moves that number by, in units of a mean.
+# Rule by which the values of the queries become one number. `corpus` computes the number from all
+# texts at once; the value of a query is then its influence on the number, in units of a mean.
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
 
 
 def aggregate(values: FloatArray, how: Aggregate) -> float:
-    """Return the one number of scored values: NaN for the mean of none, 0 for their sum."""
-    # fsum: the order of the items moves no bit
+    """Return the mean, sum or geometric mean of scored values; no values give NaN, as a sum 0.
+
+    The values are finite and have no NaN; for `geometric_mean` they are logarithms. `corpus` gives
+    the mean.
+    """
+    # fsum is exact, so that the order of the items changes no bit of the result.
     total = math.fsum(values)
     if how == "sum":
         return total
@@ -32,19 +36,21 @@ def aggregate(values: FloatArray, how: Aggregate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ScoreColumn:
-    """One score of every item: n values, and for each missing one the cause.
+    """Values of n items by one measure or metric, with the cause of each missing value.
 
     Attributes:
-        name: As the caller wrote it: `ndcg@10`, `rouge1`, `faithfulness`.
-        values: Shape (n,); NaN where there is no value.
-        causes: Shape (n,), uint8; `Cause.SCORED` exactly where there is a value.
-        low: The smallest possible value of one item; -inf where unbounded.
-        high: The largest possible value of one item; inf where unbounded.
-        aggregate: How the values become one number.
-        total: That number where it is not computed from the values.
-        details: Row -> what went wrong there, in words.
-        answer_causes: Shape (n, samples): the cause of each answer where an item has several, whose
-            mean it is; None where each item is one answer.
+        name: Name as the caller wrote it, such as `ndcg@10`, `rouge1` or `faithfulness`.
+        values: Shape (n,), float64; NaN for an item without a value.
+        causes: Shape (n,), uint8; `Cause.SCORED` exactly for the items with a value.
+        signature: Measure with its parameters and versions.
+        direction: Whether higher or lower values are better.
+        low: Smallest possible value of one item; -inf if unbounded.
+        high: Largest possible value of one item; inf if unbounded.
+        aggregate: Rule by which the values become one number.
+        total: Aggregate computed elsewhere, as for `corpus`; None computes it from the values.
+        details: Error message by row; rows without one are absent.
+        answer_causes: Shape (n, samples): cause of each answer, if the value of an item is the mean
+            over several answers; None if each item is one answer.
     """
 
     name: str
@@ -61,16 +67,16 @@ class ScoreColumn:
 
     @property
     def mean(self) -> float:
-        """The aggregate over the scored items; NaN where none is scored, 0 for a sum of none."""
+        """Aggregate over the scored items; NaN if no item is scored, but 0 for a sum."""
         if self.total is not None:
             return self.total
         return aggregate(self.values[self.causes == Cause.SCORED], self.aggregate)
 
     def take(self, rows: IntArray) -> ScoreColumn:
-        """Return the column of some items, in the order of `rows`.
+        """Return the column of some items, in the order of `rows`, without `details`.
 
-        A score of a whole corpus is, over a part of it, the mean of what its items moved the whole
-        by; over all items, in any order, it is what it was.
+        A `total` is kept if `rows` has as many items as the column; for fewer items, the aggregate
+        is the mean of their values.
         """
         return replace(
             self,

@@ -1,4 +1,4 @@
-"""Scores of single items, why an item has none, and which way is better."""
+"""Scores and verdicts of single items, and the causes of missing ones."""
 
 from __future__ import annotations
 
@@ -12,55 +12,54 @@ from ragbench.types.json_fields import Prose, optional
 from ragbench.types.records import Usage
 from ragbench.types.tables import html_table, number
 
-# Which way is better.
+# Whether higher or lower values are better.
 Direction = Literal["higher", "lower"]
 
-# What texts say of a claim.
+# Statement of one or several texts about a claim.
 Ruling = Literal["supported", "contradicted", "not_mentioned"]
 
-_FIRST_FAILURE = 64
-# Characters of a reasoning that a verdict shows in one line.
-_SHOWN = 120
-# The usage of a judge that asks no model.
+_FIRST_FAILURE = 64  # codes below leave room for further causes that are no failure
+# Characters of the reasoning in the repr of a verdict.
+_MAX_REASONING = 120
+# Usage of a judge that calls no model.
 NOTHING = Usage(0, 0, 0.0)
 
 
 class Cause(IntEnum):
-    """Why an item has no score; kept in a small integer column beside the values.
+    """Cause of a missing score; stored as uint8 in a column beside the values.
 
-    Codes below 64 mean that the score does not apply, those from 64 on that it failed.
+    Codes from 1 to 63 mean that the score does not apply, codes from 64 on that it failed.
 
     Attributes:
-        SCORED: It has a score.
+        SCORED: The item has a score.
         NO_RELEVANT: No document is judged relevant to the query.
         NO_JUDGEMENTS: The query has no judgement.
         MISSING_QUERY: The run lacks the query, and the caller asked to skip such queries.
-        NO_REFERENCE: The metric needs a reference answer, and there is none.
+        NO_REFERENCE: The metric needs a reference answer, and the query has none.
         NO_CONTEXTS: The metric needs passages, and the system retrieved none.
-        NO_ANSWER: The system has no answer to this query: its file or record lacks it.
+        NO_ANSWER: The file or record of the system has no answer to the query.
         EMPTY_RANKING: The measure is not defined on an empty ranking.
         NO_CLAIMS: The text makes no claim that could be checked.
-        NO_QUESTION: The rubric needs the question, and there is none.
-        NO_QUERIES: The rubric is about formulated queries, and the system formulated none.
+        NO_QUESTION: The rubric needs the question, and the item has none.
+        NO_QUERIES: The rubric judges formulated queries, and the system formulated none.
         NO_GUIDELINES: The rubric checks guidelines, and neither it nor the item has any.
         NO_CITATIONS: The answer cites no passage.
-        NO_OTHER: The rubric compares two answers, and there is no other one.
-        NOTHING_TO_USE: No passage has anything of the reference that the answer could have used.
-        NO_TURNS: The rubric is about a conversation, and nothing was said before the question.
-        NO_EXPECTED_CALLS: The metric compares tool calls with gold ones, and the question has none.
-        NO_TOOL_CALLS: The metric is about tool calls, and it is not known which tools the system
-            called.
+        NO_OTHER: The rubric compares two answers, and the item has only one.
+        NOTHING_TO_USE: No passage contains a fact of the reference that the answer could use.
+        NO_TURNS: The rubric judges a conversation, and the question has no earlier turns.
+        NO_EXPECTED_CALLS: The metric compares with gold tool calls, and the question has none.
+        NO_TOOL_CALLS: The metric judges tool calls, and the calls of the system are unknown.
         ERROR: The component raised an error.
         TIMEOUT: The component did not answer in time.
-        MALFORMED: The component returned something else than it should.
-        UNREADABLE: A judge's reply could not be read.
-        REFUSED: A model refused.
+        MALFORMED: The component returned a value of the wrong form.
+        UNREADABLE: The reply of a judge could not be parsed.
+        REFUSED: A model refused to answer.
         SERVER_ERROR: A server answered with an error.
-        OVER_BUDGET: The budget was reached first.
-        MISSING_ANSWER: The system's file or record lacks an answer that others have: its mean would
-            flatter it.
-        TOO_LONG: The prompt does not fit into the model.
-        OUT_OF_TOKENS: The longest reply that was allowed ended before an answer began.
+        OVER_BUDGET: The budget was spent before the call.
+        MISSING_ANSWER: The system lacks an answer that other systems have; leaving the query out
+            would raise its mean.
+        TOO_LONG: The prompt exceeds the context length of the model.
+        OUT_OF_TOKENS: The reply reached its token limit before an answer began.
     """
 
     SCORED = 0
@@ -94,24 +93,24 @@ class Cause(IntEnum):
 
     @property
     def failed(self) -> bool:
-        """Whether the score failed, as opposed to not applying."""
+        """True for a failed score, False for one that exists or does not apply."""
         return self >= _FIRST_FAILURE
 
     @property
     def status(self) -> Literal["scored", "not_applicable", "failed"]:
-        """The word that files use."""
+        """Status of the score as files write it."""
         if self is Cause.SCORED:
             return "scored"
         return "failed" if self.failed else "not_applicable"
 
     @property
     def word(self) -> str:
-        """The cause as files and reports write it: `no_relevant`."""
+        """Cause as files and reports write it, such as `no_relevant`."""
         return self.name.lower()
 
 
 class Value(float):
-    """The result of a scorer that gives one number: a float that can also be written down.
+    """Float with a `to_dict`: the result of a scorer that returns a single number.
 
     Example:
         >>> value = Value(0.5)
@@ -122,18 +121,18 @@ class Value(float):
     __slots__ = ()
 
     def to_dict(self) -> dict[str, float | None]:
-        """Return a JSON-ready mapping; a missing score is null, never NaN."""
+        """Return a JSON-ready mapping; NaN becomes null."""
         return {"score": float(self) if self == self else None}
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One item's value by one measure or metric, or the reason why there is none.
+    """Value of one item by one measure or metric, or the cause why it has none.
 
     Attributes:
-        value: The score; None where there is none.
-        cause: Why there is none.
-        detail: What went wrong, in words.
+        value: Score; None if there is none.
+        cause: Cause of a missing score; `Cause.SCORED` if there is one.
+        detail: Error message of a failed score, else empty.
     """
 
     value: float | None
@@ -145,21 +144,23 @@ class Score:
         return {"value": self.value, "cause": self.cause.word, "detail": self.detail}
 
     def __float__(self) -> float:
-        """Return the value; NaN where there is none."""
+        """Return the value; NaN if there is none."""
         return float("nan") if self.value is None else float(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedClaim:
-    """One claim of an answer or of a reference, and what other texts say of it.
+    """Claim of an answer or of a reference, with its support in other texts.
 
     Attributes:
-        ruling: What the passages say, taken together; None where it was not compared with them.
-            Supported by one and contradicted by another is supported.
-        passages: Which of them support it, or have a part in that; the first is 1.
-        against: Which contradict it.
-        other: What the reference says of a claim of the answer, or the answer of one of the
-            reference; None where it was not asked.
+        text: Claim as one sentence.
+        whose: Text that makes the claim.
+        ruling: Statement of the passages together; None if they were not compared. A claim that one
+            passage supports and another contradicts is supported.
+        passages: Numbers of the passages that support the claim, alone or together, from 1.
+        against: Numbers of the passages that contradict the claim.
+        other: Statement of the reference about a claim of the answer, or of the answer about a
+            claim of the reference; None if they were not compared.
     """
 
     text: Prose
@@ -172,14 +173,15 @@ class JudgedClaim:
 
 @dataclass(frozen=True, slots=True)
 class SentPrompt:
-    """A prompt that was sent for a verdict; texts that its item has are named in it.
+    """Prompt sent for a verdict, with names in place of the texts of the judged item.
 
     Attributes:
-        system: What to do; the same for every item.
-        user: What was asked; `[[fence]]` is the word of its fences, `[[1]]` the first of its texts.
-        texts: The judged texts: `[[answer]]`, `[[passage 2]]`, `[[passages]]`, `[[reference 1]]`,
-            or a text itself; one that begins with two brackets has `[[text]]` before it.
-        to: Whom it was sent to, and how often, where that is not each model once.
+        system: System message, the same for every item.
+        user: User message; `[[fence]]` stands for the fence word, `[[1]]` for the first text.
+        fence: Random word of the tags around judged texts; empty for a prompt without fences.
+        texts: Names of judged texts, such as `[[answer]]`, `[[passage 2]]`, `[[passages]]` or
+            `[[reference 1]]`, or a text itself; `[[text]]` precedes a text that begins with `[[`.
+        to: Models and number of times, unless the prompt was sent once to each model.
 
     Example:
         >>> prompt = SentPrompt("Judge.", "<a-[[fence]]>[[1]]</a-[[fence]]>", "b4", ("[[answer]]",))
@@ -193,9 +195,12 @@ class SentPrompt:
     texts: tuple[str, ...] = ()
     to: str = ""
 
-    def filled(self, known: Mapping[str, str]) -> str:
-        """Return the user's message, byte for byte where all its texts are known by name."""
-        return filled_prompt(self.user, self.fence, self.texts, known)
+    def filled(self, item_texts: Mapping[str, str]) -> str:
+        """Return the user message as sent; `item_texts` has the texts of the item by name.
+
+        A name without a text stays in the message.
+        """
+        return filled_prompt(self.user, self.fence, self.texts, item_texts)
 
 
 _GAP = re.compile(r"\[\[(fence|[0-9]+)\]\]")
@@ -203,54 +208,62 @@ _TEXT = "[[text]]"
 
 
 def named_text(text: str, names: Mapping[str, str]) -> str:
-    """Return a text as `SentPrompt` has it; `names` has the name of each text that has one."""
+    """Return a text as `SentPrompt.texts` stores it: by its name if it has one.
+
+    Args:
+        text: Text of a prompt.
+        names: Name of each text of the item, by text.
+    """
     if (name := names.get(text)) is not None:
         return f"[[{name}]]"
     return f"{_TEXT}{text}" if text.startswith("[[") else text
 
 
-def filled_prompt(user: str, fence: str, texts: Sequence[str], known: Mapping[str, str]) -> str:
-    """Put what a `SentPrompt` has, and the texts that it names, into its words."""
+def filled_prompt(
+    user: str, fence: str, texts: Sequence[str], texts_by_name: Mapping[str, str]
+) -> str:
+    """Return the user message of a `SentPrompt` with its fence and texts.
 
-    def said(gap: re.Match[str]) -> str:
+    `texts_by_name` has the texts of the judged item; a name without a text stays in the message.
+    """
+
+    def fill(gap: re.Match[str]) -> str:
         if gap[1] == "fence":
             return fence
         text = texts[int(gap[1]) - 1]
         if text.startswith(_TEXT):
             return text.removeprefix(_TEXT)
-        return known.get(text[2:-2], text) if text.startswith("[[") else text
+        return texts_by_name.get(text[2:-2], text) if text.startswith("[[") else text
 
-    return _GAP.sub(said, user)
+    # One pass: a text that itself holds a gap is not filled again.
+    return _GAP.sub(fill, user)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """What a judge says of one item by one rubric.
+    """Verdict of a judge on one item by one rubric.
 
     Attributes:
-        score: 0..1; None where the judgement failed or does not apply.
-        level: The level on the rubric's own scale, where it has one.
-        reasoning: Why, in the judge's words.
+        score: Score from 0 to 1; None if the judgement failed or does not apply.
+        level: Level on the scale of the rubric; None if the rubric has no scale.
+        reasoning: Reasons in the words of the judge; for a failed verdict, the error.
         status: Whether there is a score.
-        cause: The cause as a word: `no_reference`, `unreadable`.
-        raw: The judge's replies as they came, a paragraph each; empty for judges that send nothing.
-        model: The model as its server names it, several joined by `+`; empty for judges without
-            one.
-        weighted: Whether levels were weighted by the probabilities that the model gave them.
-        samples: The scores one by one where several samples or models were asked; None where one
-            failed.
-        spread: Standard deviation of these scores (n - 1); None where there are not two.
-        orders: Of a pair: the score with the answers in this order and in the other one, for each
-            time that both were asked; empty where the two texts are the same.
-        claims: The claims that it rests on, those of the answer first; empty of a judge that makes
-            none, and where several samples or models were asked, who each made their own.
-        left_out: What its requests lacked, since the model refuses it: `temperature`,
-            `response_format`.
-        usage: What the replies took that no earlier verdict on the same item rests on, so that sums
-            count nothing twice; what they took when they were paid for, also where they come from a
-            store.
-        prompts: What was sent for it; empty of judges that send nothing. Not in `to_dict`: others
-            would read the same words with every item.
+        cause: Word of the cause, such as `no_reference` or `unreadable`.
+        raw: Replies of the judge, a paragraph each; empty for judges without a model.
+        model: Name of the model as its server reports it, several joined by `+`; empty for judges
+            without a model.
+        weighted: True if levels were weighted by the token probabilities of the model.
+        samples: Score of each sample or model, None for a failed one; empty for a single sample.
+        spread: Standard deviation of these scores (n - 1); None for fewer than two scores.
+        orders: For a pair of answers, the scores in both orders of presentation, for each time that
+            both were judged; empty if the two texts are equal.
+        claims: Judged claims, those of the answer first; empty for judges that split no claims and
+            for several samples or models, which each split their own.
+        left_out: Parameters not sent, since the model refuses them, such as `temperature`.
+        usage: Tokens and cost of the replies, without those that an earlier verdict on the same
+            item counts. A stored reply counts its original tokens and cost.
+        prompts: Prompts sent; empty for judges without a model. Not in `to_dict`, since most of
+            their text is the same for every item.
     """
 
     score: float | None
@@ -270,11 +283,12 @@ class Verdict:
     prompts: tuple[SentPrompt, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
-        said = self.reasoning if len(self.reasoning) <= _SHOWN else f"{self.reasoning[:_SHOWN]}..."
+        text, most = self.reasoning, _MAX_REASONING
+        reasoning = text if len(text) <= most else f"{text[:most]}..."
         level = "" if self.level is None else f", level={self.level:g}"
         why = "" if self.status == "scored" else f", status={self.status!r}, cause={self.cause!r}"
         value = None if self.score is None else round(self.score, 4)
-        return f"Verdict(score={value}{level}{why}, reasoning={said!r})"
+        return f"Verdict(score={value}{level}{why}, reasoning={reasoning!r})"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -287,43 +301,46 @@ class Verdict:
         return html_table("verdict", [], [row for row in rows if row[1]])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping; a missing score is null, never NaN."""
-        found = {name: getattr(self, name) for name in _VERDICT}  # `asdict` would copy all values
+        """Return a JSON-ready mapping of all fields but `prompts`; a missing score is null."""
+        # `asdict` would copy all values deeply, which takes longer than judging by overlap.
+        values = {name: getattr(self, name) for name in _VERDICT}
         for name in _LISTS:
-            found[name] = list(found[name])
-        found["claims"] = [{name: getattr(each, name) for name in _CLAIM} for each in self.claims]
-        found["usage"] = {name: getattr(self.usage, name) for name in _USAGE}
-        return found
+            values[name] = list(values[name])
+        values["claims"] = [{name: getattr(c, name) for name in _CLAIM} for c in self.claims]
+        values["usage"] = {name: getattr(self.usage, name) for name in _USAGE}
+        return values
 
     def to_short_dict(self) -> dict[str, Any]:
-        """Return the same without what is as always, as stores and messages have it."""
-        return {key: value for key, value in self.to_dict().items() if value != _USUAL[key]}
+        """Return `to_dict` without default values, as stores and worker messages hold it."""
+        return {key: value for key, value in self.to_dict().items() if value != _DEFAULTS[key]}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Verdict:
-        """Read what `to_dict` or `to_short_dict` gives.
+        """Return the verdict of a mapping from `to_dict` or `to_short_dict`.
+
+        Missing keys get their defaults; an unknown key raises TypeError.
 
         Example:
             >>> verdict = Verdict(0.5, claims=(JudgedClaim(text="a", passages=(1,)),))
             >>> Verdict.from_dict(verdict.to_dict()) == verdict
             True
         """
-        made = {"score": None, **found}
-        made |= {name: tuple(made[name]) for name in _LISTS & made.keys()}
-        made["claims"] = tuple(
-            JudgedClaim(**{**each, **{name: tuple(each[name]) for name in ("passages", "against")}})
-            for each in made.get("claims", ())
+        values = {"score": None, **found}
+        values |= {name: tuple(values[name]) for name in _LISTS & values.keys()}
+        values["claims"] = tuple(
+            JudgedClaim(**{**c, **{name: tuple(c[name]) for name in ("passages", "against")}})
+            for c in values.get("claims", ())
         )
-        if "usage" in made:
-            made["usage"] = Usage(**made["usage"])
-        return cls(**made)
+        if "usage" in values:
+            values["usage"] = Usage(**values["usage"])
+        return cls(**values)
 
     def __float__(self) -> float:
-        """Return the score; NaN where there is none."""
+        """Return the score; NaN if there is none."""
         return float("nan") if self.score is None else float(self.score)
 
 
-_VERDICT = tuple(each.name for each in fields(Verdict) if each.name != "prompts")
-_CLAIM, _USAGE = (tuple(each.name for each in fields(kind)) for kind in (JudgedClaim, Usage))
+_VERDICT = tuple(part.name for part in fields(Verdict) if part.name != "prompts")
+_CLAIM, _USAGE = (tuple(part.name for part in fields(kind)) for kind in (JudgedClaim, Usage))
 _LISTS = frozenset({"samples", "orders", "left_out"})
-_USUAL = Verdict(None).to_dict()
+_DEFAULTS = Verdict(None).to_dict()

@@ -1,8 +1,8 @@
-"""Tables of a program: data frames of runs and qrels, names of columns, results in a notebook.
+"""Data frames of runs and qrels, names of columns, and HTML tables for notebooks.
 
-The names stand here once: for files of records, for `ragbench init`, for judges and metrics that
-are called from Python. A table is a data frame of pandas, polars or Arrow, or a list of mappings;
-none of those packages is imported.
+The column names serve files of records, `ragbench init`, and judges and metrics called from Python.
+A table is a data frame of pandas, polars or Arrow, or a list of mappings. None of these packages is
+imported: their objects are recognised by their methods.
 """
 
 from __future__ import annotations
@@ -19,34 +19,40 @@ from ragbench.errors import DataError, OptionError
 QUERY = ("query_id", "qid", "q_id", "query-id", "query")
 DOCUMENT = ("doc_id", "docid", "docno", "document_id", "corpus-id", "doc")
 SCORE = ("score",)
-# Names of columns as BEIR, ir_measures, ir_datasets, PyTerrier and pandas users write them.
+# Column names of BEIR, ir_measures, ir_datasets, PyTerrier and pandas users, best first: a table
+# with `relevance` and `score` has its grades in `relevance`.
 GRADE = ("relevance", "grade", "label", "rel", "score")
 
-# Characters of a cell; a notebook is saved with all that it shows.
-_LONGEST = 2_000
+# Characters of a cell: a notebook is saved with the tables that it shows.
+_MAX_CELL = 2_000
+# Characters that would reorder or hide text on the screen -> their escapes.
 _CONTROL = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _CONTROL |= {code: f"\\x{code:02x}" for code in range(32) if code not in (9, 10)}
 
 
 class Frame(Protocol):
-    """A table with named columns."""
+    """Table with named columns."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """Return a column."""
+        """Return the column of a name."""
         ...
 
 
 def is_frame(value: object) -> TypeGuard[Frame]:
-    """Tell whether a value is a table with named columns, as against a mapping of mappings."""
+    """Return True for a table with named columns, False for a mapping of mappings."""
     return not isinstance(value, Mapping) and (
         hasattr(value, "column_names") or hasattr(value, "columns")
     )
 
 
 def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
-    """Return {query id: {document id: score}} of a frame with a row per hit, and what it repeats.
+    """Return {query id: {document id: score}} and {query id: number of repeats} of a data frame.
 
-    A document that a query has again counts once, at its best score, as in a run file.
+    The frame has a row per hit. A document that repeats within a query counts once, at its best
+    score, as in a run file. Ids and scores are not checked.
+
+    Raises:
+        DataError: The column of queries, documents or scores is missing.
     """
     rankings: dict[str, dict[str, float]] = {}
     duplicates: dict[str, int] = {}
@@ -55,30 +61,35 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
         if document in ranking:
             duplicates[query] = duplicates.get(query, 0) + 1
             if ranking[document] != ranking[document] or score <= ranking[document]:
-                continue  # a NaN stays, to be refused by name
+                continue  # a stored NaN stays, so that the later check refuses it by name
         ranking[document] = score
     return rankings, duplicates
 
 
 def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
-    """Return {query id: {document id: grade}} of a frame with a row per judgement."""
+    """Return {query id: {document id: grade}} of a data frame with a row per judgement.
+
+    Raises:
+        DataError: A column is missing, or a document has two grades for one query.
+    """
     grades: dict[str, dict[str, Any]] = {}
     for query, document, grade in _rows(frame, GRADE, "qrels"):
         judged = grades.setdefault(query, {})
         if judged.setdefault(document, grade) != grade:
-            found = f"document '{document}' is judged {judged[document]} and {grade}"
-            raise DataError(found, record=f"query '{query}'", allowed="one grade for each pair")
+            problem = f"document '{document}' is judged {judged[document]} and {grade}"
+            raise DataError(problem, record=f"query '{query}'", allowed="one grade for each pair")
     return grades
 
 
-def _rows(frame: Frame, value: Sequence[str], noun: str) -> Iterator[tuple[Any, Any, Any]]:
+def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield (query id, document id, value) of each row; raise a DataError for a missing column."""
     columns: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
     present = [str(column) for column in columns]
     chosen = []
-    for names in (QUERY, DOCUMENT, value):
+    for names in (QUERY, DOCUMENT, value_names):
         if not (column := next((name for name in names if name in present), None)):
-            found = f"{noun}: no column {names[0]} (columns: {', '.join(present)})"
-            raise DataError(found, allowed=f"one of {', '.join(names)}")
+            problem = f"{noun}: no column {names[0]} (columns: {', '.join(present)})"
+            raise DataError(problem, allowed=f"one of {', '.join(names)}")
         chosen.append(_cells(frame[column]))
     query, document, number = chosen
     return zip(query, document, number, strict=True)
@@ -92,33 +103,33 @@ def _cells(column: Any) -> list[Any]:
     return list(column)
 
 
-# A data frame, or a list of mappings: a row per question.
+# Data frame or list of mappings with a row per question.
 Table: TypeAlias = Frame | Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names by which a part is known.
+    """Column names of one part of a table.
 
     Attributes:
-        sure: Names that mean nothing else: ours, those of ragas, those of deepeval.
-        likely: Names that are taken where no column has a sure one.
+        sure: Unambiguous names: those of ragbench, ragas and deepeval.
+        likely: Names that count only if no column has a sure one.
     """
 
     sure: tuple[str, ...]
     likely: tuple[str, ...] = ()
 
 
-# Part -> the names understood without `columns`: ours, those of deepeval, those of ragas.
+# Part -> its column names in ragbench, deepeval and ragas.
 CONVERSATION_NAMES: Mapping[str, tuple[str, ...]] = {
     "turns": ("turns",),
     "standalone_question": ("standalone_question",),
     "tool_calls": ("tool_calls", "tools_called"),
     "expected_tool_calls": ("expected_tool_calls", "expected_tools", "reference_tool_calls"),
 }
-# Part -> its names. Upper and lower case, blanks, hyphens and underscores are the same; a number at
-# the end tells several columns of one part apart. A likely name of `relevant` is taken only where
-# the corpus knows what stands in the column.
+# Part -> its column names. Case is ignored; blanks and hyphens equal underscores. A number at the
+# end distinguishes several columns of one part. A likely name of `relevant` counts only if the
+# values of the column are ids of the corpus.
 PARTS: Mapping[str, Names] = {
     "id": Names(("id",), ("_id", "qid", "query_id", "question_id")),
     "question": Names(
@@ -174,31 +185,38 @@ PARTS: Mapping[str, Names] = {
     **{part: Names(names) for part, names in CONVERSATION_NAMES.items()},
 }
 
-# The parts that several columns may play together.
+# Parts that may have several columns.
 SEVERAL = ("relevant", "reference_contexts", "reference")
 
 
 def folded(name: str) -> str:
-    """Return a name as names are compared."""
+    """Return a column name in the form in which names are compared, such as `doc_id`."""
     return re.sub(r"[\s_-]+", "_", name.strip().casefold())
 
 
-def named_by(free: Sequence[str], names: Iterable[str]) -> list[str]:
-    """Return the columns with one of the names, in the order of the names."""
+def columns_named(free: Sequence[str], names: Iterable[str]) -> list[str]:
+    """Return the columns of `free` with one of the names, in the order of the names."""
     by_name = [column for name in names for column in free if folded(column) == folded(name)]
     return list(dict.fromkeys(by_name))
 
 
 def is_table(value: object) -> bool:
-    """Whether a value is a frame with rows of texts, or a list of mappings."""
+    """Return True for a data frame or a non-empty list of mappings."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(isinstance(row, Mapping) for row in value)
-    # a column of pandas has no columns, and one of Arrow no names
+    # A single column of pandas or Arrow lacks the attribute, so it is no table.
     return is_frame(value)
 
 
 def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
-    """Return the rows of a table as mappings; what is missing is None, arrays are lists.
+    """Return the rows of a table as mappings; missing cells are None, arrays are lists.
+
+    Args:
+        table: Data frame or list of mappings.
+        owner: Component that reads the table, for the message.
+
+    Raises:
+        OptionError: `table` is neither.
 
     Example:
         >>> rows_of([{"question": "Why?", "answer": float("nan")}], "table")
@@ -206,17 +224,20 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     """
     for method in ("to_dicts", "to_pylist"):  # polars, Arrow
         if callable(getattr(table, method, None)):
-            found = getattr(table, method)()
+            rows = getattr(table, method)()
             break
-    else:
-        found = table.to_dict("records") if hasattr(table, "to_dict") else table
-    if not isinstance(found, (list, tuple)):
+    else:  # pandas, or a list already
+        rows = table.to_dict("records") if hasattr(table, "to_dict") else table
+    if not isinstance(rows, (list, tuple)):
         raise OptionError(owner, "table", type(table).__name__, "a data frame, a list of mappings")
-    return [{str(key): plain(value) for key, value in row.items()} for row in found]
+    return [{str(key): plain(value) for key, value in row.items()} for row in rows]
 
 
 def plain(value: Any) -> Any:
-    """Return a cell without the types of a package: None for what is missing, lists for arrays."""
+    """Return a cell with types of Python only: None for a missing value, lists for arrays.
+
+    Missing values are NaN, and NA and NaT of pandas.
+    """
     if type(value) in (str, bool, int, type(None)):
         return value
     if type(value).__name__ in ("NAType", "NaTType") or (
@@ -224,28 +245,36 @@ def plain(value: Any) -> Any:
     ):
         return None
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
-    found = getattr(value, "tolist", None)  # arrays and numbers of NumPy
-    return plain(found()) if callable(found) else value
+        return [plain(part) for part in value]
+    to_list = getattr(value, "tolist", None)  # arrays and numbers of NumPy
+    return plain(to_list()) if callable(to_list) else value
 
 
-def players(
+def columns_by_part(
     parts: Iterable[str],
     present: Sequence[str],
     columns: Mapping[str, str | None] | None,
     owner: str,
 ) -> dict[str, str]:
-    """Say which column plays each part: the one that `columns` names, or one of its names.
+    """Return the column of each part: from `columns`, else by the names of the part.
 
-    Parts that no column plays are absent.
+    Args:
+        parts: Parts to look for, of `PARTS`.
+        present: Columns of the table.
+        columns: Column of some parts as the user states it; None for a part that has no column.
+        owner: Component or file that reads the table, for messages.
+
+    Returns:
+        Column by part; a part without a column is absent.
 
     Raises:
-        DataError: Two columns could play a part, or one that is named is not there.
+        DataError: Two columns have names of one part, or a stated column does not exist.
+        OptionError: `columns` has an unknown part.
 
     Example:
-        >>> players(["answer", "reference"], ["response", "ground_truth"], None, "rows")
+        >>> columns_by_part(["answer", "reference"], ["response", "ground_truth"], None, "rows")
         {'answer': 'response', 'reference': 'ground_truth'}
     """
     mapping, parts = columns or {}, [*parts]
@@ -254,45 +283,61 @@ def players(
         if part not in parts:
             raise OptionError(owner, "columns", part, ", ".join(parts))
         if column not in present:
-            found = f"no column '{column}' (columns: {', '.join(present)})"
-            raise DataError(found, record=f"columns.{part}")
+            problem = f"no column '{column}' (columns: {', '.join(present)})"
+            raise DataError(problem, record=f"columns.{part}")
     free = [column for column in present if column not in chosen.values()]
     for part in parts:
         if part in mapping:
             continue
-        able = named_by(free, PARTS[part].sure) or named_by(free, PARTS[part].likely)
-        if len(able) > 1:
-            both = " and ".join(f"'{column}'" for column in able)
+        candidates = columns_named(free, PARTS[part].sure)
+        candidates = candidates or columns_named(free, PARTS[part].likely)
+        if len(candidates) > 1:
+            both = " and ".join(f"'{column}'" for column in candidates)
             raise DataError(f"{owner}: {both} could both be the {part}", allowed="one of them")
-        if able:
-            chosen[part] = able[0]
-            free.remove(able[0])
+        if candidates:
+            chosen[part] = candidates[0]
+            free.remove(candidates[0])
     return chosen
 
 
 def texts_of_table(
     table: object, columns: Mapping[str, str] | None, owner: str
 ) -> tuple[list[Any], list[Any]]:
-    """Return the answers and the references of a table."""
+    """Return the answers and the references of a table, a cell per row; None if it is missing.
+
+    Raises:
+        DataError: A column is missing, or two columns have names of one part.
+        OptionError: `table` is no table, or `columns` has an unknown part.
+    """
     rows = rows_of(table, owner)
     present = list(dict.fromkeys(key for row in rows for key in row))
-    found = players(("answer", "reference"), present, columns, owner)
+    by_part = columns_by_part(("answer", "reference"), present, columns, owner)
     for part in ("answer", "reference"):
-        if part not in found:
+        if part not in by_part:
             names = ", ".join((*PARTS[part].sure, *PARTS[part].likely[:2]))
-            what = f"no column with the {part} (columns: {', '.join(present) or 'none'})"
-            raise DataError(what, allowed=f"one of {names}, or columns={{'{part}': NAME}}")
-    texts, gold = ([row.get(found[part]) for row in rows] for part in ("answer", "reference"))
+            problem = f"no column with the {part} (columns: {', '.join(present) or 'none'})"
+            raise DataError(problem, allowed=f"one of {names}, or columns={{'{part}': NAME}}")
+    texts, gold = ([row.get(by_part[part]) for row in rows] for part in ("answer", "reference"))
     return texts, gold
 
 
 def column_of(texts: object, owner: str, name: str) -> list[Any]:
-    """Return texts as a list: those of a list, an array, or a column of a data frame."""
+    """Return the texts of a list, an array or a column of a data frame as a list.
+
+    Args:
+        texts: Texts, one per item.
+        owner: Component that reads them, for the message.
+        name: Argument of the component, for the message.
+
+    Raises:
+        DataError: `texts` is a single text.
+        OptionError: `texts` is a mapping or cannot be iterated.
+    """
     if isinstance(texts, str):
         raise DataError("found a text", allowed="lists of texts, one per item")
     if isinstance(texts, (list, tuple)):
         return list(texts)
-    # in a mapping, positions are those of its keys
+    # Iterating a mapping would take its keys for texts.
     if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
         type_name = "a mapping" if isinstance(texts, Mapping) else type(texts).__name__
         raise OptionError(owner, name, type_name, "a list of texts, one per item")
@@ -300,7 +345,9 @@ def column_of(texts: object, owner: str, name: str) -> list[Any]:
 
 
 def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as HTML without script or style; what a text holds shows as it is.
+    """Return a table as HTML without script or style; markup in texts is escaped.
+
+    Long cells are cut at 2,000 characters.
 
     Example:
         >>> html_table("a run", ["system"], [["<b>"]])
@@ -312,13 +359,16 @@ def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def _cell(text: str) -> str:
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-    plain = shown.encode("utf-8", "backslashreplace").decode("utf-8")  # half characters
+    """Return the text of a cell as HTML, shortened, with control characters as escapes."""
+    short = text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} ..."
+    plain = short.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates
     return escape(plain.translate(_CONTROL)).replace("\n", "<br>")
 
 
 def number(value: float | None, interval: Sequence[float | None] | None = None) -> str:
-    """Write a value with three significant digits, and its interval where it has one.
+    """Return a value with three significant digits and its interval; `-` for None or NaN.
+
+    An interval with a missing end is left out.
 
     Example:
         >>> number(0.5938, (0.505, 0.677)), number(None), number(1.0)

@@ -17,7 +17,7 @@ from typing import Any
 from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import check_allowed, nearest
-from ragbench.types.tables import PARTS, SEVERAL, folded, named_by
+from ragbench.types.tables import PARTS, SEVERAL, columns_named, folded
 
 _Values = dict[str, Any]
 
@@ -185,9 +185,9 @@ def _players(
     if part == "contexts" and ragbench:
         return ["documents"] if "documents" in free else []
     names = PARTS[part]
-    if players := named_by(free, names.sure):
+    if players := columns_named(free, names.sure):
         return players
-    players = named_by(free, names.likely)
+    players = columns_named(free, names.likely)
     if part != "relevant":
         return players
     return [column for column in players if not ragbench and holds_ids(column)]

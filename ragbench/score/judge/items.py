@@ -18,7 +18,7 @@ from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
-from ragbench.types.tables import PARTS, Table, folded, is_frame, players, rows_of
+from ragbench.types.tables import PARTS, Table, columns_by_part, folded, is_frame, rows_of
 
 if TYPE_CHECKING:
     from ragbench.types import ToolCall, Turn
@@ -124,7 +124,7 @@ def _arguments(columns: Sequence[str]) -> dict[str, str]:
     """Column -> the argument of `Judge.score` that it is."""
     arguments = {name: name for name in columns if name in _ROW_KEYS}
     free = [part for part, argument in _PARTS.items() if argument not in arguments]
-    parts = players(free, [name for name in columns if name not in arguments], None, "rows")
+    parts = columns_by_part(free, [name for name in columns if name not in arguments], None, "rows")
     return arguments | {parts[part]: _PARTS[part] for part in parts}
 
 
