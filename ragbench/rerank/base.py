@@ -1,7 +1,7 @@
-"""What a reranker is: anything that puts the hits of another retriever in a better order.
+"""Reranker: the protocol of all components that reorder the hits of another retriever.
 
-One of the user's own is `type: "python:package.module:Name"` with `retriever:`. `Name` is a class
-(made with the options of the YAML), an object with `rerank(queries, hits, top_k)`, or a plain
+A reranker of the user is `type: "python:package.module:Name"` with `retriever:`. `Name` is a class
+(called with the options of the YAML), an object with `rerank(queries, hits, top_k)`, or a plain
 function `(question, hits)` that returns the hits in a better order.
 """
 
@@ -17,42 +17,48 @@ from ragbench.types import Document, Query, ScoredDocument
 
 # The hits of each query, best first.
 HitLists = Sequence[Sequence[ScoredDocument]]
-# What a reranker of the user's own has one of.
+# An object is a reranker if it has this method.
 RERANKER_METHODS = ("rerank",)
 
 
 class Reranker(SearchComponent):
-    """Orders the first hits of another retriever anew: all that a run asks of one.
+    """Protocol of rerankers, with a default for every part but `rerank`.
 
-    The ORDER of what it returns is the ranking; scores are optional. Built-in rerankers inherit
-    it; `as_reranker` wraps those of the user's own.
+    The order of the returned hits is the ranking; scores are optional. Built-in rerankers inherit
+    it; `as_reranker` wraps objects of the user.
     """
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
-        """Return for each query, in order, at most `top_k` of its hits, best first.
+        """Return at most `top_k` hits for each query, best first, in the order of the queries.
 
         Args:
             queries: The n queries.
-            hits: At most `depth` for each query, with their texts where the corpus or the first
+            hits: At most `depth` hits of each query, with their texts if the corpus or the first
                 retriever has them.
-            top_k: How many are wanted.
+            top_k: Largest number of hits of a query.
         """
         raise NotImplementedError
 
 
 def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:
-    """Return title and text of each hit, as retrievers index documents."""
+    """Return title and text of each hit, joined as retrievers index them.
+
+    `owner` is the name of the reranker in messages.
+
+    Raises:
+        AdapterError: A hit has no text.
+    """
     for hit in hits:
         if hit.text is None:
             raise AdapterError(
-                f"{owner}: hit '{hit.id}' of query '{query.id}' has no text, allowed: hits of the "
-                "corpus, or with texts of their own"
+                f"{owner}: hit '{hit.id}' of query '{query.id}' has no text, allowed: documents of "
+                "the corpus, or hits with a text"
             )
     return [Document(hit.id, hit.text or "", hit.title or "").full_text for hit in hits]
 
 
 class CallableReranker(Reranker):
-    """A plain function `(question, hits) -> hits` as a reranker."""
+    """Reranker that calls a plain function `(question, hits) -> hits`."""
 
     asks_one_by_one = True
 
@@ -60,27 +66,37 @@ class CallableReranker(Reranker):
         self._function = function
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> list[Any]:
-        """Ask the function for each query."""
+        """Return the result of the function for each query, unchecked."""
         return [
-            self._function(query.text, list(found))
-            for query, found in zip(queries, hits, strict=True)
+            self._function(query.text, list(query_hits))
+            for query, query_hits in zip(queries, hits, strict=True)
         ]
 
 
 class OwnReranker(OwnComponent, Reranker):
-    """An object of the user's own as a reranker."""
+    """Reranker that delegates to an object of the user."""
 
     takes = frozenset(("asks_one_by_one", "load", "cache_folder", "cache_also", "rerank"))
 
 
-def declared(made: Any) -> Reranker:
-    """Return a reranker of which all is known that a run asks."""
-    return made if isinstance(made, Reranker) else OwnReranker(made)
+def to_reranker(target: Any) -> Reranker:
+    """Return a `Reranker` as it is, and any other object wrapped in an `OwnReranker`."""
+    return target if isinstance(target, Reranker) else OwnReranker(target)
 
 
 def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker:
-    """Make a reranker of a class, an object or a function; see `ragbench.registry.adapt`."""
-    made = adapt(
+    """Return a reranker for a class, an object or a function; see `ragbench.registry.adapt`.
+
+    Args:
+        target: The user's class, object or function.
+        options: Options of the YAML: keywords of the class or function.
+        owner: Name of the component in messages, such as `reranker 'mine'`.
+
+    Raises:
+        OptionError: An option is unknown, or an object that exists gets options.
+        AdapterError: The target is no reranker, or its constructor fails.
+    """
+    reranker = adapt(
         target,
         options,
         owner,
@@ -89,4 +105,4 @@ def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker
         arguments="(question, hits)",
         of_method="(queries, hits, top_k)",
     )
-    return declared(made)
+    return to_reranker(reranker)

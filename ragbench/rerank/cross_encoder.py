@@ -1,4 +1,4 @@
-"""A model that reads query and document at once: `type: cross_encoder`, on transformers."""
+"""Cross-encoder, a model that reads query and document together: `type: cross_encoder`."""
 
 from __future__ import annotations
 
@@ -18,50 +18,59 @@ from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query
 
 _BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
-_AT_ONCE = 4096  # pairs that are tokens at a time
-_BLOCK = 64  # pairs that a worker gets at once
+_TOKENIZED = 4096  # pairs whose tokens are in memory at a time
+_BLOCK = 64  # pairs of one task of a worker
 _ONE_SCORE = "a cross-encoder: a model with one score for a pair"
 
 Pair = tuple[str, str]
 
 
 class PairScore(NamedTuple):
-    """What a cross-encoder says of a pair."""
+    """Score of a pair of query and passage.
+
+    Attributes:
+        score: The output of the model; only the order of scores means something.
+        truncated: True if the pair was longer than the model reads, and was cut.
+    """
 
     score: float
     truncated: bool
 
 
 class PairScorer:
-    """A cross-encoder on transformers; loaded once, used often, from any thread.
+    """Cross-encoder on transformers; loaded once, safe to use from several threads.
 
-    Scores are the model's own numbers before any squashing into 0..1, which would make the best
-    ones equal; only their order means something.
+    Scores are the outputs of the model before any sigmoid: in 0..1 the best ones would be equal.
     """
 
     def __init__(
         self, checkpoint: embed.Checkpoint, device: str, batch_tokens: int | None = None
     ) -> None:
+        """Load the model.
+
+        Raises:
+            OptionError: The checkpoint has no weights for the score of a pair, or does not exist.
+        """
         self._tokenizer, model, absent = checkpoint.load_model("AutoModelForSequenceClassification")
-        if absent:
-            found = f"{checkpoint.name} (without the weights {', '.join(absent[:3])})"
-            raise OptionError(checkpoint.owner, "model", found, _ONE_SCORE)
+        if absent:  # transformers would draw them at random
+            model_name = f"{checkpoint.name} (without the weights {', '.join(absent[:3])})"
+            raise OptionError(checkpoint.owner, "model", model_name, _ONE_SCORE)
         self.limit = token_limit(self._tokenizer, model)
         self.device, self._model = device, model.float().eval().to(device)
         self._batches = Batches(device, batch_tokens, _BATCH_TOKENS)
-        # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
+        # a tokeniser stores its truncation as state: two threads must not use it at once
         self._lock = threading.Lock()
 
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
-        """Return a score for each pair, higher is better, and whether the pair was cut.
+        """Return the score of each (query, passage) pair, in order; higher is better.
 
-        A pair that is longer than the model can read is cut, the longer text first. Equal pairs are
+        A pair that is longer than the model reads is cut, the longer text first. Equal pairs are
         computed once.
         """
         scores: dict[Pair, PairScore] = {}
         distinct = list(dict.fromkeys(pairs))
-        for start in range(0, len(distinct), _AT_ONCE):
-            scores.update(self._score(distinct[start : start + _AT_ONCE]))
+        for start in range(0, len(distinct), _TOKENIZED):
+            scores.update(self._score(distinct[start : start + _TOKENIZED]))
         return [scores[pair] for pair in pairs]
 
     def _score(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
@@ -69,6 +78,7 @@ class PairScorer:
             tokens = self._tokens(pairs, cut=self.limit is not None)
             lengths = [len(ids) for ids in tokens["input_ids"]]
             full = [row for row, length in enumerate(lengths) if length == self.limit]
+            # only a pair of exactly the limit may have been cut: the others are not tokenised again
             truncated = self._longer([pairs[row] for row in full])
             values = self._batches.apply(functools.partial(self._forward, tokens), lengths)
         return {
@@ -77,7 +87,7 @@ class PairScorer:
         }
 
     def _longer(self, pairs: Sequence[Pair]) -> set[Pair]:
-        """Those that are longer than the model can read, of pairs that fill it."""
+        """Return the pairs that are longer than the model reads, given pairs cut to its limit."""
         if not pairs:
             return set()
         lengths = map(len, self._tokens(pairs, cut=False)["input_ids"])
@@ -105,12 +115,20 @@ class PairScorer:
 def shared_pair_scorer(
     owner: str, model: str, *, device: embed.Device = "auto", batch_tokens: int | None = None
 ) -> PairScorer:
-    """Return a cross-encoder that stays loaded: the next call gets the same one."""
+    """Return a cross-encoder that stays loaded: the next call with these options gets it again.
+
+    `owner` is the name of the component in messages.
+
+    Raises:
+        MissingExtra: The packages of the extra are not installed.
+        OptionError: The model does not exist, or it has more than one score for a pair; the device
+            is cuda without a GPU.
+    """
     embed.need_packages(owner, EXTRA, PACKAGES)
     checkpoint = embed.find_checkpoint(owner, model)
     if (labels := checkpoint.config().num_labels) != 1:  # before the weights are read
-        found = f"{checkpoint.name} (with {labels} labels)"
-        raise OptionError(owner, "model", found, _ONE_SCORE)
+        model_name = f"{checkpoint.name} (with {labels} labels)"
+        raise OptionError(owner, "model", model_name, _ONE_SCORE)
     return _scorer(
         checkpoint, checkpoint.identity, embed.choose_device(owner, device), batch_tokens
     )
@@ -119,7 +137,7 @@ def shared_pair_scorer(
 @functools.lru_cache(maxsize=1)
 def _scorer(
     checkpoint: embed.Checkpoint,
-    identity: str,  # so that a folder whose content has changed is loaded again
+    identity: str,  # part of the key: a folder with changed content is loaded again
     device: str,
     batch_tokens: int | None,
 ) -> PairScorer:
@@ -127,17 +145,22 @@ def _scorer(
 
 
 class RemotePairScorer:
-    """A cross-encoder on workers."""
+    """Cross-encoder on worker processes, with the methods of `PairScorer`.
+
+    Attributes:
+        limit: Number of tokens that the model reads; None means without limit.
+    """
 
     def __init__(self, executor: Executor, owner: str, model: str, **options: Any) -> None:
         self._executor = executor
-        given = {"owner": owner, "model": model, **options}
-        self._task = Task(owner, shared_pair_scorer, given, PairScorer.read)
+        arguments = {"owner": owner, "model": model, **options}
+        self._task = Task(owner, shared_pair_scorer, arguments, PairScorer.read)
+        # a block of one dummy item: the model is loaded on a worker only
         limit = replace(self._task, apply=_limit_of_block)
         self.limit: int | None = executor.map_all(limit, ["limit of the model"], 1)[0]
 
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
-        """Return the score of each pair and whether it was cut; equal pairs are computed once."""
+        """Return the score of each pair, in order; equal pairs are computed once."""
         distinct = list(dict.fromkeys(pairs))
         results = self._executor.map_all(self._task, distinct, _BLOCK)
         scores = dict(zip(distinct, results, strict=True))
@@ -153,10 +176,10 @@ DEFAULT_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
 
 
 class CrossEncoder(Reranker):
-    """Order hits by the score that a cross-encoder gives the query with each of them.
+    """Order hits by the score that a cross-encoder gives to the query with each of them.
 
-    The score is the model's own number, on no scale; hits with equal scores stay as they were.
-    A document is its title and its text; a pair that is too long for the model is cut.
+    The score is the output of the model, on no fixed scale; hits with equal scores keep their
+    order. A document is its title and its text; a pair that is too long for the model is cut.
 
     References:
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
@@ -164,7 +187,7 @@ class CrossEncoder(Reranker):
 
     computes = True
     packages = ("transformers", "torch")
-    definition = 2  # pairs are computed alone
+    definition = 2  # 1 computed pairs in batches, whose shape moved the last digits
 
     def __init__(
         self,
@@ -174,19 +197,19 @@ class CrossEncoder(Reranker):
         batch_tokens: embed.BatchTokens = None,
     ) -> None:
         embed.find_checkpoint("cross_encoder", model)
-        how: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
+        settings: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
         self._open: Callable[[], PairScorer | RemotePairScorer] = lambda: (
-            shared_pair_scorer(_OWNER, model, **how)
+            shared_pair_scorer(_OWNER, model, **settings)
             if self.executor is None
-            else RemotePairScorer(self.executor, _OWNER, model, **how)
+            else RemotePairScorer(self.executor, _OWNER, model, **settings)
         )
         self._scorer: PairScorer | RemotePairScorer | None = None
         self._truncated: dict[str, tuple[int, int]] = {}
 
     @property
     def notes(self) -> list[str]:
-        """How many pairs of query and passage are longer than the model reads."""
-        if self._scorer is None:
+        """Return a note on pairs that are longer than the model reads; empty if none was cut."""
+        if self._scorer is None:  # no query has been reranked
             return []
         truncated = sum(cut for cut, _ in self._truncated.values())
         pairs = sum(total for _, total in self._truncated.values())
@@ -196,26 +219,30 @@ class CrossEncoder(Reranker):
         )
 
     def load(self) -> None:
-        """Load the model."""
+        """Load the model; an error here ends the run before the first query."""
         self._scorer = self._open()
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
-        """Return for each query, in order, at most `top_k` of its hits, best first."""
-        asked = list(zip(queries, hits, strict=True))
+        """Return for each query at most `top_k` of its hits, highest score first.
+
+        Raises:
+            AdapterError: A hit has no text.
+        """
+        batch = list(zip(queries, hits, strict=True))
         pairs = [
             (query.text, text)
-            for query, found in asked
-            for text in hit_texts(query, found, "cross_encoder")
+            for query, query_hits in batch
+            for text in hit_texts(query, query_hits, "cross_encoder")
         ]
         self._scorer = self._scorer or self._open()
-        read = iter(self._scorer.read(pairs))
+        all_scores = iter(self._scorer.read(pairs))
         ranked = []
-        for query, found in asked:
-            pieces = list(islice(read, len(found)))
-            # by query: one that is asked again counts once
-            self._truncated[query.id] = sum(piece.truncated for piece in pieces), len(pieces)
+        for query, query_hits in batch:
+            scores = list(islice(all_scores, len(query_hits)))
+            # by id: a query that is asked twice counts once in the notes
+            self._truncated[query.id] = sum(score.truncated for score in scores), len(scores)
             scored = [
-                replace(hit, score=piece.score) for hit, piece in zip(found, pieces, strict=True)
+                replace(hit, score=pair.score) for hit, pair in zip(query_hits, scores, strict=True)
             ]
             ranked.append(sorted(scored, key=lambda hit: -(hit.score or 0.0))[:top_k])
         return ranked

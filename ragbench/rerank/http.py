@@ -1,4 +1,4 @@
-"""A reranker behind a URL: `type: http, retriever: bm25`, in the shape of Cohere's and Jina's."""
+"""Reranker behind a URL: `type: http`, with the request and reply of Cohere and Jina."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragbench.types import Query, ScoredDocument
 
 @dataclass(frozen=True, kw_only=True)
 class HttpRerankerOptions(RequestOptions):
-    """What a service that scores passages is asked with."""
+    """Options of the request to a service that scores passages."""
 
     url: Url
     model: Annotated[
@@ -31,11 +31,11 @@ class HttpRerankerOptions(RequestOptions):
 class HttpReranker(Reranker):
     """Post a question with its passages to a URL, which scores each passage.
 
-    What is sent is `{query, documents, top_n, model}`, what comes back `{results: [{index,
-    relevance_score}]}`: the `/rerank` of Cohere, Jina, vLLM and others. The
-    highest score comes first; equal scores keep the order of the reply. A server that is
-    overloaded or breaks off is asked again within `timeout`; what is then still wrong fails that
-    query alone. A query without hits is not sent.
+    The request is `{query, documents, top_n, model}`, the reply `{results: [{index,
+    relevance_score}]}`: the `/rerank` of Cohere, Jina, vLLM and others. The highest score comes
+    first; equal scores keep the order of the reply. An overloaded server and a broken connection
+    are tried again within `timeout`; an error after that fails this query only. A query without
+    hits is not sent.
     """
 
     is_opaque = True
@@ -53,10 +53,15 @@ class HttpReranker(Reranker):
         self._model = {} if chosen.model is None else {"model": chosen.model}
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
-        """Post each question with its hits."""
+        """Post each question with its hits; return at most `top_k` hits for each query.
+
+        Raises:
+            AdapterError: A hit has no text, or the reply has too few results, an unknown index or a
+                score that is no number.
+        """
         return [
-            self._order(query, found, top_k) if found else []
-            for query, found in zip(queries, hits, strict=True)
+            self._order(query, query_hits, top_k) if query_hits else []
+            for query, query_hits in zip(queries, hits, strict=True)
         ]
 
     def _order(
@@ -67,7 +72,8 @@ class HttpReranker(Reranker):
         body = {"query": query.text, "documents": texts, "top_n": count, **self._model}
         scores = _read_scores(self._endpoint.post(body), len(hits))
         if len(scores) < count:
-            raise AdapterError(f"{len(scores)} results, allowed: {count}, as top_n says")
+            raise AdapterError(f"the reply has {len(scores)} results, allowed: {count} (top_n)")
+        # a reply may be in any order, and longer than top_n
         best = sorted(scores, key=lambda index: -scores[index])[:top_k]
         return [replace(hits[index], score=scores[index]) for index in best]
 
@@ -81,15 +87,19 @@ def _key(name: str) -> str:
 
 
 def _text(hit: ScoredDocument) -> str:
-    """The passage with its title, as retrievers index it."""
+    """Return title and text of a hit, as retrievers index them; raise an error without a text."""
     if hit.text is None:
-        found = f"the hit {hit.id!r} has no text to be scored by"
-        raise AdapterError(f"{found}, allowed: a retriever that returns texts, or a corpus")
+        allowed = "a retriever that returns texts, or a corpus"
+        raise AdapterError(f"the hit {hit.id!r} has no text to score, allowed: {allowed}")
     return f"{hit.title} {hit.text}" if hit.title else hit.text
 
 
 def _read_scores(reply: Any, count: int) -> dict[int, float]:
-    """Index of a passage -> its score, in the order of the reply."""
+    """Return passage index -> score in the order of the reply; `count` is the number of passages.
+
+    Raises:
+        AdapterError: The reply has another form, an index out of range or twice, or no number.
+    """
     results = reply.get("results") if isinstance(reply, Mapping) else None
     if not isinstance(results, list):
         raise AdapterError(f"the reply is {shown(reply)}, allowed: {{results: [...]}}")
@@ -99,6 +109,7 @@ def _read_scores(reply: Any, count: int) -> dict[int, float]:
         if not isinstance(result, Mapping):
             raise AdapterError(f"{place} is {shown(result)}, allowed: {{index, relevance_score}}")
         index, score = result.get("index"), result.get("relevance_score")
+        # true is an int for Python
         if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
             allowed = f"an integer from 0 to {count - 1}"
             raise AdapterError(f"{place}.index is {shown(index)}, allowed: {allowed}")

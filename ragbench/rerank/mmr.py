@@ -1,4 +1,4 @@
-"""Relevant, but not alike: maximal marginal relevance, `type: mmr`."""
+"""Maximal marginal relevance, for relevant hits that differ from each other: `type: mmr`."""
 
 from __future__ import annotations
 
@@ -20,29 +20,26 @@ from ragbench.types import FloatArray, Query, ScoredDocument
 
 @dataclass(frozen=True, kw_only=True)
 class MMROptions(EmbedderOptions):
-    """How relevance and unlikeness are weighed."""
+    """Options of the model, and the weight of relevance against diversity."""
 
     lambda_mult: Annotated[
         float,
-        Option(
-            "Weight of relevance: 1 ranks by relevance alone, 0 by unlikeness alone.", ge=0, le=1
-        ),
+        Option("Weight of relevance: 1 ranks by relevance only, 0 by diversity only.", ge=0, le=1),
     ] = 0.5
     relevance: Annotated[
         Literal["similarity", "scores"],
-        Option("similarity: to the query; scores: the retriever's, put to 0..1 by query."),
+        Option("similarity: to the query; scores: the retriever's, scaled to 0..1 per query."),
     ] = "similarity"
 
 
 class MMR(Reranker):
-    """Take hits one by one: the most relevant that is least like those already taken.
+    """Select hits one by one: the most relevant one that is least similar to the selected ones.
 
-    Similarities are cosines of the model's vectors, read from the cache where the model has
-    encoded a text before. The score of a hit is its marginal relevance when it was taken; the
-    order is the ranking.
+    Similarities are cosines of the model's vectors; stored vectors are read from the cache. The
+    score of a hit is its marginal relevance when it was selected; the order is the ranking.
 
-    Vectors are kept in `cache_folder`; None is `.ragbench`, or what `RAGBENCH_CACHE` names. Those
-    in `cache_also` are read, too.
+    Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
+    `cache_also` are read, too.
 
     References:
         Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering
@@ -51,7 +48,7 @@ class MMR(Reranker):
 
     computes = True
     packages = ("sentence-transformers", "transformers", "torch")
-    definition = 2  # texts are encoded alone
+    definition = 2  # 1 encoded texts in batches, whose shape moved the last digits
 
     declares = MMROptions
 
@@ -67,71 +64,89 @@ class MMR(Reranker):
 
     @property
     def encodings(self) -> embed.Encodings | None:
-        """How many texts it has had encoded so far, and how many of them were in the cache."""
+        """Return the numbers of texts so far, encoded and stored; None before the first text."""
         return None if self._embedder is None else self._embedder.encodings
 
     def load(self) -> None:
-        """Load the model."""
+        """Load the model; an error here ends the run before the first query."""
         self._embedder = self._open()
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
-        """Return for each query, in order, at most `top_k` of its hits, best first."""
-        asked = list(zip(queries, hits, strict=True))
-        texts = [text for query, found in asked for text in hit_texts(query, found, "mmr")]
-        scores = [_scaled_scores(*each) if self._by_scores else None for each in asked]
+        """Return for each query at most `top_k` of its hits, in the order of their selection.
+
+        Raises:
+            AdapterError: A hit has no text, or no finite score with `relevance: scores`.
+        """
+        batch = list(zip(queries, hits, strict=True))
+        texts = [text for query, ranking in batch for text in hit_texts(query, ranking, "mmr")]
+        scores = [_scaled_scores(*pair) if self._by_scores else None for pair in batch]
         embedder = self._embedder = self._embedder or self._open()
         vectors = embedder.encode(texts, prompt=embedder.prompts["document"])
-        wanted = [] if self._by_scores else [query.text for query in queries]
-        questions = embedder.encode(wanted, prompt=embedder.prompts["query"])
+        questions = [] if self._by_scores else [query.text for query in queries]
+        question_vectors = embedder.encode(questions, prompt=embedder.prompts["query"])
         rankings, start = [], 0
-        for position, (_, found) in enumerate(asked):
-            mine = vectors[start : start + len(found)]
-            start += len(found)
+        for position, (_, ranking) in enumerate(batch):
+            hit_vectors = vectors[start : start + len(ranking)]
+            start += len(ranking)
             relevance = scores[position]
             if relevance is None:
-                relevance = dot_products(mine, questions[position])
-            taken = marginal_relevance(relevance, _likeness(mine), self.lambda_mult, top_k)
-            rankings.append([replace(found[row], score=value) for row, value in taken])
+                relevance = dot_products(hit_vectors, question_vectors[position])
+            similarity = _similarity(hit_vectors)
+            selection = marginal_relevance(relevance, similarity, self.lambda_mult, top_k)
+            rankings.append([replace(ranking[row], score=value) for row, value in selection])
         return rankings
 
 
-def _likeness(vectors: embed.Vectors) -> Callable[[int], FloatArray]:
+# a function of its own: a lambda in the loop above would see the vectors of the last query
+def _similarity(vectors: embed.Vectors) -> Callable[[int], FloatArray]:
     return lambda row: dot_products(vectors, vectors[row])
 
 
 def marginal_relevance(
     relevance: FloatArray, similarity: Callable[[int], FloatArray], lambda_mult: float, top_k: int
 ) -> list[tuple[int, float]]:
-    """Take items one by one by maximal marginal relevance, each with its value when it was taken.
+    """Select items one by one by maximal marginal relevance.
 
-    The next one has the largest lambda * relevance - (1 - lambda) * (its largest similarity to
-    an item taken before); before the first, that similarity is 0. The first of equals is taken.
-    `similarity` gets an item and returns how similar all are to it: one call for each item taken.
+    The next item has the largest lambda * relevance - (1 - lambda) * (its largest similarity to a
+    selected item). For the first item that similarity is 0. The first of equal items is selected.
+
+    Args:
+        relevance: Relevance of each of the n items.
+        similarity: Returns the similarities of all items to one item; called once per selection.
+        lambda_mult: Weight of relevance, from 0 to 1.
+        top_k: Largest number of selected items.
+
+    Returns:
+        Index and marginal relevance of each selected item, in the order of selection.
 
     References:
         Carbonell and Goldstein (1998), 2.
     """
-    left = np.ones(len(relevance), dtype=bool)
+    is_open = np.ones(len(relevance), dtype=bool)
     nearest = np.zeros(len(relevance))
-    taken: list[tuple[int, float]] = []
-    while len(taken) < min(top_k, len(relevance)):
+    selection: list[tuple[int, float]] = []
+    while len(selection) < min(top_k, len(relevance)):
         value = lambda_mult * relevance - (1 - lambda_mult) * nearest
-        best = int(np.argmax(np.where(left, value, -np.inf)))
-        likeness = similarity(best)
-        # a similarity may be negative, so that the first one replaces the 0
-        nearest = np.maximum(nearest, likeness) if taken else likeness
-        left[best] = False
-        taken.append((best, float(value[best])))
-    return taken
+        best = int(np.argmax(np.where(is_open, value, -np.inf)))
+        similarities = similarity(best)
+        # a similarity may be negative: the first ones replace the 0 instead of a maximum with it
+        nearest = np.maximum(nearest, similarities) if selection else similarities
+        is_open[best] = False
+        selection.append((best, float(value[best])))
+    return selection
 
 
 def _scaled_scores(query: Query, hits: Sequence[ScoredDocument]) -> FloatArray:
-    """The hits' scores, the lowest as 0 and the highest as 1, as similarities lie; 1 if equal."""
+    """Return the scores scaled to the range of similarities: lowest 0, highest 1; 1 if all equal.
+
+    Raises:
+        AdapterError: A hit has no finite score.
+    """
     for hit in hits:
         if hit.score is None or not np.isfinite(hit.score):
             raise AdapterError(
                 f"mmr: hit '{hit.id}' of query '{query.id}' has the score {hit.score}, allowed "
-                "with relevance scores: a number"
+                "with relevance: scores: a number"
             )
     scores = np.array([hit.score for hit in hits], dtype=np.float64)
     low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)

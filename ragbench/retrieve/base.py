@@ -1,4 +1,4 @@
-"""What a retriever is: anything that ranks documents for a batch of queries."""
+"""Retriever: the protocol of all components that rank documents for a batch of queries."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any, Literal, NamedTuple
 from ragbench.embed.component import SearchComponent
 from ragbench.types import Document, IntArray, Query, Retrieved, Run, ScoredDocument
 
-# One query's answer, best first.
+# The hits of one query, best first.
 Hits = list[ScoredDocument] | Retrieved
 # For each source, a list of hits for each query, best first.
 Rankings = Sequence[Sequence[Sequence[ScoredDocument]]]
 
 
 class IndexSearch(NamedTuple):
-    """How workers search the index of a retriever, which lies in files of this machine.
+    """Functions by which worker processes search an index in files of this machine.
 
     Attributes:
-        make: Opens the index in a worker; called with `options`.
-        find: Searches the open index for one request.
-        request: Returns the request of a query, given the hits of each source.
-        read: Returns the hits, given what `find` returned and the request.
+        make: Opens the index in a worker; called with `options` as keywords.
+        options: Keyword arguments of `make`; they are sent to the worker.
+        find: Searches the open index for one request, in the worker.
+        request: Builds the request of a query from the query and the hits of each source.
+        read: Builds the hits from the result of `find` and the request.
     """
 
     make: Callable[..., Any]
@@ -32,28 +33,29 @@ class IndexSearch(NamedTuple):
 
 
 class Retriever(SearchComponent):
-    """Ranks documents for queries: all that a run asks of a retriever, with what is usual.
+    """Protocol of retrievers, with a default for every part but `retrieve` or `combine`.
 
-    Built-in retrievers inherit it. One of the user's own need not: it is any object with `retrieve`
-    and what it has of the rest, and `ragbench.retrieve.python.declared` wraps it once.
+    Built-in retrievers inherit it. An object of the user needs only `retrieve`, and any other part
+    that it wants to change: `ragbench.retrieve.python.to_retriever` wraps it.
 
-    Scores are optional: the ORDER of the returned list is the ranking. A retriever over others
-    (`sources`) has `combine` in the place of `retrieve`.
+    Scores are optional: the order of the returned list is the ranking. A retriever that combines
+    others (`sources`) implements `combine` instead of `retrieve`.
 
     Attributes:
-        ranks_by_score: Whether its order is that of its scores, ties by document id descending, so
-            that its scores stand in the run as they are.
-        indexes: Whether it reads the corpus: `index` is called once before the first query.
-        borrows: Whether it searches with its sources itself: `borrow` is called once, when they are
-            ready.
-        sources: Names of the retrievers whose rankings it combines, in order; each is asked once,
-            whoever uses it.
-        depth: Hits that it takes from each source; None takes `top_k`.
-        query_ids: The only queries that it has an answer to, as a run file; None answers any.
-        unit: What its notes call what is indexed.
-        chunk_of: Row of what is indexed -> number of the document that it is a chunk of; set before
-            `index_search`, whose `top_k` then counts documents. None: each row is a document.
-        advance: Told while `index` runs how many further documents are done.
+        ranks_by_score: True if the ranking is sorted by score, ties by document id descending; a
+            run file then holds the scores unchanged.
+        indexes: True if `index` must be called once, before the first query.
+        borrows: True if it needs the retriever objects of its sources: `borrow` is called once,
+            after they are indexed.
+        sources: Names of the retrievers whose rankings it combines, in order. A run asks each of
+            them once, even if several retrievers share it.
+        depth: Number of hits that it takes from each source; None takes `top_k`.
+        query_ids: Ids of the queries that it can rank, such as those of a run file; None ranks any
+            query.
+        unit: Plural noun for the indexed texts in notes.
+        chunk_of: Document number of each indexed chunk; set before `index_search`, whose `top_k`
+            then counts documents. None if each row of the index is a document.
+        advance: Called while `index` runs with the number of further documents that are done.
     """
 
     ranks_by_score: bool = False
@@ -64,40 +66,44 @@ class Retriever(SearchComponent):
     query_ids: Collection[str] | None = None
     unit: Literal["documents", "chunks"] = "documents"
     chunk_of: IntArray | None = None
-    advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
+    # staticmethod: a plain function as a class attribute would become a method
+    advance: Callable[[int], None] = staticmethod(lambda n: None)
 
     def recorded(self) -> Run | None:
-        """Return the rankings of a retriever that has them all, and is not asked; else None.
+        """Return complete stored rankings, sorted best first, so that no query need be asked.
 
-        A row is an id that run files hold and a score; the rows of a query are best first.
+        None (the default) if rankings must be computed by `retrieve`.
         """
         return None
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Read the documents; called once where it `indexes`, before any `retrieve`."""
+        """Index the documents; called once if `indexes` is true, before any `retrieve`."""
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Whether the index of such a corpus lies in files, so that there is an `index_search`."""
+        """Return True if the index of this corpus is stored in files that workers can search."""
         return False
 
     def index_search(self, top_k: int) -> IndexSearch | None:
-        """Return how workers search its index; None where only the retriever itself can."""
+        """Return the functions by which workers search the index; None if only `retrieve` can."""
         return None
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
-        """Take the retrievers that `sources` names, indexed; called once where it `borrows`."""
+        """Keep the indexed retrievers of `sources`; called once if `borrows` is true."""
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:
-        """Return for each query, in order, at most `top_k` hits, best first."""
+        """Return at most `top_k` hits for each query, best first, in the order of the queries.
+
+        A query without hits has an empty list.
+        """
         raise NotImplementedError
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Sequence[Hits]:
-        """Return for each query, in order, at most `top_k` hits, best first.
+        """Return at most `top_k` hits for each query, built from the rankings of the sources.
 
         Args:
             queries: The n queries.
-            rankings: What the sources found for them, with texts where the corpus or the source has
-                them.
-            top_k: How many are wanted.
+            rankings: For each source, the hits of each of the n queries, best first; with texts if
+                the corpus or the source has them.
+            top_k: Largest number of hits of a query.
         """
         raise NotImplementedError

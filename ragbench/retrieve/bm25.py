@@ -25,8 +25,8 @@ from ragbench.types.packed_documents import content_of, ids_of
 if TYPE_CHECKING:
     import bm25s
 
-_FORMAT = "1"
-# What the library has of a matrix of scores, term by term.
+_FORMAT = "1"  # part of the key: change it with the files of a stored index
+# Arrays of the sparse score matrix of bm25s, by term (compressed sparse columns).
 _SCORES = ("data", "indices", "indptr")
 
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
@@ -38,8 +38,8 @@ class BM25(Retriever):
     """Rank documents by BM25 over their title and text.
 
     Scores are sums of doubles, ties go to the larger document id, and a document that shares no
-    term with the query is not returned. Indexing is linear in the corpus, one query costs one
-    pass over the postings of its terms.
+    term with the query is not returned. Indexing is linear in the corpus; a query costs one pass
+    over the postings of its terms.
 
     References:
         Robertson and Zaragoza (2009), The Probabilistic Relevance Framework: BM25 and Beyond.
@@ -54,11 +54,11 @@ class BM25(Retriever):
         self,
         *,
         k1: Annotated[
-            float, Option("How much repeated terms add; 0 counts only whether a term occurs.", ge=0)
+            float, Option("Gain from repeated terms; 0 counts only whether a term occurs.", ge=0)
         ] = 0.9,
         b: Annotated[
             float,
-            Option("How much the length of a document is normalised; 0 is not at all.", ge=0, le=1),
+            Option("Normalisation of document length; 0 is none, 1 is full.", ge=0, le=1),
         ] = 0.4,
         variant: Annotated[Variant, Option("Which BM25 formula.")] = "lucene",
         stemmer: Annotated[
@@ -85,48 +85,57 @@ class BM25(Retriever):
         self._index: bm25s.BM25 | None = None
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Build the index, or take it from the cache; the scores are the same to the last bit."""
-        kept = self._kept(corpus)
-        if kept is None:
-            self._index = self._made(corpus)
+        """Build the index, or open the stored one; the scores are the same to the last bit.
+
+        Raises:
+            DataError: No document has a word, or the corpus is empty.
+        """
+        arrays = self._stored_index(corpus)
+        if arrays is None:
+            self._index = self._build(corpus)
             self._id_ranks = id_ranks(ids_of(corpus))
         else:
-            self._open(kept)
+            self._open(arrays)
         self._corpus, self._ids, self._rows = corpus, ids_of(corpus), {}
 
-    def _made(self, corpus: Sequence[Document]) -> bm25s.BM25:
-        # term ids made here spare the library its own pass over the vocabulary
+    def _build(self, corpus: Sequence[Document]) -> bm25s.BM25:
+        # term ids assigned here spare the library its own pass over the vocabulary
         vocabulary: dict[str, int] = {}
         term_id = vocabulary.setdefault
         terms = []
         for document in corpus:
-            found = self._analyze(document.full_text)
-            terms.append(array("i", [term_id(term, len(vocabulary)) for term in found]))
+            words = self._analyze(document.full_text)
+            # 4 bytes a term instead of a Python integer
+            terms.append(array("i", [term_id(word, len(vocabulary)) for word in words]))
             self.advance(1)
         if not vocabulary:
             raise DataError("bm25: no document has a word", allowed="a corpus with text")
-        index = self._empty()
+        index = self._new_library_index()
         index.index((terms, vocabulary), show_progress=False)
         return index
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Whether the corpus is worth it."""
+        """Return True if the corpus is large enough that its index is stored in the cache."""
         return content_of(corpus).size >= WORTH_KEEPING
 
-    def _open(self, kept: Arrays) -> None:
-        index = self._empty()
-        index.scores = {name: kept[name] for name in _SCORES}
-        index.scores["num_docs"] = len(kept["id_ranks"])
-        index.vocab_dict = {term: number for number, term in enumerate(kept.texts("terms"))}
-        index.nonoccurrence_array = kept.get("absent")
+    def _open(self, arrays: Arrays) -> None:
+        """Use the arrays of a stored index, which the operating system maps into memory."""
+        index = self._new_library_index()
+        index.scores = {name: arrays[name] for name in _SCORES}
+        index.scores["num_docs"] = len(arrays["id_ranks"])
+        index.vocab_dict = {term: number for number, term in enumerate(arrays.texts("terms"))}
+        index.nonoccurrence_array = arrays.get("absent")
 
-        self._index, self._id_ranks, self._folder = index, kept["id_ranks"], kept.path
+        self._index, self._id_ranks, self._folder = index, arrays["id_ranks"], arrays.path
 
     def index_search(self, top_k: int) -> IndexSearch | None:
-        """Return how workers map the index and search it."""
+        """Return the functions by which workers map the stored index and search it.
+
+        None if the index, or the table of its chunks, is not stored in the cache.
+        """
         if self._folder is None:
             return None
-        chunks = None if self.chunk_of is None else self._kept_chunks(self.chunk_of)
+        chunks = None if self.chunk_of is None else self._stored_chunks(self.chunk_of)
         if self.chunk_of is not None and chunks is None:
             return None
         options = {
@@ -140,18 +149,18 @@ class BM25(Retriever):
             options,
             partial(_search_index, top_k),
             lambda query, hits: query.text,
-            lambda found, request: Retrieved(self._hits(*found)),
+            lambda ranking, request: Retrieved(self._hits(*ranking)),
         )
 
-    def _kept_chunks(self, chunk_of: IntArray) -> Arrays | None:
-        """The documents of chunks in the cache, beside their index; None where it is only read."""
+    def _stored_chunks(self, chunk_of: IntArray) -> Arrays | None:
+        """Store the document number of each chunk for workers; None without a writable cache."""
         if self.cache_folder is None:
             return None
         store, data = ArrayStore(self.cache_folder, self.cache_also), chunk_of.tobytes()
-        of, key = f"documents of {len(chunk_of):,} chunks", fingerprint([_FORMAT, data], 32)
-        return store.kept("index", of, key, lambda writer: writer.add("chunk_of", chunk_of))
+        label, key = f"documents of {len(chunk_of):,} chunks", fingerprint([_FORMAT, data], 32)
+        return store.kept("index", label, key, lambda writer: writer.add("chunk_of", chunk_of))
 
-    def _empty(self) -> bm25s.BM25:
+    def _new_library_index(self) -> bm25s.BM25:
         import bm25s
 
         # float64 and no compiled back end: the same scores on every machine
@@ -159,21 +168,24 @@ class BM25(Retriever):
             k1=self.k1, b=self.b, method=self.variant, dtype="float64", auto_compile=False
         )
 
-    def _kept(self, corpus: Sequence[Document]) -> Arrays | None:
-        """The index of a corpus in the cache, put there first where it is lacking."""
+    def _stored_index(self, corpus: Sequence[Document]) -> Arrays | None:
+        """Return the stored index of a corpus, built and stored first if it is missing.
+
+        None for a small corpus, or without a cache folder.
+        """
         content = content_of(corpus)
         if self.cache_folder is None or content.size < WORTH_KEEPING:
             return None
         options = [f"{name}={value}" for name, value in sorted(options_of(self).items())]
-        # the tokeniser's identity has the content of a file of stop words
+        # the tokeniser's identity covers the content of a stop word file: options hold its path
         parts = (type(self).__name__, *options, self._analyze.identity, content.key)
         key = fingerprint([_FORMAT, version("bm25s"), *parts], 32)
         store = ArrayStore(self.cache_folder, self.cache_also)
-        of = f"bm25 of {len(corpus):,} {self.unit}"
-        return store.kept("index", of, key, partial(self._write, corpus))
+        label = f"bm25 of {len(corpus):,} {self.unit}"
+        return store.kept("index", label, key, partial(self._write, corpus))
 
     def _write(self, corpus: Sequence[Document], writer: ArrayWriter) -> None:
-        index = self._made(corpus)
+        index = self._build(corpus)
         for name in _SCORES:
             writer.add(name, index.scores[name])
         writer.add_texts("terms", index.vocab_dict)
@@ -182,7 +194,11 @@ class BM25(Retriever):
             writer.add("absent", index.nonoccurrence_array)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
-        """Rank the indexed documents for each query."""
+        """Return at most `top_k` hits for each query, best first; none if no term matches.
+
+        Raises:
+            DataError: No corpus has been indexed.
+        """
         return [self._hits(*self._rank(query.text, top_k)) for query in queries]
 
     def terms(self, text: str) -> list[str]:
@@ -190,21 +206,30 @@ class BM25(Retriever):
         return self._analyze(text)
 
     def term_counts(self, document_id: str) -> Counter[str]:
-        """Return how often each index term occurs in an indexed document.
+        """Return the number of occurrences of each index term in an indexed document.
 
-        Counted anew from its text: few documents are asked for, and an index that kept the counts
-        of all of them would be twice as large.
+        Raises:
+            DataError: No indexed document has the id.
         """
+        # counted from the text: stored counts would double the index, and feedback asks for few
+        # on first use: only relevance feedback looks documents up by id
         if not self._rows:
             self._rows = {identifier: row for row, identifier in enumerate(self._ids)}
         if document_id not in self._rows:
-            raise DataError(f"bm25: no document {document_id!r}", allowed="an indexed one")
+            raise DataError(f"bm25: no document {document_id!r}", allowed="an indexed id")
         return Counter(self._analyze(self._corpus[self._rows[document_id]].full_text))
 
     def search(self, weights: Mapping[str, float], top_k: int) -> list[ScoredDocument]:
-        """Rank the indexed documents for a query of weighted terms.
+        """Return at most `top_k` hits, best first, for a query of weighted terms.
 
-        A term of weight w adds w times what it adds to a plain query; unknown terms add nothing.
+        A term of weight w adds w times its score in a plain query; unknown terms add nothing.
+
+        Args:
+            weights: Term -> weight; empty gives no hits.
+            top_k: Largest number of hits.
+
+        Raises:
+            DataError: No corpus has been indexed.
         """
         return self._hits(*self._rank_weighted(weights, top_k))
 
@@ -212,6 +237,7 @@ class BM25(Retriever):
         self, weights: Mapping[str, float], top_k: int
     ) -> tuple[IntArray, FloatArray]:
         index = self._built()
+        # documents without any query term have the floor as their score, see `_rank`
         absent, floor = index.nonoccurrence_array, 0.0
         scores: FloatArray = np.zeros(len(self._id_ranks))
         for term, weight in weights.items():
@@ -226,13 +252,13 @@ class BM25(Retriever):
         return self._index
 
     def _rank(self, question: str, top_k: int) -> tuple[IntArray, FloatArray]:
-        """The rows of the best documents in the corpus, and their scores, best first."""
+        """Return the corpus rows of the best documents and their scores, best first."""
         index = self._built()
         tokens = index.get_tokens_ids(self._analyze(question))
         if not tokens:
             return np.empty(0, dtype=np.int64), np.empty(0)
         scores = index.get_scores_from_ids(tokens)
-        # bm25l and bm25+ give every document something for a term that it lacks
+        # bm25l and bm25+ give every document a score above 0 for a term that it lacks
         absent = index.nonoccurrence_array
         floor = 0.0 if absent is None else absent[np.asarray(tokens)].sum()
         return self._best(scores, floor, top_k)
@@ -240,7 +266,11 @@ class BM25(Retriever):
     def _rank_chunks(
         self, question: str, top_k: int, chunk_of: IntArray
     ) -> tuple[IntArray, FloatArray]:
-        """The rows of the best chunks, down to the one that brings the last document."""
+        """Return rows and scores of the best chunks, down to the first of the `top_k`-th document.
+
+        `chunk_of` has the document number of each chunk.
+        """
+        # deeper than top_k from the start: a document often has several of the best chunks
         depth = 2 * top_k
         while True:
             rows, scores = self._rank(question, depth)
@@ -252,7 +282,7 @@ class BM25(Retriever):
             depth *= 2
 
     def _best(self, scores: FloatArray, floor: float, top_k: int) -> tuple[IntArray, FloatArray]:
-        """The documents with the highest scores above the floor, ties by id descending."""
+        """Return rows and scores of the best documents above the floor, ties by id descending."""
         rows = np.flatnonzero(scores > floor)
         if len(rows) > top_k:
             # all that tie with the k-th stay in, so that the id decides among them
@@ -262,14 +292,14 @@ class BM25(Retriever):
         return best, scores[best]
 
     def _hits(self, rows: IntArray, scores: FloatArray) -> list[ScoredDocument]:
-        found = zip(rows.tolist(), scores.tolist(), strict=True)
-        return [ScoredDocument(self._ids[row], score) for row, score in found]
+        ranking = zip(rows.tolist(), scores.tolist(), strict=True)
+        return [ScoredDocument(self._ids[row], score) for row, score in ranking]
 
 
 def _open_index(
     bm25: type[BM25], options: Mapping[str, Any], folder: Path, chunks: Path | None
 ) -> tuple[BM25, IntArray | None]:
-    """Map an index, and the numbers of the documents of its chunks, in a worker."""
+    """Map the stored index, and the document number of each chunk, in a worker process."""
     copy = bm25(**options)
     copy._open(Arrays(folder))
     return copy, None if chunks is None else Arrays(chunks)["chunk_of"]
@@ -288,16 +318,16 @@ def _search_index(
 
 
 class RM3(Retriever):
-    """Search again with BM25, with the words of the documents that it found first.
+    """Search twice with BM25: the second query is expanded with terms of the first hits.
 
-    The first hits are taken as relevant. Each of them votes for its `terms` most frequent terms,
-    in the share that a term has in it, with a weight that is its score; the `terms` terms with
-    the most votes, as shares, are mixed with those of the query. Equal terms go by alphabet. Stop
-    words, stems and scores are those of the BM25 that it searches with. The new query is returned
-    with the hits, as `term^weight ...`; a question that finds nothing at first finds nothing.
+    The first hits are assumed to be relevant. Each of them votes for its `terms` most frequent
+    terms, in proportion to their frequency in it, weighted by its score. The `terms` terms with the
+    most votes, scaled to a sum of 1, are mixed with the terms of the query. Ties go by alphabet.
+    Stop words, stems and scores are those of the BM25 retriever. The hits carry the expanded query
+    as `term^weight ...`; a query without first hits has no hits.
 
-    Unlike Anserini's, terms of more than a tenth of the documents are not left out: stop words
-    are gone already, and a corpus may be small.
+    Unlike Anserini, it keeps terms that occur in more than a tenth of the documents: stop words
+    are removed already, and a corpus may be small.
 
     References:
         Lavrenko and Croft (2001), Relevance-Based Language Models.
@@ -330,45 +360,56 @@ class RM3(Retriever):
         self._bm25: BM25 | None = None
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
-        """Take the BM25 that `retriever` names, indexed."""
+        """Keep the indexed BM25 retriever of `sources`.
+
+        Raises:
+            OptionError: The retriever is not of type bm25, or it indexes chunks.
+        """
         [bm25] = retrievers
         if not isinstance(bm25, BM25):
-            found = f"{self.sources[0]} ({type(bm25).__name__})"
-            raise OptionError("rm3", "retriever", found, "a retriever of type bm25, not chunked")
+            source = f"{self.sources[0]} ({type(bm25).__name__})"
+            raise OptionError("rm3", "retriever", source, "a retriever of type bm25, not chunked")
         self._bm25 = bm25
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Whether the BM25 does, whose index is searched again."""
+        """Return True if the BM25 retriever stores the index of this corpus."""
         return content_of(corpus).size >= WORTH_KEEPING
 
     def index_search(self, top_k: int) -> IndexSearch | None:
-        """Return how workers search the index of the BM25 for the expanded query."""
+        """Return the functions by which workers search the BM25 index for the expanded query.
+
+        None before `borrow`, or if the BM25 index is not stored.
+        """
         search = None if self._bm25 is None else self._bm25.index_search(top_k)
         if search is None:
             return None
         read = search.read
         return search._replace(
             request=self._expanded,
-            read=lambda found, weights: _of_weights(read(found, weights).documents, weights),
+            read=lambda ranking, weights: _with_query(read(ranking, weights).documents, weights),
         )
 
     def _expanded(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> dict[str, float]:
-        """Return the expanded query: term -> weight."""
+        """Return the expanded query, term -> weight; `hits` has the hits of the only source."""
         bm25, [first_hits] = self._borrowed(), hits
         feedback = [
             (bm25.term_counts(hit.id), hit.score or 0.0) for hit in first_hits[: self.documents]
         ]
         model = relevance_model(feedback, self.terms)
-        asked = _shares(Counter(bm25.terms(query.text)))
-        return mixed(asked, model, self.original_weight) if model else asked
+        original = _shares(Counter(bm25.terms(query.text)))
+        return mixed(original, model, self.original_weight) if model else original
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> list[Retrieved]:
-        """Return for each query what the expanded query finds, and that query."""
-        bm25, [found] = self._borrowed(), rankings
+        """Return the hits of each expanded query, with that query.
+
+        Raises:
+            DataError: `borrow` has not been called, or a first hit is not indexed.
+        """
+        bm25, [first_hits] = self._borrowed(), rankings
         weighted = [
-            self._expanded(query, [hits]) for query, hits in zip(queries, found, strict=True)
+            self._expanded(query, [hits]) for query, hits in zip(queries, first_hits, strict=True)
         ]
-        return [_of_weights(bm25.search(weights, top_k), weights) for weights in weighted]
+        return [_with_query(bm25.search(weights, top_k), weights) for weights in weighted]
 
     def _borrowed(self) -> BM25:
         if self._bm25 is None:
@@ -376,26 +417,30 @@ class RM3(Retriever):
         return self._bm25
 
 
-def _of_weights(hits: Sequence[ScoredDocument], weights: Mapping[str, float]) -> Retrieved:
-    """Hits with the query of weighted terms that has found them."""
-    best = sorted(weights, key=lambda term: (-weights[term], term))
-    written = " ".join(_CLAUSE.format(term, weights[term]) for term in best)
-    return Retrieved(hits, [written] if written else [])
+def _with_query(hits: Sequence[ScoredDocument], weights: Mapping[str, float]) -> Retrieved:
+    """Return the hits with the weighted query as text, heaviest term first."""
+    terms = _first(weights, len(weights))
+    query = " ".join(_CLAUSE.format(term, weight) for term, weight in terms.items())
+    return Retrieved(hits, [query] if query else [])
 
 
 def relevance_model(
     feedback: Sequence[tuple[Mapping[str, int], float]], terms: int
 ) -> dict[str, float]:
-    """Estimate how likely relevant documents are to use each term: RM1, cut and rescaled.
+    """Estimate the probability of each term in relevant documents: RM1, cut and rescaled.
 
-    `feedback` has the term counts and the weight of each document; `terms` terms are kept of each
-    and in the end. Shares add up to 1, most likely first; empty without documents.
+    Args:
+        feedback: Term counts and weight of each document that is assumed to be relevant.
+        terms: Number of terms that count of each document, and number of terms in the result.
+
+    Returns:
+        Term -> share, largest first; shares add up to 1. Empty without documents.
 
     Example:
         `fox`: 2 * 2/3 + 1 * 1/2, `red`: 2 * 1/3, `hen`: 1 * 1/2; then divided by their sum, 3.
 
-        >>> found = relevance_model([({"fox": 2, "red": 1}, 2.0), ({"fox": 1, "hen": 1}, 1.0)], 9)
-        >>> {term: round(share, 4) for term, share in found.items()}
+        >>> shares = relevance_model([({"fox": 2, "red": 1}, 2.0), ({"fox": 1, "hen": 1}, 1.0)], 9)
+        >>> {term: round(share, 4) for term, share in shares.items()}
         {'fox': 0.6111, 'red': 0.2222, 'hen': 0.1667}
     """
     votes: dict[str, float] = {}
@@ -406,22 +451,26 @@ def relevance_model(
 
 
 def mixed(
-    asked: Mapping[str, float], model: Mapping[str, float], original_weight: float
+    original: Mapping[str, float], model: Mapping[str, float], original_weight: float
 ) -> dict[str, float]:
-    """Mix two distributions over terms; terms that end at 0 are left out.
+    """Return the weighted mean of two distributions over terms, without terms of weight 0.
+
+    `original_weight` is the weight of `original`, from 0 to 1; `model` has the remaining weight.
 
     Example:
         >>> mixed({"fox": 1.0}, {"fox": 0.5, "hen": 0.5}, 0.6)
         {'fox': 0.8, 'hen': 0.2}
     """
+    model_weight = 1 - original_weight
     weights = {
-        term: original_weight * asked.get(term, 0.0) + (1 - original_weight) * model.get(term, 0.0)
-        for term in dict.fromkeys([*asked, *model])
+        term: original_weight * original.get(term, 0.0) + model_weight * model.get(term, 0.0)
+        for term in dict.fromkeys([*original, *model])
     }
     return {term: weight for term, weight in weights.items() if weight > 0}
 
 
 def _first(weights: Mapping[str, float], count: int) -> dict[str, float]:
+    # ties go by alphabet, so that the result does not depend on the order of the documents
     best = sorted(weights, key=lambda term: (-weights[term], term))[:count]
     return {term: weights[term] for term in best}
 

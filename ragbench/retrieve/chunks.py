@@ -1,4 +1,4 @@
-"""Any retriever that indexes, over chunks of the documents: `{type: bm25, chunk: {...}}`."""
+"""Retrieval over chunks of the documents, by any retriever that indexes: `chunk: {...}`."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ import numpy as np
 from ragbench.embed.base import Encodings
 from ragbench.errors import OptionError
 from ragbench.retrieve.base import IndexSearch, Retriever
-from ragbench.retrieve.python import declared, first_documents, read_hits
+from ragbench.retrieve.python import first_documents, read_hits, to_retriever
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
 
 def with_chunks(retriever: Any, chunking: Chunking) -> Chunked:
-    """Return the retriever over chunks; it is indexed by the one that is returned."""
-    known = declared(retriever)
-    if not known.indexes:
-        found = type(retriever).__name__
-        raise OptionError("chunk", "", found, "a retriever that indexes the corpus")
-    return Chunked(known, Chunker(chunking))
+    """Return a retriever that cuts the corpus into chunks and indexes them in the given one.
+
+    Raises:
+        OptionError: The given retriever does not index the corpus.
+    """
+    inner = to_retriever(retriever)
+    if not inner.indexes:
+        name = type(retriever).__name__
+        raise OptionError("chunk", "", name, "a retriever that indexes the corpus")
+    return Chunked(inner, Chunker(chunking))
 
 
 class Chunked(Retriever):
-    """Ranks chunks; each hit has its text and says of which `document` it is a chunk.
+    """Retriever of chunks; each hit has the text of its chunk and the id of its `document`.
 
-    `top_k` counts documents, so that small chunks are looked at as deep as large ones: the hits
-    are the best chunks, down to the one that brings the last document.
+    `top_k` counts documents, so that small and large chunks cover the same number of documents:
+    the hits are the best chunks, down to the first chunk of the `top_k`-th document.
     """
 
     indexes = True
@@ -45,80 +49,95 @@ class Chunked(Retriever):
 
     @property
     def notes(self) -> list[str]:
-        """How much text a splitter left out, where it did, and what the retriever itself notes."""
+        """Return the notes of the retriever, after a note on text that no chunk contains."""
         return [*self._lost_text, *self.retriever.notes]
 
     @property
     def encodings(self) -> Encodings | None:
-        """How many texts the retriever has had encoded so far."""
+        """Return the number of texts that the retriever has encoded; None without an encoder."""
         return self.retriever.encodings
 
     def load(self) -> None:
-        """Let the retriever get ready, and keep what it computes where this one would."""
+        """Load the retriever, with the cache folders and workers of this one."""
         self.load_inner(self.retriever)
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Cut the documents, and let the retriever index the chunks."""
-        chunks = [(chunk, each.id) for each in corpus for chunk in self._chunker.chunks_of(each)]
+        """Cut the documents into chunks and let the retriever index them."""
+        chunks = [(chunk, doc.id) for doc in corpus for chunk in self._chunker.chunks_of(doc)]
         self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}
-        self._lost_text = self._lost(corpus)
-        done, told = 0, 0
+        self._lost_text = self._note_lost_text(corpus)
+        done_chunks, done_documents = 0, 0
 
-        def tell(n: int) -> None:
-            """Tell of documents what the retriever tells of chunks."""
-            nonlocal done, told
-            done += n
-            documents = len(corpus) * done // max(1, len(chunks))
-            self.advance(documents - told)
-            told = documents
+        def advance(count: int) -> None:
+            """Convert progress in chunks to progress in documents."""
+            nonlocal done_chunks, done_documents
+            done_chunks += count
+            documents = len(corpus) * done_chunks // max(1, len(chunks))
+            self.advance(documents - done_documents)
+            done_documents = documents
 
+        # only workers need the table: this process reads the document of a hit off `_chunks`
         if self.executor is not None:
-            number = {document.id: row for row, document in enumerate(corpus)}
-            documents = [number[self._chunks[chunk.id][1]] for chunk, _ in chunks]
-            self.retriever.chunk_of = np.array(documents, np.int64)
-        self.retriever.advance = tell
+            numbers = {document.id: row for row, document in enumerate(corpus)}
+            document_numbers = [numbers[self._chunks[chunk.id][1]] for chunk, _ in chunks]
+            self.retriever.chunk_of = np.array(document_numbers, np.int64)
+        self.retriever.advance = advance
         self.retriever.index([chunk for chunk, _ in chunks])
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Whether the retriever would keep that of the documents: chunks have about their text."""
+        """Return True if the retriever would store the index of the documents.
+
+        The chunks have about as much text as the documents, so the answer holds for them too.
+        """
         return self.retriever.keeps_index(corpus)
 
     def index_search(self, top_k: int) -> IndexSearch | None:
-        """Return how workers search the index of the chunks."""
+        """Return the functions by which workers search the chunks; None if the index is not stored.
+
+        Their hits have the text and the document of the chunk.
+        """
         search = self.retriever.index_search(top_k)
         if search is None:
             return None
 
-        def read(found: Any, request: Any) -> Retrieved:
-            hits = search.read(found, request)
-            return replace(hits, documents=[self._described(hit) for hit in hits.documents])
+        def read(result: Any, request: Any) -> Retrieved:
+            hits = search.read(result, request)
+            return replace(hits, documents=[self._with_text(hit) for hit in hits.documents])
 
         return search._replace(read=read)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
-        """Return for each query the best chunks, of at most `top_k` documents."""
-        found: dict[int, Retrieved] = {}
-        waiting, depth = list(range(len(queries))), top_k
-        while waiting:
-            depth *= 2
-            answers = self.retriever.retrieve([queries[each] for each in waiting], depth)
-            hungry = []
-            for position, answer in zip(waiting, answers, strict=True):
-                read = read_hits(answer, depth)
-                hits = [self._described(hit) for hit in read.documents]
-                found[position] = Retrieved(first_documents(hits, top_k), read.queries)
-                # as many as were asked for, and still of too few documents: there may be more
-                if len(hits) >= depth and len({hit.document for hit in hits}) < top_k:
-                    hungry.append(position)
-            waiting = hungry
-        return [found[position] for position in range(len(queries))]
+        """Return for each query the best chunks of at most `top_k` documents, best first.
 
-    def _lost(self, corpus: Sequence[Document]) -> list[str]:
-        """What chunks certainly lack, white space aside; overlaps may hide some of it."""
-        kept = dict.fromkeys((document.id for document in corpus), 0)
-        for chunk, document in self._chunks.values():
-            kept[document] += len("".join(chunk.text.split()))
-        missing = [len("".join(document.text.split())) - kept[document.id] for document in corpus]
+        Asks the retriever again with twice the depth while its hits have too few documents.
+        """
+        results: dict[int, Retrieved] = {}
+        open_positions, depth = list(range(len(queries))), top_k
+        while open_positions:
+            # at least twice as deep: a document often has several of the best chunks
+            depth *= 2
+            batch = [queries[position] for position in open_positions]
+            replies = self.retriever.retrieve(batch, depth)
+            short = []
+            for position, reply in zip(open_positions, replies, strict=True):
+                retrieved = read_hits(reply, depth)
+                hits = [self._with_text(hit) for hit in retrieved.documents]
+                results[position] = Retrieved(first_documents(hits, top_k), retrieved.queries)
+                # a full ranking with too few documents: a deeper one may have more
+                if len(hits) >= depth and len({hit.document for hit in hits}) < top_k:
+                    short.append(position)
+            open_positions = short
+        return [results[position] for position in range(len(queries))]
+
+    def _note_lost_text(self, corpus: Sequence[Document]) -> list[str]:
+        """Return a note on text that no chunk contains; empty if no loss is certain.
+
+        Counts characters without white space: text that overlapping chunks repeat may hide a loss.
+        """
+        covered = dict.fromkeys((document.id for document in corpus), 0)
+        for chunk, document_id in self._chunks.values():
+            covered[document_id] += len("".join(chunk.text.split()))
+        missing = [len("".join(doc.text.split())) - covered[doc.id] for doc in corpus]
         lost = [count for count in missing if count > 0]
         if not lost:
             return []
@@ -126,8 +145,8 @@ class Chunked(Retriever):
             f"chunks lack text of {len(lost)} of {len(corpus)} documents, {sum(lost)} characters"
         ]
 
-    def _described(self, hit: ScoredDocument) -> ScoredDocument:
-        """The hit with its text and its document; an id that is no chunk's stays as it is."""
+    def _with_text(self, hit: ScoredDocument) -> ScoredDocument:
+        """Return the hit with the text and document of its chunk; unchanged if it is no chunk."""
         if hit.id not in self._chunks:
             return hit
         chunk, document = self._chunks[hit.id]

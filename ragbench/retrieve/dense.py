@@ -32,17 +32,17 @@ from ragbench.types import Document, IntArray, Query, ScoredDocument
 from ragbench.types.packed_documents import content_of, ids_of
 
 _OWNER = "retriever 'dense'"
-_FORMAT = "1"
+_FORMAT = "1"  # part of the key: change it with the files of a stored matrix
 _LISTS = "lists.faiss"
-_AT_ONCE = 8192  # documents whose texts and vectors are in memory
+_BLOCK = 8192  # documents whose texts and vectors are in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class DenseOptions(EmbedderOptions):
-    """How vectors are compared."""
+    """Options of the model, of the comparison of vectors, and of the index."""
 
     similarity: Annotated[
-        Literal["cosine", "dot"], Option("How a query and a document are compared.")
+        Literal["cosine", "dot"], Option("Similarity of a query and a document.")
     ] = "cosine"
     normalize: Annotated[
         bool | None,
@@ -55,27 +55,28 @@ class DenseOptions(EmbedderOptions):
     probes: Annotated[
         int | None,
         Option(
-            f"faiss: number of lists that are searched; null is {DEFAULT_PROBES}. More find more.",
+            f"faiss: number of lists to search; null is {DEFAULT_PROBES}. More lists miss less.",
             ge=1,
         ),
     ] = None
 
 
-# Options that the key of a matrix has in another form, or that only the search depends on; those of
-# a subclass are in it.
+# Options that the key of a stored matrix holds in another form, or that affect only the search. All
+# further options of a subclass are part of the key.
 _NOT_IN_MATRIX = frozenset(declared_options(DenseOptions))
 
 
 class Dense(Retriever):
-    """Rank documents by the similarity of their vectors to the query's.
+    """Rank documents by the similarity of their vectors to the vector of the query.
 
-    A document is its title and its text, cut where the model can read no further. Every document
-    has a similarity, so that a query always gets top_k of them; ties go to the larger document id.
-    What was encoded once, with whatever retriever, is read from the cache: how long a query takes
-    then says nothing about the model. Search looks at every vector; `faiss` looks at some of them.
+    The vector of a document is that of its title and text, cut at the limit of the model. Every
+    document has a similarity, so that a query has `top_k` hits if the corpus is that large; ties go
+    to the larger document id. Search compares the query with all vectors; `index: faiss` compares
+    it with some. Stored vectors are read from the cache, whichever component encoded them: the
+    latency of a query then does not include the model.
 
-    Vectors are kept in `cache_folder`; None is `.ragbench`, or what `RAGBENCH_CACHE` names. Those
-    in `cache_also` are read, too.
+    Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
+    `cache_also` are read, too.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -86,7 +87,7 @@ class Dense(Retriever):
     indexes = True
     computes = True
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
-    definition = 2  # texts are encoded alone
+    definition = 2  # 1 encoded texts in batches, whose shape moved the last digits
 
     declares = DenseOptions
 
@@ -100,10 +101,10 @@ class Dense(Retriever):
             allowed = "null with index exact, or index: faiss"
             raise OptionError("dense", "probes", chosen.probes, allowed)
         self._truncated = 0
-        self._asked: dict[str, str] = {}
+        self._queries: dict[str, str] = {}
         cosine = chosen.similarity == "cosine"
         self._normalize = cosine if chosen.normalize is None else chosen.normalize
-        self._kind, self._keeps = chosen.index, chosen.cache
+        self._kind, self._stores = chosen.index, chosen.cache
         self._probes = chosen.probes or DEFAULT_PROBES
         self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
             _OWNER, (self.cache_folder or cache_folder(), *self.cache_also), self.executor
@@ -113,19 +114,22 @@ class Dense(Retriever):
 
     @property
     def encodings(self) -> embed.Encodings | None:
-        """How many texts it has had encoded so far, and how many of them were in the cache."""
+        """Return the numbers of texts so far, encoded and stored; None before the first text."""
         return None if self._embedder is None else self._embedder.encodings
 
     @property
     def notes(self) -> list[str]:
-        """How many documents and queries are longer than the model reads; counted when asked."""
+        """Return notes on documents and queries that are longer than the model reads.
+
+        Empty before `index`, and if no text was cut.
+        """
         embedder = self._embedder
         if embedder is None or self._index is None:
             return []
         remedy = (
             "a chunk block would cut them" if self.unit == "documents" else "smaller ones would fit"
         )
-        queries = list(self._asked.values())
+        queries = list(self._queries.values())
         return [
             *truncation_notes(
                 self._truncated,
@@ -144,39 +148,47 @@ class Dense(Retriever):
         ]
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Encode the documents, as far as the cache lacks them."""
+        """Encode the documents whose vectors are not stored, and prepare the search.
+
+        Raises:
+            DataError: The corpus is empty, or the model returns a vector that is not finite.
+            MissingExtra: `index: faiss` without faiss.
+        """
         if not corpus:
             raise DataError("dense: there is no document", allowed="a corpus with text")
+        # before the corpus is encoded, which may take hours
         if self._kind == "faiss":
             embed.need_packages(_OWNER, "faiss", {"faiss": "faiss-cpu"})
         embedder = self._embedder = self._embedder or self._open()
         self._ids = ids_of(corpus)
         longest: float | None = None
-        known, kept = embedder.encodings.texts, self._kept(embedder, corpus)
-        if kept is None:
+        encoded_before, matrix = embedder.encodings.texts, self._stored_matrix(embedder, corpus)
+        if matrix is None:
             texts = [document.full_text for document in corpus]
             self._vectors = self._encode(embedder, texts, "document", self.advance)
             self._truncated = _count_truncated(embedder, texts, "document")
             self._id_ranks = id_ranks(self._ids)
         else:
-            self._vectors, self._id_ranks = kept["vectors"], kept["id_ranks"]
-            self._truncated, distinct = kept["counts"].tolist()
-            longest = float(kept["longest"].max())
-            if embedder.encodings.texts == known:  # none was asked for
+            self._vectors, self._id_ranks = matrix["vectors"], matrix["id_ranks"]
+            self._truncated, distinct = matrix["counts"].tolist()
+            longest = float(matrix["longest"].max())
+            # an older run wrote the matrix: its texts count as stored, though no text was read
+            if embedder.encodings.texts == encoded_before:
                 embedder.reused += distinct
-        self._index = Exact(self._vectors, longest) if self._kind == "exact" else self._sorted(kept)
+        is_exact = self._kind == "exact"
+        self._index = Exact(self._vectors, longest) if is_exact else self._inverted_file(matrix)
 
-    def _sorted(self, kept: Arrays | None) -> InvertedFile:
-        """The lists of faiss; of a matrix in the cache they are kept, too."""
+    def _inverted_file(self, matrix: Arrays | None) -> InvertedFile:
+        """Return the lists of faiss, stored beside a stored matrix; None builds them in memory."""
         lists = None
-        if kept is not None:
-            key = fingerprint([_FORMAT, version("faiss-cpu"), kept.path.name], 32)
+        if matrix is not None:
+            key = fingerprint([_FORMAT, version("faiss-cpu"), matrix.path.name], 32)
 
             def write(writer: ArrayWriter) -> None:
                 InvertedFile(self._vectors, self._probes).write(writer.folder / _LISTS)
 
-            of = f"faiss of {len(self._ids):,} {self.unit}"
-            lists = self._arrays.kept("index", of, key, write)
+            label = f"faiss of {len(self._ids):,} {self.unit}"
+            lists = self._arrays.kept("index", label, key, write)
         file = None if lists is None else lists.path / _LISTS
         return InvertedFile(self._vectors, self._probes, file)
 
@@ -184,45 +196,53 @@ class Dense(Retriever):
     def _arrays(self) -> ArrayStore:
         return ArrayStore(self.cache_folder or cache_folder(), self.cache_also)
 
-    def _kept(self, embedder: CachedEmbedder, corpus: Sequence[Document]) -> Arrays | None:
-        """The matrix of a corpus in the cache, put there first where it is lacking."""
+    def _stored_matrix(self, embedder: CachedEmbedder, corpus: Sequence[Document]) -> Arrays | None:
+        """Return the stored vectors of a corpus, encoded and stored first if they are missing.
+
+        None for a small corpus, without `cache`, or if the cache is read-only.
+        """
         content = content_of(corpus)
-        if not self._keeps or content.size < WORTH_KEEPING:
+        if not self._stores or content.size < WORTH_KEEPING:
             return None
-        more = [f"{n}={v}" for n, v in options_of(self).items() if n not in _NOT_IN_MATRIX]
-        known = (embedder.model, embedder.prompts["document"], str(self._normalize), content.key)
-        chosen = (*known, *more)
-        of = f"{embedder.identity} of {len(corpus):,} {self.unit}"
-        write = partial(self._write, embedder, corpus)
-        return self._arrays.kept("matrix", of, fingerprint([_FORMAT, *chosen], 32), write)
+        options = [f"{n}={v}" for n, v in options_of(self).items() if n not in _NOT_IN_MATRIX]
+        model = (embedder.model, embedder.prompts["document"], str(self._normalize), content.key)
+        key = fingerprint([_FORMAT, *model, *options], 32)
+        label = f"{embedder.identity} of {len(corpus):,} {self.unit}"
+        return self._arrays.kept("matrix", label, key, partial(self._write, embedder, corpus))
 
     def _write(
         self, embedder: CachedEmbedder, corpus: Sequence[Document], writer: ArrayWriter
     ) -> None:
-        truncated, known = 0, embedder.encodings.texts
-        # what is computed in batches depends on what else was asked for
-        size = _AT_ONCE if embedder.alone else len(corpus)
+        truncated, encoded_before = 0, embedder.encodings.texts
+        # vectors from batches depend on the other texts: then the corpus is one block
+        size = _BLOCK if embedder.alone else len(corpus)
         with writer.growing("vectors") as vectors, writer.growing("longest") as longest:
             for start in range(0, len(corpus), size):
                 texts = [document.full_text for document in corpus[start : start + size]]
-                encoded = self._encode(embedder, texts, "document", self.advance)
-                vectors.append(encoded)
-                longest.append(np.array([longest_of(encoded)]))
+                block = self._encode(embedder, texts, "document", self.advance)
+                vectors.append(block)
+                longest.append(np.array([longest_of(block)]))
                 truncated += _count_truncated(embedder, texts, "document")
         writer.add("id_ranks", id_ranks(ids_of(corpus)))
-        writer.add("counts", np.array([truncated, embedder.encodings.texts - known]))
+        writer.add("counts", np.array([truncated, embedder.encodings.texts - encoded_before]))
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
-        """Rank the indexed documents for each query."""
+        """Return the `top_k` most similar documents of each query, best first.
+
+        Raises:
+            DataError: No corpus has been indexed.
+        """
         if self._index is None or self._embedder is None:
             raise DataError("dense: there is no corpus to search", allowed="call index first")
         if not queries:
             return []
         vectors = self._encode(self._embedder, [query.text for query in queries], "query")
-        self._asked.update((query.id, query.text) for query in queries)
-        found = self._index.candidates(vectors, top_k)
+        # by id: a query that is asked twice counts once in the notes
+        self._queries.update((query.id, query.text) for query in queries)
+        candidates = self._index.candidates(vectors, top_k)
         return [
-            self._rank(vector, rows, top_k) for vector, rows in zip(vectors, found, strict=True)
+            self._rank(vector, rows, top_k)
+            for vector, rows in zip(vectors, candidates, strict=True)
         ]
 
     def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:

@@ -110,6 +110,7 @@ class HaystackRetriever(FrameworkRetriever):
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         settings = HaystackOptions(**options)
+        # before the factory runs, which may connect to a server
         if settings.inputs is not None:
             check_template(settings.inputs, _PLACEHOLDERS, "haystack", "inputs")
         super().__init__(settings, client)
@@ -183,6 +184,7 @@ class LangchainRetriever(FrameworkRetriever):
             except NotImplementedError:  # langchain's base class promises it for every store
                 if not self._search:
                     raise
+                # for good: the next question must not try it again
                 self._search_scores = SyncOrAsync(None, "similarity_search_with_score")
         return self._search(question, k=top_k)
 

@@ -1,4 +1,4 @@
-"""Several rankings as one: `type: fusion, retrievers: [bm25, dense]`, by ranks or by scores."""
+"""Fusion of several rankings by ranks or by scores: `type: fusion`, `retrievers: [bm25, dense]`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Method = Literal["rrf", "weighted", "combsum", "combmnz"]
 
 
 class Fusion(Retriever):
-    """Join the rankings of other retrievers into one.
+    """Fuse the rankings of other retrievers into one.
 
-    `rrf` adds 1 / (k + rank); `weighted` and `combsum` add scores, `combmnz` multiplies the sum by
-    the number of rankings that have the document. A ranking that lacks a document adds 0 to it,
-    after `z_score` thus what its own average document gets. Ties go to the larger document id; a
-    repeated hit counts once, at its best rank and score.
+    `rrf` adds 1 / (k + rank); `weighted` and `combsum` add scores; `combmnz` multiplies the sum by
+    the number of rankings with the document. A ranking without a document adds 0 to it; with
+    `z_score` that is the score of the average document of that ranking. Ties go to the larger
+    document id; a repeated hit counts once, at its best rank and score.
 
     Example:
         `b` is second in one ranking and first in the other: 1/62 + 1/61.
@@ -58,15 +58,14 @@ class Fusion(Retriever):
         normalize: Annotated[
             Normalization | None,
             Option(
-                "How scores are made comparable, query by query, before they are added; not for "
-                "rrf; default: min_max."
+                "Scale of a query's scores before they are added; not for rrf; default: min_max."
             ),
         ] = None,
         lowest: Annotated[
             list[float] | None,
             Option(
-                "theoretical: the lowest score that each retriever can give; 0 (the default) is "
-                "BM25's, -1 that of a cosine."
+                "theoretical: the lowest possible score of each retriever; default: 0, right for "
+                "bm25; a cosine has -1."
             ),
         ] = None,
         depth: Annotated[
@@ -87,9 +86,9 @@ class Fusion(Retriever):
         self.lowest = _numbers("lowest", lowest, count, 0.0)
 
     def _check_use(self, weights: object, normalize: Normalization | None, lowest: object) -> None:
-        """Refuse what the method would not read."""
+        """Raise an `OptionError` for an option that the method does not use."""
         if self.method == "rrf" and normalize not in (None, "none"):
-            allowed = "none: rrf reads ranks alone; or method weighted, combsum, combmnz"
+            allowed = "none: rrf uses ranks only; or method weighted, combsum, combmnz"
             raise OptionError("fusion", "normalize", normalize, allowed)
         if self.method in ("combsum", "combmnz") and weights is not None:
             raise OptionError("fusion", "weights", weights, "no weights; or method weighted, rrf")
@@ -99,7 +98,12 @@ class Fusion(Retriever):
     def combine(
         self, queries: Sequence[Query], rankings: Rankings, top_k: int
     ) -> list[list[ScoredDocument]]:
-        """Return for each query the best of all hits."""
+        """Return for each query the `top_k` documents with the highest fused scores.
+
+        Raises:
+            AdapterError: A method that adds scores meets a hit without a finite score, or a score
+                below `lowest`.
+        """
         return [
             self._fuse([ranking[position] for ranking in rankings], top_k)
             for position in range(len(queries))
@@ -114,29 +118,32 @@ class Fusion(Retriever):
             for identifier, part in self._parts(source, ranking).items():
                 parts.setdefault(identifier, []).append(self.weights[source] * part)
             for hit in ranking:
-                if (known := hits.get(hit.id)) is None or known.text is None:
+                if (first := hits.get(hit.id)) is None or first.text is None:
                     hits[hit.id] = hit
-        # exactly rounded sums: the order of the retrievers parts no tie
-        scores = {identifier: math.fsum(found) for identifier, found in parts.items()}
+        # exactly rounded sums: the order of the retrievers breaks no tie
+        scores = {identifier: math.fsum(terms) for identifier, terms in parts.items()}
         if self.method == "combmnz":
             scores = {identifier: s * len(parts[identifier]) for identifier, s in scores.items()}
+        # ids tie by their bytes, as in trec_eval
         best = sorted(
             scores,
-            key=lambda each: (scores[each], each.encode("utf-8", "surrogateescape")),
+            key=lambda doc: (scores[doc], doc.encode("utf-8", "surrogateescape")),
             reverse=True,
         )
         return [replace(hits[identifier], score=scores[identifier]) for identifier in best[:top_k]]
 
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
+        """Return the unweighted addend of each document of one ranking: document id -> number."""
         if self.method == "rrf":
             distinct = dict.fromkeys(hit.id for hit in ranking)
-            return {each: 1 / (self.k + rank) for rank, each in enumerate(distinct, start=1)}
+            return {doc: 1 / (self.k + rank) for rank, doc in enumerate(distinct, start=1)}
         scores: dict[str, float] = {}
         for hit in ranking:
             if hit.score is None or not math.isfinite(hit.score):
-                found = f"'{self.sources[source]}' gives {hit.id!r} the score {hit.score}"
-                allowed = "numbers; method: rrf reads ranks alone"
-                raise AdapterError(f"fusion: {found}, allowed: {allowed}")
+                problem = f"'{self.sources[source]}' gives {hit.id!r} the score {hit.score}"
+                allowed = "numbers; method: rrf uses ranks only"
+                raise AdapterError(f"fusion: {problem}, allowed: {allowed}")
+            # a repeated hit counts at its best score
             scores[hit.id] = max(hit.score, scores.get(hit.id, -math.inf))
         try:
             return normalized(scores, self.normalize, self.lowest[source])
@@ -158,12 +165,20 @@ Normalization = Literal["min_max", "z_score", "theoretical", "none"]
 def normalized(
     scores: Mapping[str, float], how: Normalization, lowest: float = 0.0
 ) -> dict[str, float]:
-    """Return the scores of one query's ranking on a common scale.
+    """Return the scores of one query's ranking on a common scale; empty stays empty.
 
-    `min_max`: the lowest found is 0, the highest is 1. `z_score`: mean 0, variance 1 (of the hits
-    as a population). `theoretical`: as min_max, from the lowest score that there can be. Where all
-    hits have one score, which says nothing about them, min_max and z_score give 0, and so does
-    theoretical at the lowest score.
+    If all hits have the same score, `min_max` and `z_score` return 0 for each, and `theoretical`
+    does at the lowest score.
+
+    Args:
+        scores: Document id -> score.
+        how: `min_max`: the lowest score becomes 0, the highest 1. `z_score`: mean 0 and variance 1,
+            of the hits as a population. `theoretical`: like min_max, but `lowest` becomes 0.
+            `none`: unchanged.
+        lowest: Lowest score that the retriever can give, for `theoretical`.
+
+    Raises:
+        OptionError: A score is below `lowest`.
 
     Example:
         >>> normalized({"a": 3.0, "b": 2.0, "c": 1.0}, "min_max")
@@ -194,6 +209,7 @@ def normalized(
     return _scaled(scores, bottom, max(scores.values()) - bottom)
 
 
+# equal scores (unit 0) do not tell the documents apart: all get 0
 def _scaled(scores: Mapping[str, float], origin: float, unit: float) -> dict[str, float]:
     if unit == 0:
         return dict.fromkeys(scores, 0.0)

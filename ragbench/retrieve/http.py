@@ -1,4 +1,4 @@
-"""A search service behind a URL: `type: http`. A question is posted, hits come back as JSON."""
+"""Retriever behind a URL: `type: http`. It posts a question and reads hits from the JSON reply."""
 
 from __future__ import annotations
 
@@ -13,31 +13,29 @@ from ragbench.registry import Option, shown
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Retrieved, ScoredDocument
 
-_PLACES = ("question", "top_k", "query_id")
+_PLACEHOLDERS = ("question", "top_k", "query_id")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpRetrieverOptions(EndpointOptions):
-    """What a search service is asked with, and where its reply has the hits."""
+    """Options of the request to a search service, and JSON paths of the hits in its reply."""
 
     body: Annotated[
         dict[str, Any] | None,
-        Option('What is sent; default: `{query: "{question}", top_k: "{top_k}"}`.'),
+        Option('Body of the request; default: `{query: "{question}", top_k: "{top_k}"}`.'),
     ] = None
     ids: Annotated[str, Option("Path to the ids.")] = "$.hits[*].id"
     scores: Annotated[str | None, Option("Path to the scores.")] = None
     texts: Annotated[str | None, Option("Path to the texts; default: those of the corpus.")] = None
     titles: Annotated[str | None, Option("Path to the titles.")] = None
-    queries: Annotated[str | None, Option("Path to queries that the server formulated itself.")] = (
-        None
-    )
+    queries: Annotated[str | None, Option("Path to the queries that the server formulated.")] = None
 
 
 class HttpRetriever(Retriever):
     """Post each question to a URL and read the hits off the JSON that comes back.
 
-    The order of the hits is the ranking. A server that is overloaded or breaks off is asked again
-    within `timeout`; what is then still wrong fails that query alone.
+    The order of the hits is the ranking. An overloaded server and a broken connection are tried
+    again within `timeout`; an error after that fails this query only.
     """
 
     declares = HttpRetrieverOptions
@@ -48,7 +46,7 @@ class HttpRetriever(Retriever):
         chosen = HttpRetrieverOptions(**options)
         self._endpoint = chosen.endpoint()
         self._body: Mapping[str, Any] = chosen.body or {"query": "{question}", "top_k": "{top_k}"}
-        check_template(self._body, _PLACES, "http", "body")
+        check_template(self._body, _PLACEHOLDERS, "http", "body")
         self._ids = _hits_path(chosen.ids, "ids")
         parts = {"scores": chosen.scores, "texts": chosen.texts, "titles": chosen.titles}
         self._parts = {
@@ -58,7 +56,12 @@ class HttpRetriever(Retriever):
         self._queries = None if queries is None else JsonPath(queries, "http", "queries")
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
-        """Post each question."""
+        """Post each question; return its hits, and the queries that the server formulated.
+
+        Raises:
+            AdapterError: The reply has no hits at the path, or a hit has an id, text or title of
+                another type than text.
+        """
         return [self._ask(query, top_k) for query in queries]
 
     def _ask(self, query: Query, top_k: int) -> Retrieved:
@@ -66,9 +69,9 @@ class HttpRetriever(Retriever):
         reply = self._endpoint.post(fill(self._body, values))
         ids = self._ids.find(reply)
         parts = {option: path.find(reply, required=False) for option, path in self._parts.items()}
-        for option, found in parts.items():
-            if ids and not found:
-                self._parts[option].find(reply)  # says what is missing, where a key is
+        for option, matches in parts.items():
+            if ids and not matches:
+                self._parts[option].find(reply)  # raises, with the key that is missing
         hits = [
             _hit(place, identifier, parts, number)
             for number, (place, identifier) in enumerate(ids.items(), start=1)
@@ -87,7 +90,11 @@ def _hits_path(text: str, option: str) -> JsonPath:
 def _hit(
     place: Place, identifier: Any, parts: Mapping[str, Mapping[Place, Any]], number: int
 ) -> ScoredDocument:
-    """One hit; what the server lacks of it is None."""
+    """Return the hit at a place of the reply; `number`, from 1, is for messages.
+
+    Text, title and score are None if the reply has none at this place.
+    """
+    # true is an int for Python
     if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):
         raise AdapterError(f"hit {number} has the id {shown(identifier)}, allowed: text")
     text, title = (parts.get(option, {}).get(place) for option in ("texts", "titles"))

@@ -1,4 +1,4 @@
-"""The order of a ranking: by score, ties by document id descending."""
+"""Search for the nearest vectors, and the order of a ranking: ties by document id descending."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragbench.types import FloatArray, IntArray
 
 
 def id_ranks(ids: Sequence[str]) -> IntArray:
-    """Return each id's place among all of them, sorted by their bytes as trec_eval sorts them."""
+    """Return the position of each id in the order of their bytes, which trec_eval uses."""
     keys = [identifier.encode("utf-8", "surrogateescape") for identifier in ids]
     ranks = np.empty(len(keys), dtype=np.int64)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
@@ -23,9 +23,13 @@ def id_ranks(ids: Sequence[str]) -> IntArray:
 
 
 def best_rows(rows: IntArray, scores: FloatArray, ranks: IntArray, top_k: int) -> IntArray:
-    """Return the positions in `rows` of the best ones, best first.
+    """Return the positions in `rows` of the `top_k` best rows, best first.
 
-    `ranks` has for every row of the corpus the place of its id; the larger one wins a tie.
+    Args:
+        rows: Rows of the corpus.
+        scores: Score of each of these rows.
+        ranks: For every row of the corpus the position of its id; the larger one wins a tie.
+        top_k: Largest number of positions.
     """
     return np.lexsort((-ranks[rows], -scores))[:top_k]
 
@@ -36,11 +40,11 @@ _FLOAT = np.finfo(np.float32)
 
 
 class Exact:
-    """Looks at all vectors, in blocks: what it needs of memory does not grow with the corpus.
+    """Exact search: compares a query with all vectors, in blocks of constant memory.
 
-    A matrix product of floats ranks roughly: how its sums are rounded depends on the shape of the
-    block. So whoever could be among the best in spite of the largest possible error is a
-    candidate, and whoever asks decides in doubles.
+    A matrix product of floats ranks only roughly, because the rounding of its sums depends on the
+    shape of the block. Every row that could be among the best, given the largest possible rounding
+    error, is therefore a candidate; the caller ranks the candidates in doubles.
 
     References:
         Higham (2002), Accuracy and Stability of Numerical Algorithms, 3.1: a dot product of d
@@ -48,34 +52,35 @@ class Exact:
     """
 
     def __init__(self, vectors: Vectors, longest: float | None = None) -> None:
-        """Take the vectors, and the length of the longest where it is known."""
+        """Take the vectors, shape (n, d), and the length of the longest; None computes it."""
         self._vectors = vectors
         self._longest = longest_of(vectors) if longest is None else longest
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
-        """Yield for each query the rows among which its nearest are: no other can be."""
+        """Yield for each query the rows that may be among its `top_k` nearest; no other row can."""
         for start in range(0, len(queries), _QUERIES):
             yield from self._candidates(queries[start : start + _QUERIES], top_k)
 
     def _candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
         slack = self._slack(queries)
         floor = np.full(len(queries), -np.inf)
-        found: list[tuple[IntArray, IntArray, Vectors]] = []
+        blocks: list[tuple[IntArray, IntArray, Vectors]] = []
         size = max(_BLOCK, 4 * top_k)  # so that most of a block falls below the floor
         for start in range(0, len(self._vectors), size):
             scores = queries @ self._vectors[start : start + size].T
             floor = np.maximum(floor, _kth_best(scores, top_k))
             query, row = np.nonzero(scores >= _as_floor(floor - slack)[:, None])
-            found.append((query, row + start, scores[query, row]))
-        query, row, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            blocks.append((query, row + start, scores[query, row]))
+        query, row, score = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         by_query = np.argsort(query, kind="stable")
         ends = np.searchsorted(query[by_query], np.arange(1, len(queries)))
-        for position, mine in enumerate(np.split(by_query, ends)):
-            kth = _kth_best(score[None, mine], top_k)
-            yield row[mine][score[mine] >= _as_floor(kth - slack[position])]
+        for position, entries in enumerate(np.split(by_query, ends)):
+            # again: the floor of the first blocks was lower than the final one
+            kth = _kth_best(score[None, entries], top_k)
+            yield row[entries][score[entries] >= _as_floor(kth - slack[position])]
 
     def _slack(self, queries: Vectors) -> FloatArray:
-        """How much less a rough score may be than another one where the exact one is not."""
+        """Return for each query the largest error of a difference of two rough scores."""
         error = (queries.shape[1] + 1) * float(_FLOAT.eps) / 2
         underflow = queries.shape[1] * float(_FLOAT.tiny)
         relative = 2 * error / (1 - error) * self._longest
@@ -84,7 +89,7 @@ class Exact:
 
 
 def _kth_best(scores: Vectors, k: int) -> FloatArray:
-    """The k-th largest score of each row; minus infinity where there are fewer."""
+    """Return the k-th largest score of each row; minus infinity if a row has fewer scores."""
     width = scores.shape[1]
     if width < k:
         return np.full(len(scores), -np.inf)
@@ -92,7 +97,7 @@ def _kth_best(scores: Vectors, k: int) -> FloatArray:
 
 
 def _as_floor(bounds: FloatArray) -> Vectors:
-    """The bounds as floats, rounded down."""
+    """Return the bounds as floats, rounded down: rounding to the nearest could exclude a row."""
     floors: Vectors = np.nextafter(bounds.astype(np.float32), np.float32(-np.inf))
     return floors
 
@@ -104,33 +109,34 @@ def _lengths(vectors: Vectors) -> FloatArray:
 
 
 def longest_of(vectors: Vectors) -> float:
-    """Return the length of the longest of some vectors."""
+    """Return the length of the longest vector; there must be at least one."""
     parts = (vectors[start : start + _BLOCK] for start in range(0, len(vectors), _BLOCK))
     return max(float(_lengths(part).max()) for part in parts)
 
 
 def score_candidates(vectors: Vectors, query: Vectors, rows: IntArray) -> FloatArray:
-    """Return the similarity of some rows to a query, in doubles.
+    """Return the similarity of some rows to a query, in doubles, in the order of `rows`.
 
     Equal vectors have equal similarities, so that the document id decides between them.
     """
-    found = np.empty(len(rows), dtype=np.float64)
-    for start in range(0, len(rows), _BLOCK):  # where all tie, all are candidates
+    similarities = np.empty(len(rows), dtype=np.float64)
+    for start in range(0, len(rows), _BLOCK):  # in blocks: if all rows tie, all are candidates
         part = slice(start, start + _BLOCK)
-        found[part] = dot_products(vectors[rows[part]], query)
-    return found
+        similarities[part] = dot_products(vectors[rows[part]], query)
+    return similarities
 
 
 DEFAULT_PROBES = 32
 _PER_LIST = 39  # faiss warns where it learns a list from fewer vectors
-_SEED = 1234
+_SEED = 1234  # of the clustering: the same vectors give the same lists
 
 
 class InvertedFile:
-    """Sorts vectors into lists by the nearest of some centres, and searches the nearest lists.
+    """Approximate search by faiss: sorts vectors into lists by the nearest centre.
 
-    What lies in another list is not found: misses of the index are charged to the retriever. Of
-    vectors that tie at the cut, faiss chooses. The same vectors always give the same lists.
+    A query is compared with the vectors of its nearest lists only; documents in other lists are
+    missed, and the retriever's scores show it. If vectors tie at the cut, faiss chooses. The same
+    vectors always give the same lists.
 
     References:
         Jegou, Douze and Schmid (2011), Product Quantization for Nearest Neighbor Search, 4 (the
@@ -138,7 +144,10 @@ class InvertedFile:
     """
 
     def __init__(self, vectors: Vectors, probes: int, file: Path | None = None) -> None:
-        """Sort the vectors, or map the lists that `write` put into a file."""
+        """Sort the vectors into lists, or map the lists of a file that `write` wrote.
+
+        `probes` is the number of lists that are searched for a query.
+        """
         import faiss
 
         if file is None:
@@ -159,21 +168,21 @@ class InvertedFile:
         self._index.nprobe = min(probes, self._index.nlist)
 
     def write(self, file: Path) -> None:
-        """Put the lists into a file."""
+        """Write the lists to a file."""
         import faiss
 
         faiss.write_index(self._index, str(file))
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
-        """Yield for each query the rows of the nearest vectors that were found."""
+        """Yield for each query the rows of at most `top_k` near vectors."""
         import faiss
 
-        wanted = min(top_k, self._index.ntotal)
-        # from so many on, queries are compared by a matrix product, whose rounding depends on the
-        # shape: a query must find the same whatever is asked with it
+        count = min(top_k, self._index.ntotal)
+        # from this many queries on, faiss uses a matrix product, whose rounding depends on its
+        # shape: the hits of a query must not depend on the other queries of the call
         block = max(1, faiss.cvar.distance_compute_blas_threshold - 1)
         for start in range(0, len(queries), block):
             part = np.ascontiguousarray(queries[start : start + block])
-            _, rows = self._index.search(part, wanted)
-            for found in rows:
-                yield found[found >= 0]  # -1 where the lists held fewer
+            _, rows = self._index.search(part, count)
+            for nearest in rows:
+                yield nearest[nearest >= 0]  # faiss fills up with -1 if the lists have fewer

@@ -1,8 +1,8 @@
-"""Retrievers of the user's own: `type: "python:package.module:Name"`, or a live object.
+"""Retrievers in the user's Python code: `type: "python:package.module:Name"`, or a live object.
 
-`Name` is a class (made with the options of the YAML), an object with `retrieve(queries, top_k)`,
+`Name` is a class (called with the options of the YAML), an object with `retrieve(queries, top_k)`,
 or a plain function `(question, top_k)`, to which the options are passed as keywords. Objects of
-LangChain, LlamaIndex and Haystack are told by what they have.
+LangChain, LlamaIndex and Haystack are recognised by their methods.
 """
 
 from __future__ import annotations
@@ -20,59 +20,66 @@ from ragbench.retrieve.base import Retriever
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
 _FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_async")
-# What a retriever of the user's own has one of; the last are those of libraries.
+# An object is a retriever if it has one of these methods; the last are those of libraries.
 RETRIEVER_METHODS = ("retrieve", "combine", *_FOREIGN)
 
 
 class CallableRetriever(Retriever):
-    """A plain function `(question, top_k) -> hits` as a retriever."""
+    """Retriever that calls a plain function `(question, top_k) -> hits`."""
 
-    asks_one_by_one = True  # one question that fails does not make a run ask the others again
+    asks_one_by_one = True  # a question that fails must not repeat the calls for the others
 
     def __init__(self, function: Any) -> None:
         self._function = function
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Any]:
-        """Ask the function each question."""
+        """Return the result of the function for each question, unchecked; see `read_hits`."""
         return [self._function(query.text, top_k) for query in queries]
 
 
 class OwnRetriever(OwnComponent, Retriever):
-    """An object of the user's own as a retriever."""
+    """Retriever that delegates to an object of the user."""
 
     takes = frozenset(
         {"asks_one_by_one", "ranks_by_score", "query_ids", "sources", "depth", "load"}
         | {"cache_folder", "cache_also", "advance", "unit", "retrieve", "combine"}
     )
 
-    def __init__(self, made: Any) -> None:
-        super().__init__(made)
-        self.indexes = callable(getattr(made, "index", None))
-        self.borrows = callable(getattr(made, "borrow", None))
+    def __init__(self, target: Any) -> None:
+        super().__init__(target)
+        self.indexes = callable(getattr(target, "index", None))
+        self.borrows = callable(getattr(target, "borrow", None))
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Let the object read the documents."""
-        self.made.index(list(corpus))  # code of others may take no other sequence
+        """Let the object index the documents."""
+        self.made.index(list(corpus))  # the user's code may accept only a list
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
-        """Give the object the retrievers that it searches with, without their wrappers."""
-        self.made.borrow(
-            [each.made if isinstance(each, OwnRetriever) else each for each in retrievers]
-        )
+        """Pass the retrievers of `sources` to the object; the user's own come without wrapper."""
+        self.made.borrow([r.made if isinstance(r, OwnRetriever) else r for r in retrievers])
 
 
-def declared(made: Any) -> Retriever:
-    """Return a retriever of which all is known that a run asks."""
-    return made if isinstance(made, Retriever) else OwnRetriever(made)
+def to_retriever(target: Any) -> Retriever:
+    """Return a `Retriever` as it is, and any other object wrapped in an `OwnRetriever`."""
+    return target if isinstance(target, Retriever) else OwnRetriever(target)
 
 
 def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
-    """Make a retriever of a class, an object or a function; see `ragbench.registry.adapt`.
+    """Return a retriever for a class, an object or a function; see `ragbench.registry.adapt`.
 
     An object of LangChain (`invoke`, `similarity_search`), LlamaIndex (`retrieve(question)`) or
-    Haystack (`run(query=...)`) becomes one through the adapter of its library.
+    Haystack (`run(query=...)`) is wrapped by the adapter of its library.
+
+    Args:
+        target: The user's class, object or function.
+        options: Options of the YAML: keywords of the class or function.
+        owner: Name of the component in messages, such as `retriever 'mine'`.
+
+    Raises:
+        OptionError: An option is unknown, or an object that exists gets options.
+        AdapterError: The target is no retriever, or its constructor fails.
     """
-    made = adapt(
+    retriever = adapt(
         target,
         options,
         owner,
@@ -81,25 +88,29 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
         arguments="(question, top_k)",
         of_method="(queries, top_k)",
     )
-    if callable(getattr(made, "retrieve", None)) and not _takes_one_question(made):
-        return made
-    if callable(getattr(made, "combine", None)):  # one over others
-        return made
+    if callable(getattr(retriever, "retrieve", None)) and not _takes_one_question(retriever):
+        return retriever
+    if callable(getattr(retriever, "combine", None)):  # it combines the rankings of `sources`
+        return retriever
     from ragbench.retrieve import frameworks
 
-    if any(hasattr(made, name) for name in ("retrieve", "aretrieve")):
-        return frameworks.LlamaIndexRetriever(client=made)
-    if any(hasattr(made, name) for name in ("invoke", "ainvoke", "similarity_search")):
-        return frameworks.LangchainRetriever(client=made)
-    if callable(made):  # `run` is a name that anything may have
-        return CallableRetriever(made)
-    return frameworks.HaystackRetriever(client=made)
+    if any(hasattr(retriever, name) for name in ("retrieve", "aretrieve")):
+        return frameworks.LlamaIndexRetriever(client=retriever)
+    if any(hasattr(retriever, name) for name in ("invoke", "ainvoke", "similarity_search")):
+        return frameworks.LangchainRetriever(client=retriever)
+    # before Haystack: any callable object may have a method `run`
+    if callable(retriever):
+        return CallableRetriever(retriever)
+    return frameworks.HaystackRetriever(client=retriever)
 
 
-def _takes_one_question(made: Any) -> bool:
-    """Whether `retrieve` is LlamaIndex's, which takes a question and no `top_k`."""
+def _takes_one_question(retriever: Any) -> bool:
+    """Return True if `retrieve` takes one argument: LlamaIndex's has a question and no `top_k`.
+
+    False if the signature cannot be read.
+    """
     try:
-        parameters = inspect.signature(made.retrieve).parameters.values()
+        parameters = inspect.signature(retriever.retrieve).parameters.values()
     except (TypeError, ValueError):
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -111,17 +122,20 @@ _SHAPES = "ids, documents, mappings with 'id', or pairs of one and a score"
 
 
 def read_hits(answer: Any, top_k: int) -> Retrieved:
-    """Turn a retriever's answer to one query into `Retrieved`, of at most `top_k` documents.
+    """Convert a retriever's reply for one query to `Retrieved`, with at most `top_k` documents.
 
     Accepts a list (or any iterable but text) of ids, `Document` and `ScoredDocument` objects,
-    documents of LangChain, mappings with `id` and, where known, `score`, `text`, `title`,
-    `metadata`, and pairs of one of these and a score; also `Retrieved` and a mapping {id: score},
-    which is sorted by score.
+    documents of LangChain, mappings with `id` and optionally `score`, `text`, `title`, `metadata`,
+    and pairs of one of these and a score; also `Retrieved`, and a mapping {id: score}, which is
+    sorted by score. An empty list gives no hits.
+
+    Raises:
+        AdapterError: The reply is None, a text or no iterable, or a hit has no usable id or score.
     """
     queries: list[str] = []
     if isinstance(answer, Retrieved):
         queries, answer = list(answer.queries), answer.documents
-    if isinstance(answer, Mapping):
+    if isinstance(answer, Mapping):  # its order is no ranking
         pairs = [_read_hit(pair, number) for number, pair in enumerate(answer.items(), start=1)]
         answer = sorted(pairs, key=lambda hit: -(hit.score or 0.0))
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
@@ -131,10 +145,9 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
 
 
 def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocument]:
-    """Return the hits up to the one that brings the `top_k`-th document.
+    """Return the hits up to the first hit of the `top_k`-th document; all if there are fewer.
 
-    Every hit is one document, but for the chunks of a `Chunked` retriever, which say of which
-    document they are.
+    Every hit is a document, except a chunk, which names its `document`.
 
     Example:
         >>> hits = [ScoredDocument(f"{d}#{n}", document=d) for d, n in ("a0", "b0", "a1", "c0")]
@@ -143,16 +156,16 @@ def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocume
     """
     if all(hit.document is None for hit in hits):
         return hits[:top_k]
-    seen: set[str] = set()
+    documents: set[str] = set()
     for position, hit in enumerate(hits):
-        seen.add(hit.id if hit.document is None else hit.document)
-        if len(seen) == top_k:
+        documents.add(hit.id if hit.document is None else hit.document)
+        if len(documents) == top_k:
             return hits[: position + 1]
     return hits
 
 
 def _read_hit(hit: Any, position: int) -> ScoredDocument:
-    """One hit, which is a document or a document and its score."""
+    """Return a hit given as a document, or as a pair of a document and its score."""
     if isinstance(hit, (tuple, list)) and len(hit) == 2:
         return _checked(replace(_read_document(hit[0], position), score=hit[1]), position)
     return _checked(_read_document(hit, position), position)
@@ -166,24 +179,24 @@ def _read_document(hit: Any, position: int) -> ScoredDocument:
     if is_id(hit):
         return ScoredDocument(str(hit))
     if isinstance(hit, Mapping) and "id" in hit:
-        known = (hit.get(key) for key in ("score", "text", "title", "metadata"))
-        score, text, title, metadata = known
+        keys = ("score", "text", "title", "metadata")
+        score, text, title, metadata = map(hit.get, keys)
         return ScoredDocument(hit["id"], score, text, title, metadata or {})
-    if hasattr(hit, "page_content"):  # a document of LangChain, out of a function of the user's
+    if hasattr(hit, "page_content"):  # a document of LangChain, from a function of the user
         return HitReader(None).read_langchain(hit)
     raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_SHAPES}")
 
 
 def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
-    """The hit with an id that a run file can hold, and a plain float score."""
+    """Return the hit with an id that a run file can hold, and its score as a float or None."""
     identifier = checked_id(hit.id, f"hit {position}")
     if hit.score is None:
         return replace(hit, id=identifier)
     try:
-        score = float(hit.score)
+        score = float(hit.score)  # NumPy scalars and decimals become plain floats
     except (TypeError, ValueError) as error:
-        found = f"hit {position} has the score {shown(hit.score)}"
-        raise AdapterError(f"{found}, allowed: a number") from error
+        problem = f"hit {position} has the score {shown(hit.score)}"
+        raise AdapterError(f"{problem}, allowed: a number") from error
     if math.isnan(score):
         raise AdapterError(f"hit {position} has the score NaN, allowed: a number")
     return replace(hit, id=identifier, score=score)

@@ -1,4 +1,4 @@
-"""Rankings that some other program wrote: `type: run_file`."""
+"""Retriever that reads the rankings of another program from a file: `type: run_file`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ragbench.types import Query, Run, ScoredDocument
 from ragbench.types.byte_ids import PADDING, TextIds, query_keys
 from ragbench.types.rows import Repeats, borders, without_repeats
 
-FILES_IN_MEMORY = 16
+FILES_IN_MEMORY = 16  # rankings that stay in memory, those of the files read last
 
 
 class RunFile(Retriever):
     """Take the rankings from a TREC run file, plain or gzip.
 
-    The order is that of the scores, ties by document id descending, as trec_eval reads it; the
-    rank column is ignored. A query that the file lacks counts as missing, not as empty. Nothing
-    is asked, so there is no latency. The rankings of the 16 files read last stay in memory.
+    Hits are sorted by score, ties by document id descending, as in trec_eval; the rank column is
+    ignored. A query that the file lacks counts as missing, not as empty. There is no latency. The
+    rankings of the 16 files read last stay in memory.
     """
 
     ranks_by_score = True
@@ -38,39 +38,47 @@ class RunFile(Retriever):
         self._run = None if self._state else _sorted_ranking(path)
         run = self._ranked()
         self.query_ids = frozenset(run.query_ids)
-        # our own files hold no NUL: hits of a file that does are checked one by one
+        # our files allow no NUL in an id: of a file with one, `read_hits` checks each hit
         self._is_plain = bool(run.document_ids.data[: -len(PADDING)].all())
 
     def recorded(self) -> Run | None:
-        """Return the rankings of the file."""
+        """Return the rankings of the file; None if a document id contains NUL.
+
+        Raises:
+            DataError: The file has changed since it was read.
+        """
         return self._ranked() if self._is_plain else None
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
-        """Return the stored rankings, cut at `top_k`; an empty one for a query it lacks."""
+        """Return the ranking of each query, cut at `top_k`; empty for a query that the file lacks.
+
+        Raises:
+            DataError: The file has changed since it was read.
+        """
         run = self._ranked()
         return [[ScoredDocument(*hit) for hit in run.ranking(q.id)[:top_k]] for q in queries]
 
     def _ranked(self) -> Run:
-        """Return the rankings, read again where they are not in memory."""
+        """Return the rankings, read again if they are no longer in memory."""
         if self._state != _state_of(self._path):
             raise DataError("changed while it was in use", file=self._path, allowed="a new run")
-        return _kept_ranking(self._path, self._state) if self._run is None else self._run
+        return _cached_ranking(self._path, self._state) if self._run is None else self._run
 
 
 def _sorted_ranking(path: Path) -> Run:
     run = read_ranking(path).best_first()
-    # adding 0 makes -0.0 what it is worth
+    # adding 0 turns -0.0 into 0.0, so that the two tie
     return replace(run, scores=run.scores + 0.0, duplicates={})
 
 
 @functools.lru_cache(maxsize=FILES_IN_MEMORY)
-def _kept_ranking(path: Path, state: tuple[int, int] | None) -> Run:
-    """Return the rankings of a file in a state; those read last stay in memory."""
+def _cached_ranking(path: Path, state: tuple[int, int] | None) -> Run:
+    """Return the rankings of a file; `state`, its size and time, makes a changed file a new key."""
     return _sorted_ranking(path)
 
 
 def _state_of(path: Path) -> tuple[int, int] | None:
-    """Return size and time of a file, or None for a pipe, which is read once."""
+    """Return size and modification time of a file; None for a pipe, which can be read only once."""
     if not path.is_file():
         return None
     stat = path.stat()
@@ -78,17 +86,22 @@ def _state_of(path: Path) -> tuple[int, int] | None:
 
 
 def read_ranking(path: Path) -> Run:
-    """Read a run file query by query, as `ragbench score` does; it says what `read_run` does.
+    """Return the rankings of a run file, like `read_run`, but with less memory and time.
 
-    Repeated documents are looked for some queries at a time, in tables that stay in the caches.
+    Reads the file in blocks of whole queries. A pipe, and a file whose queries are scattered, is
+    read by `read_run`.
+
+    Raises:
+        DataError: The file cannot be read, or a line is malformed.
     """
-    if not path.is_file():  # a pipe is read once
+    if not path.is_file():  # a pipe cannot be read a second time if its queries are scattered
         return read_run(path)
     names, sizes, ids = list[str](), list[int](), list[TextIds]()
     repeats, scores = Repeats(), [np.zeros(0)]
     with open_run_stream(path) as stream:
         try:
             for block in stream.blocks():
+                # repeated documents are found block by block: these tables fit the CPU caches
                 query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
                 suspects = repeats.suspects(query_keys(block.documents.hashes(), query))
                 if len(suspects):

@@ -65,7 +65,7 @@ def test_the_run_is_that_of_a_corpus_in_memory(config, monkeypatch):
 def test_nothing_is_read_or_indexed_twice(config, monkeypatch):
     run_experiment(config)
     monkeypatch.setattr(beir, "read_documents", lambda path: pytest.fail("parsed again"))
-    monkeypatch.setattr(BM25, "_made", lambda *_: pytest.fail("indexed again"))
+    monkeypatch.setattr(BM25, "_build", lambda *_: pytest.fail("indexed again"))
 
     # deeper lists are new: every retriever is asked again
     deeper = run_experiment(config, {"metrics.retrieval.top_k": 150})

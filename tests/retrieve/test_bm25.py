@@ -157,7 +157,7 @@ def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, varian
     corpus = large()
     plain, expected = kept(corpus, None, variant=variant)
     _, made = kept(corpus, tmp_path, variant=variant)
-    monkeypatch.setattr(BM25, "_made", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(BM25, "_build", lambda *_: pytest.fail("made again"))
 
     mapped, found = kept(corpus, tmp_path, variant=variant)
 

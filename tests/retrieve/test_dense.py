@@ -324,7 +324,7 @@ def test_a_matrix_of_the_cache_gives_the_same_bits(
     documents = large()
     plain = searched(tiny_embedder, documents, cache=False, **options)
     assert not cache.exists()
-    monkeypatch.setattr("ragbench.retrieve.dense._AT_ONCE", 40)
+    monkeypatch.setattr("ragbench.retrieve.dense._BLOCK", 40)
     made = searched(tiny_embedder, documents, **options)
     monkeypatch.setattr(Dense, "_write", lambda *_: pytest.fail("made again"))
     monkeypatch.setattr(InvertedFile, "write", lambda *_: pytest.fail("trained again"))

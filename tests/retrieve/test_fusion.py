@@ -122,7 +122,7 @@ def test_a_hit_keeps_the_text_that_some_retriever_brought():
 
 @pytest.mark.parametrize("score", [None, math.inf])
 def test_scores_that_cannot_be_added_name_the_retriever(score):
-    with pytest.raises(AdapterError, match=r"'r1' gives 'b' the score .*rrf reads ranks alone"):
+    with pytest.raises(AdapterError, match=r"'r1' gives 'b' the score .*rrf uses ranks only"):
         fuse({"a": 1.0}, {"b": score}, method="combsum")
 
 
@@ -135,7 +135,7 @@ def test_a_score_below_the_lowest_names_the_retriever():
     ("options", "message"),
     [
         ({"retrievers": ["a"]}, "retrievers: found .*two retrievers or more"),
-        ({"normalize": "min_max"}, "normalize: found 'min_max', allowed: none: rrf reads ranks"),
+        ({"normalize": "min_max"}, "normalize: found 'min_max', allowed: none: rrf uses ranks"),
         ({"method": "combsum", "weights": [1, 2]}, "weights: found .*no weights; or method"),
         ({"weights": [1]}, "weights: found .*2 numbers, one for each retriever"),
         ({"weights": [1, math.nan]}, "weights: found .*2 numbers"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from ragbench.experiment.runner import run_experiment
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.bm25 import BM25
-from ragbench.retrieve.python import OwnRetriever, declared
+from ragbench.retrieve.python import OwnRetriever, to_retriever
 from ragbench.types import Document, Query
 
 FACTS = [
@@ -48,13 +48,13 @@ class Full(Plain):
 def test_a_built_in_is_taken_as_it_is():
     bm25 = BM25()
 
-    assert declared(bm25) is bm25
+    assert to_retriever(bm25) is bm25
     assert bm25.indexes
     assert not bm25.borrows
 
 
 def test_what_an_object_lacks_is_as_usual():
-    own, usual = declared(Plain()), Retriever()
+    own, usual = to_retriever(Plain()), Retriever()
 
     assert {name: getattr(own, name) for name in FACTS} == {
         name: getattr(usual, name) for name in FACTS
@@ -66,7 +66,7 @@ def test_what_an_object_lacks_is_as_usual():
 
 def test_what_an_object_has_is_known_and_called():
     full = Full()
-    own, plain = declared(full), Plain()
+    own, plain = to_retriever(full), Plain()
 
     known = (own.ranks_by_score, own.asks_one_by_one, own.query_ids, own.sources, own.depth)
     assert known == (True, True, {"q1"}, ("bm25",), 7)

@@ -38,11 +38,10 @@ from ragbench.generate.python import APP_METHODS, GENERATOR_METHODS, as_app, as_
 from ragbench.generate.python import declared as declared_generator
 from ragbench.llm import Budget, Replies
 from ragbench.registry import PYTHON, has_method
-from ragbench.rerank.base import RERANKER_METHODS, Reranker, as_reranker
-from ragbench.rerank.base import declared as declared_reranker
+from ragbench.rerank.base import RERANKER_METHODS, Reranker, as_reranker, to_reranker
 from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.chunks import with_chunks
-from ragbench.retrieve.python import RETRIEVER_METHODS, as_retriever, declared
+from ragbench.retrieve.python import RETRIEVER_METHODS, as_retriever, to_retriever
 from ragbench.score.judge.base import Item, Judge, Rubric, known_of
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.python import declared as declared_judge
@@ -198,10 +197,10 @@ def build_retriever(
         return UncalledRetriever(component)
     if component is not None and component.retriever is not None:
         reranker = _build(name, component, live, "reranker", as_reranker)
-        return Reranked(declared_reranker(reranker), component.retriever, component.depth)
+        return Reranked(to_reranker(reranker), component.retriever, component.depth)
     retriever = _build(name, component, live, "retriever", as_retriever)
     if component is None or component.chunk is None:
-        return declared(retriever)
+        return to_retriever(retriever)
     with _errors_at(component.place, f"retrievers.{name}"):
         return with_chunks(retriever, component.chunk)
 
