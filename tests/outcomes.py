@@ -14,5 +14,5 @@ def retrieve(retriever, queries, top_k, calls, rankings=None):
 
 def generate(generator, queries, contexts, calls):
     """One answer to each query, from its passages."""
-    tasks = [answers.Ask(*pair, 0) for pair in zip(queries, contexts, strict=True)]
+    tasks = [answers.GeneratorRequest(*pair, 0) for pair in zip(queries, contexts, strict=True)]
     return in_order(answers.generate(generator, tasks, calls))

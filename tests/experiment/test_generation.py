@@ -1,7 +1,7 @@
 """The generate stage: which passages a generator gets, and what becomes of failures."""
 
 from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.stages.answers import given_answers
+from ragbench.experiment.stages.answers import recorded_answers
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.types import (
@@ -75,7 +75,7 @@ def test_a_missing_stored_answer_fails_by_a_cause_of_its_own():
 def test_given_answers_follow_the_order_of_the_queries():
     rows = [Answered("q3", "three", [Document("c", "x")]), Answered("q1", None)]
 
-    answers = given_answers("given", QUERIES, rows)
+    answers = recorded_answers("given", QUERIES, rows)
 
     assert [o.value.answer if o.value else o.cause for o in answers.outcomes] == [
         Cause.MISSING_ANSWER,

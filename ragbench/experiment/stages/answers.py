@@ -47,11 +47,13 @@ from ragbench.types.rows import Mapped
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What a generator is asked once.
+class GeneratorRequest:
+    """Request for one answer of a generator.
 
     Attributes:
-        sample: Which of its answers; the first is 0.
+        query: Query to answer.
+        contexts: Passages to answer from; empty for a control without passages.
+        sample: Number of the answer among several to the same query; the first is 0.
     """
 
     query: Query
@@ -61,20 +63,27 @@ class Ask:
 
 def generate(
     generator: Generator,
-    asked: Sequence[Ask],
+    requests: Sequence[GeneratorRequest],
     calls: Calls,
-    on: tuple[Executor, Component] | None = None,
+    workers: tuple[Executor, Component] | None = None,
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
-    """Let a generator answer; yield number and outcome of each answer as soon as it is there.
+    """Generate answers; yield the number and the outcome of each request when it is answered.
 
-    What is asked is looked at in its turn. `on` are workers that answer in its place.
+    A request that fails has a cause in place of an answer, and the others go on.
+
+    Args:
+        generator: Generator that answers, and whose model the workers must have as well.
+        requests: Requests, each read in its turn, so that not all passages are in memory.
+        calls: Name in messages, timeout and concurrency of the generator.
+        workers: Executor that answers instead, with the config entry that creates the generator
+            there; None answers here.
     """
-    if on is None:
-        numbers = range(len(asked))
-        for number, outcome in calling(lambda n: _ask(generator, asked[n]), numbers, calls):
-            yield number, _known(outcome)
+    if workers is None:
+        numbers = range(len(requests))
+        for number, outcome in calling(lambda n: _answer(generator, requests[n]), numbers, calls):
+            yield number, _with_cause(outcome)
         return
-    executor, component = on
+    executor, component = workers
     task = Task(
         calls.owner,
         _make_generator,
@@ -83,30 +92,37 @@ def generate(
         _facts_of,
         _facts_of(generator),
     )
-    yield from call_on(executor, task, asked, 1, calls, lambda outcome: outcome)
+    # blocks of 1: a worker that ends loses a single answer
+    yield from call_on(executor, task, requests, 1, calls, lambda outcome: outcome)
 
 
 def _make_generator(type_name: str, options: Mapping[str, Any]) -> Generator:
+    """Create a built-in generator in a worker; raise `MissingExtra` if its package is missing."""
     generator: Generator = GENERATORS.load(type_name)(**options)
     generator.check()
     return generator
 
 
 def _answer_block(
-    owner: str, timeout: float | None, generator: Generator, block: list[Ask]
+    owner: str, timeout: float | None, generator: Generator, block: list[GeneratorRequest]
 ) -> list[Outcome[Prediction]]:
+    """Return the outcome of each request of a block, in a worker."""
     calls = Calls(owner, timeout)
-    return [_known(call_once(lambda ask: _ask(generator, ask), ask, calls)) for ask in block]
+    return [_with_cause(call_once(partial(_answer, generator), ask, calls)) for ask in block]
 
 
 def _facts_of(generator: Generator) -> Facts:
-    """Return what answers depend on besides the options, the same on every worker."""
+    """Return the signature of a generator, such as its model and device, as texts."""
     parts = generator.signature_parts()
     return {name: str(value) for name, value in parts.items()}
 
 
-def _ask(generator: Generator, ask: Ask) -> Prediction | None:
-    """One answer, with the passages that it was made from; None where a file has none."""
+def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
+    """Return an answer with the passages that it was generated from.
+
+    None if a predictions file has no answer to the query. Raises `AdapterError` if the reply of the
+    user's generator is no answer.
+    """
     try:
         if ask.sample:
             answer: Any = generator.generate_sample(ask.query, ask.contexts, ask.sample)
@@ -114,30 +130,39 @@ def _ask(generator: Generator, ask: Ask) -> Prediction | None:
             answer = generator.generate_for(ask.query, ask.contexts)
     except MissingPrediction:
         return None
-    found = read_answer(answer)
-    return replace(found, contexts=ask.contexts) if found.contexts is None else found
+    prediction = read_answer(answer)
+    return replace(prediction, contexts=ask.contexts) if prediction.contexts is None else prediction
 
 
-def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
-    """An outcome in which 'there is no answer' is a cause, not a value."""
-    missing = outcome.value is None and outcome.cause is Cause.SCORED
-    return as_told(replace(outcome, cause=Cause.MISSING_ANSWER) if missing else outcome)
+def _with_cause(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
+    """Return an outcome whose cause is `MISSING_ANSWER` where the call returned no answer."""
+    is_missing = outcome.value is None and outcome.cause is Cause.SCORED
+    return as_told(replace(outcome, cause=Cause.MISSING_ANSWER) if is_missing else outcome)
 
 
-def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> list[Answered | None]:
-    """Return the record of each query, in the order of the queries; None for a query without."""
+def records_of(queries: Sequence[Query], rows: Sequence[Answered]) -> list[Answered | None]:
+    """Return the record of each query, in the order of the queries; None for a query without one.
+
+    Of several records of a query the last one counts.
+    """
     by_query = {row.query_id: row for row in rows}
     return [by_query.get(query.id) for query in queries]
 
 
-def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
-    """Return the answers that the records came with, in the order of the queries."""
-    if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
+def recorded_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
+    """Return the answers in the records of a system, one outcome per query in their order.
+
+    A query has the cause `ERROR` where its record names an error, and `MISSING_ANSWER` where it has
+    no record or no answer.
+    """
+    # records of a retriever: their errors are those of its rankings, not of answers
+    if all(row.answer is None for row in rows):
         return Answers(name, [Outcome(None, Cause.MISSING_ANSWER)] * len(queries))
-    return Answers(name, [_given(row) for row in given_rows(queries, rows)])
+    return Answers(name, [_read_answer_of(row) for row in records_of(queries, rows)])
 
 
-def _given(row: Answered | None) -> Outcome[Prediction]:
+def _read_answer_of(row: Answered | None) -> Outcome[Prediction]:
+    """Return the answer of a record with its passages, usage and tool calls."""
     if row is not None and row.error is not None:
         return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
     if row is None or row.answer is None:
@@ -146,38 +171,44 @@ def _given(row: Answered | None) -> Outcome[Prediction]:
     return as_told(Outcome(Prediction(*parts, tool_calls=row.tool_calls)))
 
 
-def _retrieved(row: Answered | None) -> Outcome[Retrieved]:
-    """What a record says was retrieved; a call that failed later may have retrieved well."""
+def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
+    """Return the passages of a record as hits; `NO_CONTEXTS` where it has none.
+
+    A record with passages and an error has hits: generation failed after retrieval.
+    """
     if row is not None and row.contexts is None and row.error is not None:
         return Outcome(None, Cause.ERROR, row.error)
     if row is None or row.contexts is None:
         return Outcome(None, Cause.NO_CONTEXTS)
-    return Outcome(Retrieved([_hit(each) for each in row.contexts], row.queries))
+    return Outcome(Retrieved([_as_hit(document) for document in row.contexts], row.queries))
 
 
-def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
+def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
+    """Return the passages of an answer as hits; the cause of the answer where it failed."""
     prediction = outcome.value
     if prediction is None:
         return Outcome(None, outcome.cause, outcome.detail, outcome.latency_ms)
     if prediction.contexts is None:
         return Outcome(None, Cause.NO_CONTEXTS)
-    hits = [_hit(document) for document in prediction.contexts]
+    hits = [_as_hit(document) for document in prediction.contexts]
     return Outcome(Retrieved(hits, prediction.queries), latency_ms=outcome.latency_ms)
 
 
-def _hit(document: Document) -> ScoredDocument:
+def _as_hit(document: Document) -> ScoredDocument:
     return ScoredDocument(document.id, None, document.text, document.title, document.metadata)
 
 
 class AnswerQueries(StoredStage):
-    """What a system answers to every query, as often as it is asked.
+    """Stage that answers every query by one system, once or several times.
 
     Attributes:
-        passages: How many passages an answer is made from, as far as a plan can tell.
-        is_recorded: Whether the records came with them.
-        only_retrieves: Whether the records have its passages, and neither an answer nor a call of a
-            tool.
-        partial: What is answered so far, where a budget has the queries answered bit by bit.
+        system: System that answers.
+        samples: Number of answers to each query.
+        passages: Number of passages that an answer is generated from, as a plan assumes it.
+        is_recorded: True if the answers stand in records, and none is asked for.
+        only_retrieves: True if the records have passages, but neither answers nor tool calls.
+        partial: Answers so far, in a run whose budget grows the queries round by round; the others
+            are pending.
     """
 
     kind, version = "generate", 1
@@ -187,48 +218,56 @@ class AnswerQueries(StoredStage):
     only_retrieves = False
     partial: Answers
 
-    def __init__(self, workspace: Workspace, system: System, verb: str, **known: Any) -> None:
-        super().__init__(workspace, f"{verb} {system.name}", **known)
+    def __init__(
+        self, workspace: Workspace, system: System, verb: str, under: Retrieve | None = None
+    ) -> None:
+        """Titles start with `verb`; a plan shows the stage below the retrieval `under`."""
+        super().__init__(workspace, f"{verb} {system.name}", under)
         self.system = system
 
     @cached_property
     def answers(self) -> Answers:
-        """All answers."""
-        return self.asked()
+        """Answers to all queries; those that are not stored are asked for on first access."""
+        return self.answers_to()
 
     @abstractmethod
-    def asked(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the answers; only some queries are asked, the others are pending."""
+    def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
+        """Return the outcome of each answer: all first answers, then all second ones.
+
+        Args:
+            rows: Rows of the queries that are asked; stored answers of other queries are read, and
+                those that are not stored are pending. None asks all queries.
+        """
 
     def retrieved(self) -> Sequence[Outcome[Retrieved]] | None:
-        """Return what it retrieved, in its order; None where it never says.
+        """Return the passages of each answer as hits, one outcome per query; None if none has any.
 
-        An answer without passages beside others with some is one whose ranking is not known.
+        An answer without passages beside others with some has the cause `NO_CONTEXTS`.
         """
         outcomes = self.answers.outcomes
         if all(o.value is None or o.value.contexts is None for o in outcomes):
             return None
-        return Mapped(_ranking, outcomes)
+        return Mapped(_retrieved_with, outcomes)
 
     @property
     def is_known(self) -> bool:
-        """Whether every answer is there, or has failed."""
+        """Return True if every answer is stored or failed, and none is pending."""
         return PENDING not in self.answers.outcomes
 
     read = staticmethod(read_predicted)
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
-        """Write an outcome."""
+        """Return an outcome as the JSON that `read` reads."""
         return write_predicted(value)
 
     def collect(self, results: Results) -> None:
-        """Add the answers, and the system, which scores are added to."""
+        """Add the answers and the system to the results; warn of failed answers among several."""
         results.answers[self.system.name] = self.answers
         results.add_scores(self.system)
         if self.samples == 1:
             return
         results.samples[self.system.name] = {}
-        # no query need lack a score where some of its answers failed
+        # where one answer of several is there, the query has a score, and the table no gap
         outcomes = self.answers.outcomes
         causes = Counter(o.cause.word for _, o in without_value(outcomes) if o.cause.failed)
         if causes:
@@ -239,14 +278,19 @@ class AnswerQueries(StoredStage):
             )
 
     def pay_for(self, rows: Sequence[int]) -> None:
-        """Ask some of the queries."""
-        self.partial = self.asked(rows)
+        """Answer the queries of some rows, and set `partial`."""
+        self.partial = self.answers_to(rows)
 
 
 class Generate(AnswerQueries):
-    """What a generator answers from the passages of a retriever, or of a control."""
+    """Stage that generates answers from the passages of a retriever, or of a control.
+
+    Attributes:
+        generator: Name of the generator.
+    """
 
     def __init__(self, workspace: Workspace, system: System, source: Retrieve) -> None:
+        """`source` retrieves the passages; of a control, those that it replaces."""
         under = source if system.control is None else None
         super().__init__(workspace, system, "generate", under=under)
         self.generator = system.generator or ""
@@ -257,43 +301,50 @@ class Generate(AnswerQueries):
 
     @cached_property
     def _contexts(self) -> tuple[Sequence[list[Document] | None], Sequence[Outcome[Retrieved]]]:
-        """Its passages: a retriever's first hits, or what no retriever found; None if it failed.
+        """Passages of each query, None where it has none; and the outcome that says why.
 
-        They are read when somebody looks at them, from what the retriever found and the corpus.
+        A pair gets the first hits of its retriever, a control other passages or none. Texts are
+        read on access from the hits and the corpus, so that not all are in memory.
         """
         plan, control, outcomes = self.plan, self.system.control, self._source.outcomes
         first = Mapped(partial(passages_of, corpus=plan.corpus, passages=self.passages), outcomes)
-        found: Sequence[list[Document] | None] = first
+        contexts: Sequence[list[Document] | None] = first
         if control is None:
-            return found, outcomes
+            return contexts, outcomes
         missing = Cause.NO_CONTEXTS
         if control == "no_context":
-            found = [[] for _ in plan.queries]
+            contexts = [[] for _ in plan.queries]
         elif control == "gold_context":
-            found, missing = Mapped(self._relevant, plan.queries), Cause.NO_RELEVANT
+            contexts, missing = Mapped(self._relevant, plan.queries), Cause.NO_RELEVANT
         elif len(plan.queries) > 1:
             # each query gets the passages of the one that follows it in a random order
             order = self.workspace.in_random_order(range(len(plan.queries)))
             following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
-            found = Mapped(first.__getitem__, [following[row] for row in range(len(order))])
-        else:
-            found = [None] * len(plan.queries)
+            contexts = Mapped(first.__getitem__, [following[row] for row in range(len(order))])
+        else:  # a single query has no other one to get passages from
+            contexts = [None] * len(plan.queries)
 
-        def told(documents: list[Document] | None) -> Outcome[Retrieved]:
+        def outcome_of(documents: list[Document] | None) -> Outcome[Retrieved]:
             return Outcome(None, missing) if documents is None else Outcome(Retrieved([]))
 
-        return found, Mapped(told, found)
+        return contexts, Mapped(outcome_of, contexts)
 
     def _relevant(self, query: Query) -> list[Document] | None:
-        """The relevant documents, the most relevant first; None where there is none."""
+        """Return at most `passages` relevant documents, highest grades first; None without any.
+
+        A relevant document that the corpus lacks is left out.
+        """
         plan = self.plan
         grades = {} if plan.qrels is None else plan.qrels.by_query.get(query.id, {})
         relevant = sorted((-grade, name) for name, grade in grades.items() if grade > 0)
-        found = [plan.corpus[name] for _, name in relevant if name in plan.corpus]
-        return found[: self.passages] or None
+        documents = [plan.corpus[name] for _, name in relevant if name in plan.corpus]
+        return documents[: self.passages] or None
 
     def slots(self) -> list[Slot | None]:
-        """All first answers, then all second ones; a query whose retrieval failed is not asked."""
+        """Return the slots of all first answers, then of all second ones.
+
+        None for a query without passages, which is not asked.
+        """
         return self._slots
 
     @cached_property
@@ -309,115 +360,122 @@ class Generate(AnswerQueries):
         ]
         n = len(keys)
         return [
-            # the first answer has the key of an only one
+            # the first answer has the key of a single one: more samples keep what is stored
             Slot(file, f"{key}-{sample}" if sample else key, row + sample * n) if key else None
             for sample in range(self.samples)
             for row, key in enumerate(keys)
         ]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Ask in random order."""
+        """Generate the answers of some slots in random order, on workers where there are some."""
         contexts, _ = self._contexts
         order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
         generator, executor = self.plan.generators[self.generator], self.workspace.executor
         component = self.plan.component("generator", self.generator)
         calls = self.workspace.calls("generator", self.generator)
-        on = (executor, component) if executor and component and generator.computes else None
+        workers = (executor, component) if executor and component and self.computes else None
 
-        def ask_of(row: int) -> Ask:
-            return Ask(self.plan.queries[row % n], contexts[row % n] or [], row // n)
+        def request(row: int) -> GeneratorRequest:
+            return GeneratorRequest(self.plan.queries[row % n], contexts[row % n] or [], row // n)
 
-        keep_all(generate(generator, Mapped(ask_of, order), calls, on), order, keep, advance)
+        keep_all(generate(generator, Mapped(request, order), calls, workers), order, keep, advance)
 
     @property
     def computes(self) -> bool:
-        """Whether the generator asks nobody; a live object cannot be made on a worker."""
-        known = self.plan.component("generator", self.generator) is not None
-        return known and self.plan.generators[self.generator].computes
+        """Return True if the generator runs its own model, and an entry creates it on a worker.
 
-    def asked(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the answers; where retrieval failed, its cause."""
+        A live object has no entry, and runs here.
+        """
+        has_entry = self.plan.component("generator", self.generator) is not None
+        return has_entry and self.plan.generators[self.generator].computes
+
+    def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
+        """Return the answers; a query without passages has the cause of its retrieval."""
         n = len(self.plan.queries)
         chosen = None if rows is None else {r + s * n for r in rows for s in range(self.samples)}
-        found = self.items(chosen, default=PENDING)
+        outcomes = self.items(chosen, default=PENDING)
         for row, slot in enumerate(self._slots):
             if slot is None:
-                of = self._contexts[1][row % n]
-                found[row] = Outcome(None, of.cause, of.detail)
-        return Answers(self.system.name, found, self.samples)
+                retrieval = self._contexts[1][row % n]
+                outcomes[row] = Outcome(None, retrieval.cause, retrieval.detail)
+        return Answers(self.system.name, outcomes, self.samples)
 
     def forecast(self) -> Node:
-        """Look up the answers; what a control gets is known when the retriever has found it."""
+        """Return the number of stored answers, and the cost of the others.
+
+        The passages of a control are known in a run only: the plan counts all its answers as not
+        stored, which is an upper limit.
+        """
         n = len(self.plan.queries)
-        known = self.system.control is None
-        contexts = self._contexts[0] if known else [None] * n
-        outcomes = self.answers.outcomes if known else [PENDING] * n * self.samples
+        is_pair = self.system.control is None
+        contexts = self._contexts[0] if is_pair else [None] * n
+        outcomes = self.answers.outcomes if is_pair else [PENDING] * n * self.samples
         node = self.node(n * self.samples)
-        node.cost, node.at_most = self._cost(contexts, outcomes), not known
+        node.cost, node.at_most = self._cost(contexts, outcomes), not is_pair
         return node
 
     def _cost(
         self, contexts: Sequence[list[Document] | None], outcomes: Sequence[Outcome[Prediction]]
     ) -> Estimate | None:
-        """What the answers that are not stored will cost; None where no model of ours is asked."""
-        made, n = self.plan.generators[self.generator], len(self.plan.queries)
-        if not isinstance(made, ChatGenerator):
+        """Estimate the cost of the pending answers; None for generators whose prompts are unknown.
+
+        Passages that are not retrieved yet are replaced by others of the corpus.
+        """
+        generator, n = self.plan.generators[self.generator], len(self.plan.queries)
+        if not isinstance(generator, ChatGenerator):
             return None
-        some = self.workspace.some_passages
-        asked = []
-        lacking = [number for number, each in enumerate(outcomes) if each == PENDING]
-        for row in (number % n for number in lacking):
-            known = contexts[row]
-            found = some(row, self.passages) if known is None else known
-            asked.append((self.plan.queries[row], found))
-        return made.estimate(asked)
+        requests = []
+        for row in (number % n for number, outcome in enumerate(outcomes) if outcome == PENDING):
+            passages: Sequence[Document] | None = contexts[row]
+            if passages is None:
+                passages = self.workspace.some_passages(row, self.passages)
+            requests.append((self.plan.queries[row], passages))
+        return generator.estimate(requests)
 
 
 class AskApp(AnswerQueries):
-    """What a whole app answers."""
+    """Stage that asks a whole app, which retrieves by itself."""
 
     def __init__(self, workspace: Workspace, system: System) -> None:
         super().__init__(workspace, system, "answer")
 
     def slots(self) -> list[Slot | None]:
-        """One for each query."""
+        """Return a slot for each query."""
         name = self.system.name
         key = self.workspace.component_key("app", name, stage=self.version)
         file = self.items_of_key(name, key)
         return [Slot(file, query_key(query), row) for row, query in enumerate(self.plan.queries)]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Ask in random order."""
+        """Ask the app the queries of some slots in random order."""
         order, name = self.workspace.in_random_order(todo), self.system.name
-        queries, calls = (
-            [self.plan.queries[row] for row in order],
-            self.workspace.calls("app", name),
-        )
+        queries = [self.plan.queries[row] for row in order]
         app, corpus = self.plan.apps[name], self.plan.corpus
+        calls = self.workspace.calls("app", name)
 
         def ask(query: Query) -> Prediction:
             prediction = read_answer(app.answer(query.text))
             if prediction.contexts is None:
                 return prediction
-            # of passages of which it tells the id alone, the corpus has the texts
+            # an app may return ids alone; the corpus has the texts
             contexts = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
             return replace(prediction, contexts=contexts)
 
         answers = ((row, as_told(outcome)) for row, outcome in calling(ask, queries, calls))
         keep_all(naming(queries, answers), order, keep, advance)
 
-    def asked(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the answers."""
+    def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
+        """Return the answers of the app; those that are not stored and not asked are pending."""
         return Answers(self.system.name, self.items(rows, default=PENDING))
 
     def forecast(self) -> Node:
-        """Look up the answers."""
-        _ = self.answers
+        """Return the number of stored answers; the cost of an app is unknown."""
+        _ = self.answers  # looks the answers up, which `node` counts
         return self.node(len(self.plan.queries))
 
 
 class Recorded(AnswerQueries):
-    """Answers that the records came with."""
+    """Stage that reads answers from the records of the data set; nothing is asked or stored."""
 
     is_recorded = True
 
@@ -429,20 +487,20 @@ class Recorded(AnswerQueries):
             row.answer is None and row.tool_calls is None for row in self._rows
         )
 
-    def asked(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the answers."""
-        return given_answers(self.system.name, self.plan.queries, self._rows)
+    def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
+        """Return the answers of the records; `rows` has no effect, as nothing is paid for."""
+        return recorded_answers(self.system.name, self.plan.queries, self._rows)
 
     def retrieved(self) -> Sequence[Outcome[Retrieved]]:
-        """Return the contexts of the records, also where they have no answer."""
-        return Mapped(_retrieved, given_rows(self.plan.queries, self._rows))
+        """Return the passages of the records as hits, also of records without an answer."""
+        return Mapped(_read_retrieved, records_of(self.plan.queries, self._rows))
 
     def slots(self) -> list[Slot | None]:
-        """Nothing is stored."""
+        """Return no slot: the records hold the answers."""
         return []
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Nothing is made."""
+        """Do nothing: there is no answer to ask for."""
 
     def forecast(self) -> None:
-        """A plan shows what reads them alone."""
+        """Return None: a plan shows only the stages that read the records."""
