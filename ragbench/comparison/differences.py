@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ragbench import stats
 from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import Labels, PairedScores, having, pair_systems, paired_interval
-from ragbench.comparison.systems import finite
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
+from ragbench.stats.mean import finite
 from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import FloatArray, ScoreColumn
 

@@ -11,13 +11,14 @@ from typing import Any, BinaryIO, Literal, TypeGuard, cast, overload
 
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.run_file import RankedFile, rank_run_file
-from ragbench.comparison.systems import finite, summarize
+from ragbench.comparison.systems import summarize
 from ragbench.data.files import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import Record, to_json
 from ragbench.records.score import RunCounts, SystemScore
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
+from ragbench.stats.mean import finite
 from ragbench.types import Qrels, Run, ScoreColumn
 from ragbench.types.checks import ids_of, no_ids
 from ragbench.types.columnar import QueryFingerprints

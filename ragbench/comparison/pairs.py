@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from ragbench import stats
 from ragbench.comparison.matching import meet
 from ragbench.comparison.method import Method
-from ragbench.comparison.systems import baselines, finite, is_open, summarize, with_failed_at
+from ragbench.comparison.systems import baselines, is_open, summarize, with_failed_at
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.records.comparison import Preference, PreferredPair
 from ragbench.records.gate import WorseQuery
 from ragbench.records.summary import PreferredSystem
 from ragbench.stats import paired_differences
 from ragbench.stats.bradley_terry import win_matrix
+from ragbench.stats.mean import finite
 from ragbench.types import Cause, FloatArray, ScoreColumn
 
 _EQUAL = 1e-9  # strengths that differ by less have one rank

@@ -20,6 +20,7 @@ from ragbench.records.score import Kind, SystemScore
 from ragbench.registry import PYTHON
 from ragbench.signature import Signature
 from ragbench.stats import mean_interval
+from ragbench.stats.mean import finite
 from ragbench.types import Cause, FloatArray, ScoreColumn
 from ragbench.types.score_column import aggregate
 
@@ -160,11 +161,6 @@ def summarize(
         range=_pair((column.low, column.high)),
         signature=str(column.signature),
     )
-
-
-def finite(value: float) -> float | None:
-    """Return the number, or None where it is NaN or infinite: files hold null instead."""
-    return float(value) if math.isfinite(value) else None
 
 
 def _pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:

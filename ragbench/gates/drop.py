@@ -11,13 +11,13 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, paired_interval
-from ragbench.comparison.systems import finite
 from ragbench.gates.base import DecideBy, GateProblem, not_compared, unless_turned, within
 from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
 from ragbench.gates.scores import KnownScore
 from ragbench.records.gate import Decision, Facts, QueriesNeeded, Verdict
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval, queries_to_exclude, score_interval
+from ragbench.stats.mean import finite
 from ragbench.types import FloatArray
 
 # An estimate within so many standard errors of the margin is noise, and nothing to plan with.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.comparison.systems import finite, with_cost_column
+from ragbench.comparison.systems import with_cost_column
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates.base import within
@@ -20,6 +20,7 @@ from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option
 from ragbench.stats import Increase as IncreaseInterval
 from ragbench.stats import increase_interval, queries_for, t_quantile
+from ragbench.stats.mean import finite
 from ragbench.types import FloatArray
 
 # Costs of which a quantile over the queries counts; the others are totals.

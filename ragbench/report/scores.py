@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.comparison.evaluate import SCHEMA, Evaluation
-from ragbench.comparison.systems import finite
 from ragbench.records.codec import to_json
 from ragbench.records.score import RunCounts
 from ragbench.report.text import interval, printable, side_by_side, significant
 from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
+from ragbench.stats.mean import finite
 from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause
 

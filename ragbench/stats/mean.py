@@ -160,8 +160,8 @@ def _wilson(
 
 
 def finite(value: float) -> float | None:
-    """Return a number for JSON: null in the place of NaN."""
-    return None if math.isnan(value) else value
+    """Return the number, or None where it is NaN or infinite: files hold null instead."""
+    return float(value) if math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison.systems import finite
 from ragbench.data.runs import run_folder
 from ragbench.data.runs.run_folder import (
     csv_lines,
@@ -28,6 +27,7 @@ from ragbench.data.runs.run_lines import (
     read_fingerprints,
 )
 from ragbench.records.causes import CauseRow, Lost
+from ragbench.stats.mean import finite
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 # Python 3.10 reads no NUL; bytes of TREC ids are halves of characters here

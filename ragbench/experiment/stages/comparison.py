@@ -14,7 +14,6 @@ import numpy as np
 from ragbench.comparison.differences import compare_slices, compare_systems, describe
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
-from ragbench.comparison.systems import finite
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
@@ -36,6 +35,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge.judged import Judged
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import fingerprint
+from ragbench.stats.mean import finite
 from ragbench.types import ScoreColumn
 
 # Words from which on a gold answer is rather a sentence than what stands in a passage as it is.
