@@ -1,9 +1,9 @@
-"""Where answers are lost: one cause for each query of a system, from what was measured.
+"""Rules that name the cause of each query: whether its answer is right, or where it was lost.
 
-The rules are functions of facts: what the ranking holds of the gold documents (`Found`), and what
-is known of the answer (`Said`). They look at a query in the order in which it goes through a
-system, and the first rule that applies names the cause; `why` has the facts that it looked at.
-Each query takes constant time besides reading its ranking.
+The rules are pure functions of two records: the ranks of the gold documents (`RankingFacts`) and
+the properties of the answer (`AnswerFacts`). They follow a query through a system: corpus,
+retrieval, passages, answer. The first rule that applies names the cause, and `why` the facts that
+decided.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from ragbench.records.causes import AnswerCause, Lost
 from ragbench.registry import Option
 
+# Hits that a generator reads if a retriever has none: as many as generators get by default.
 DEFAULT_READ = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightAnswer:
-    """When an answer is right."""
+    """Rule by which an answer counts as right."""
 
     measure: Annotated[
         str | None,
@@ -43,7 +44,7 @@ class RightAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportedAnswer:
-    """When an answer is supported by the passages that it was made from."""
+    """Rule by which an answer counts as supported by its passages."""
 
     measure: Annotated[
         str | None, Option("Rubric that decides; default: faithfulness of a judge.")
@@ -53,7 +54,7 @@ class SupportedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRules:
-    """By which rules each query gets the cause of its loss."""
+    """Options of the rules that give each query its cause: the block `causes` of the config."""
 
     blocks: ClassVar[Mapping[str, str]] = {
         "right": "When an answer is right.",
@@ -81,18 +82,18 @@ class CauseRules:
     supported: SupportedAnswer = field(default_factory=SupportedAnswer)
 
 
-class Found(NamedTuple):
-    """What a ranking has of the gold documents of one query; without them, of the gold answer.
+class RankingFacts(NamedTuple):
+    """Ranks of the gold documents of one query, or of its gold answer if it has no judgements.
 
     Attributes:
-        failed: Why there is no ranking, as a word; None where there is one.
-        gold: How many documents are relevant; None where the query is not judged.
-        example: The id of one of them.
-        missing: Relevant documents that the corpus does not have; empty too where it is not known.
+        failed: Name of the failure, such as `timeout`; None if there is a ranking.
+        gold: Number of relevant documents; None if the query has no judgements.
+        example: Id of one relevant document.
+        missing: Relevant documents that are not in the corpus; empty if that is not known.
         ranks: Rank and id of each relevant document that was retrieved, best first.
-        retrieved: How many hits there are.
-        answer_rank: Of a query that is not judged: rank of the first hit with a gold answer in its
-            text; 0 where none has one; None where it was not looked for.
+        retrieved: Number of hits.
+        answer_rank: Rank of the first hit whose text has a gold answer; 0 if no hit has one. None
+            if the query has judgements, or no gold answer that a text could have.
     """
 
     failed: str | None = None
@@ -105,25 +106,27 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What is known of one answer.
+class AnswerFacts:
+    """Properties of one answer: its passages, and its checks by words or by a judge.
 
     Attributes:
-        failed: Why there is no answer, as a word; None where there is one.
-        asked: Whether the question was asked: a control without its passages is not.
-        passages: How many passages were read; None where that is not known.
-        read: Which relevant documents were read; None where the ranking says it.
-        holds_answer: Of a query that is not judged: whether what was read tells the gold answer, by
-            its words or by a judge; None where nothing says so.
-        holds_how: What says so.
-        refuses_how: `declines`, `is empty`, `is a refusal (judged)`.
-        is_right: None where there is no gold answer, or nothing compared them.
-        right_how: What compared them: `token_f1 0.1 < 0.5`.
-        is_supported: None where no judge said so.
+        failed: Name of the failure, such as `timeout`; None if there is an answer.
+        was_asked: False for a control that could not be asked, as it has no passages.
+        passages: Number of passages that the generator read; None if that is not known.
+        read: Relevant documents among these passages; None if the ranks of the hits decide.
+        holds_answer: True if the passages have the gold answer, by its words or by a judge; None
+            if neither was applied.
+        holds_how: Evidence for `holds_answer`, in words.
+        refuses: True if the answer declines the question.
+        refuses_how: Kind of refusal: `declines`, `is empty`, `is a refusal (judged)`.
+        is_right: True if the answer is right; None without a gold answer, or without a score.
+        right_how: Evidence for `is_right`: `token_f1 0.1 < 0.5`.
+        is_supported: True if a judge found the answer supported by its passages; None if none did.
+        supported_how: Evidence for `is_supported`, in words.
     """
 
     failed: str | None = None
-    asked: bool = True
+    was_asked: bool = True
     passages: int | None = None
     read: frozenset[str] | None = None
     holds_answer: bool | None = None
@@ -136,164 +139,211 @@ class Said:
     supported_how: str = ""
 
 
-def cause_of_ranking(found: Found, rules: CauseRules, *, answerable: bool | None = None) -> Lost:
-    """Say where a retriever alone loses a query.
+def cause_of_ranking(
+    ranking: RankingFacts, rules: CauseRules, *, answerable: bool | None = None
+) -> Lost:
+    """Return the cause of a query of a retriever alone, as if a generator read its first hits.
 
-    `answerable` is whether the question has an answer; None where nothing says so. Where it has
-    none, there is nothing to find, and a ranking cannot decline.
+    `answerable` is None if nothing tells whether the question has an answer. If it has none, the
+    cause is `unknown`: a ranking cannot decline.
 
     Example:
-        >>> cause_of_ranking(Found(gold=1, ranks=((14, "d12"),), retrieved=100), CauseRules())
+        >>> ranking = RankingFacts(gold=1, ranks=((14, "d12"),), retrieved=100)
+        >>> cause_of_ranking(ranking, CauseRules())
         Lost(cause='ranked_too_low', why='gold d12 at rank 14, a generator would read 5')
     """
     reader = f"a generator would read {rules.read}"
-    if found.failed is not None:
-        return Lost("failed", f"no ranking: {found.failed}")
+    if ranking.failed is not None:
+        return Lost("failed", f"no ranking: {ranking.failed}")
     if answerable is False:
         return Lost("unknown", "the question has no answer, and a ranking cannot say so")
-    if found.gold is None:
-        return _of_texts(found, rules.read, reader)
-    return _retrieval(found, rules, rules.read, None, reader) or Lost(
-        "right", f"{_first(found)}, {reader}"
+    if ranking.gold is None:
+        return _cause_of_answer_rank(ranking, rules.read, reader)
+    return _loss_before_reading(ranking, rules, rules.read, None, reader) or Lost(
+        "right", f"{_first_gold(ranking)}, {reader}"
     )
 
 
 def cause_of_answer(
-    found: Found | None, said: Said, rules: CauseRules, *, answerable: bool | None = None
+    ranking: RankingFacts | None,
+    answer: AnswerFacts,
+    rules: CauseRules,
+    *,
+    answerable: bool | None = None,
 ) -> Lost:
-    """Say where a system that answers loses a query; `found` is None of one without a ranking.
+    """Return the cause of a query of a system that answers.
+
+    `ranking` is None if the system has no ranking. `answerable` is None if nothing tells whether
+    the question has an answer; if it has none, to decline is right.
 
     Example:
-        >>> found = Found(gold=1, ranks=((1, "d12"),), retrieved=100)
-        >>> said = Said(passages=5, is_right=False, right_how="token_f1 0.1 < 0.5")
-        >>> cause_of_answer(found, said, CauseRules())
+        >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)
+        >>> answer = AnswerFacts(passages=5, is_right=False, right_how="token_f1 0.1 < 0.5")
+        >>> cause_of_answer(ranking, answer, CauseRules())
         Lost(cause='not_used', why='gold d12 at rank 1, reads 5; token_f1 0.1 < 0.5')
-        >>> cause_of_answer(found, Said(refuses=True), CauseRules(), answerable=False).cause
+        >>> refusal = AnswerFacts(refuses=True)
+        >>> cause_of_answer(ranking, refusal, CauseRules(), answerable=False).cause
         'right'
     """
-    if not said.asked:
-        return Lost("unknown", f"not asked: {said.failed}")
-    if said.failed is not None:
-        return Lost("failed", f"no answer: {said.failed}")
+    if not answer.was_asked:
+        return Lost("unknown", f"not asked: {answer.failed}")
+    if answer.failed is not None:
+        return Lost("failed", f"no answer: {answer.failed}")
     if answerable is False:
-        if said.refuses:
-            return Lost("right", f"the question has no answer, and the reply {said.refuses_how}")
+        if answer.refuses:
+            return Lost("right", f"the question has no answer, and the reply {answer.refuses_how}")
         return Lost("should_have_refused", "the question has no answer, and the reply gives one")
-    unread, facts = _reading(found, said, rules)
-    if said.refuses and not said.is_right:
-        how = f"the answer {said.refuses_how}"
-        lost = unread or Lost("refused", facts)
-        return Lost(lost.cause, _joined(lost.why, how))
-    if said.is_right:
-        although = f"although {unread.why}" if unread else ""
-        doubt = "" if said.is_supported in (None, True) else f"yet {said.supported_how}"
-        return Lost("right", _joined(said.right_how, although, doubt))
-    return _wrong(unread, facts, said)
+    loss, evidence = _loss_or_evidence(ranking, answer, rules)
+    # a refusal with a right answer in it ("not in the passages; it is Paris") counts as the answer
+    if answer.refuses and not answer.is_right:
+        refusal = f"the answer {answer.refuses_how}"
+        # what was not read explains a refusal better than the refusal itself
+        loss = loss or Lost("refused", evidence)
+        return Lost(loss.cause, _join(loss.why, refusal))
+    if answer.is_right:
+        # right from the memory of the model: right all the same, and `why` says so
+        although = f"although {loss.why}" if loss else ""
+        doubt = "" if answer.is_supported in (None, True) else f"yet {answer.supported_how}"
+        return Lost("right", _join(answer.right_how, although, doubt))
+    return _cause_if_not_right(loss, evidence, answer)
 
 
-def _wrong(unread: Lost | None, facts: str, said: Said) -> Lost:
-    """The cause of an answer that is wrong, or that was compared with no gold answer."""
-    if unread is not None:
-        return Lost(unread.cause, _joined(unread.why, said.right_how))
-    if said.is_supported is False:
-        return Lost("unsupported", _joined(facts, said.right_how, said.supported_how))
-    if said.is_right is False:
-        if facts:
-            return Lost("not_used", _joined(facts, said.right_how))
-        nothing = "nothing tells whether the answer was in what was read"
-        return Lost("unknown", _joined(said.right_how, nothing))
-    if said.is_supported:
-        how = f"no gold answer, but {said.supported_how}"
-        return Lost("right", _joined(how, facts))
-    return Lost("unknown", _joined("no gold answer to hold the answer against", facts))
+def _cause_if_not_right(loss: Lost | None, evidence: str, answer: AnswerFacts) -> Lost:
+    """Return the cause of an answer that is wrong, or that was compared with no gold answer.
 
-
-def _reading(found: Found | None, said: Said, rules: CauseRules) -> tuple[Lost | None, str]:
-    """The loss before the answer, if what it needs was not read; and the facts where it was.
-
-    The facts are empty where nothing tells.
+    Args:
+        loss: Loss before the answer; None if its passages have what it needs, or if nothing tells.
+        evidence: Words that tell what its passages have; empty if nothing tells.
+        answer: Properties of the answer, which is not a refusal.
     """
-    ranking = found or Found(gold=None)
-    passages = said.passages if said.passages is not None else rules.read
+    if loss is not None:
+        return Lost(loss.cause, _join(loss.why, answer.right_how))
+    if answer.is_supported is False:
+        return Lost("unsupported", _join(evidence, answer.right_how, answer.supported_how))
+    if answer.is_right is False:
+        if evidence:
+            return Lost("not_used", _join(evidence, answer.right_how))
+        nothing = "nothing tells whether the answer was in what was read"
+        return Lost("unknown", _join(answer.right_how, nothing))
+    if answer.is_supported:
+        reason = f"no gold answer, but {answer.supported_how}"
+        return Lost("right", _join(reason, evidence))
+    return Lost("unknown", _join("no gold answer to hold the answer against", evidence))
+
+
+def _loss_or_evidence(
+    ranking: RankingFacts | None, answer: AnswerFacts, rules: CauseRules
+) -> tuple[Lost | None, str]:
+    """Return (loss, "") if the passages lack what the answer needs, else (None, evidence).
+
+    The evidence tells in words where the gold document or gold answer was read; it is empty if
+    neither ranking, texts nor judge tell.
+    """
+    ranking = ranking or RankingFacts(gold=None)
+    passages = answer.passages if answer.passages is not None else rules.read
     reader = f"reads {passages}"
     if ranking.failed is not None or (ranking.gold is None and ranking.answer_rank is None):
-        if said.holds_answer is None:
+        if answer.holds_answer is None:
             return None, ""
-        if said.holds_answer:
-            return None, said.holds_how
+        if answer.holds_answer:
+            return None, answer.holds_how
         cause: AnswerCause = "ranked_too_low" if ranking.answer_rank else "not_retrieved"
-        return Lost(cause, said.holds_how), ""
+        return Lost(cause, answer.holds_how), ""
     if ranking.gold is None:
-        if said.holds_answer:
-            return None, said.holds_how
-        lost = _of_texts(ranking, passages, reader)
-        return (None, lost.why) if lost.cause == "right" else (lost, "")
-    lost_there = _retrieval(ranking, rules, passages, said.read, reader)
-    if lost_there is not None:
-        return lost_there, ""
-    if said.read is None:
-        return None, f"{_first(ranking)}, {reader}"
-    where = {name: rank for rank, name in ranking.ranks}
-    best = min(said.read, key=lambda name: (where.get(name, len(where) + 1), name))
-    at = f" at rank {where[best]}" if best in where else " among the passages"
-    return None, f"gold {best}{at}, {reader}"
+        if answer.holds_answer:
+            return None, answer.holds_how
+        loss = _cause_of_answer_rank(ranking, passages, reader)
+        return (None, loss.why) if loss.cause == "right" else (loss, "")
+    early_loss = _loss_before_reading(ranking, rules, passages, answer.read, reader)
+    if early_loss is not None:
+        return early_loss, ""
+    if answer.read is None:
+        return None, f"{_first_gold(ranking)}, {reader}"
+    rank_of = {document: rank for rank, document in ranking.ranks}
+    # documents that the ranking lacks come last: passages need not be hits of this ranking
+    last = len(rank_of) + 1
+    best = min(answer.read, key=lambda document: (rank_of.get(document, last), document))
+    position = f" at rank {rank_of[best]}" if best in rank_of else " among the passages"
+    return None, f"gold {best}{position}, {reader}"
 
 
-def _retrieval(
-    found: Found, rules: CauseRules, read: int, known: frozenset[str] | None, reader: str
+def _loss_before_reading(
+    ranking: RankingFacts,
+    rules: CauseRules,
+    depth: int,
+    read_gold: frozenset[str] | None,
+    reader: str,
 ) -> Lost | None:
-    """The loss before anything is read; None where what is needed was read.
+    """Return the loss in corpus or retrieval; None if enough gold documents were read.
 
-    `known` are the gold documents that were read; where it is None, the first `read` ranks say so.
+    Args:
+        ranking: Ranks of the gold documents of a query with judgements.
+        rules: Number of gold documents that an answer needs: any or all.
+        depth: Number of passages that are read.
+        read_gold: Gold documents among the passages; None stands for those in the first `depth`
+            ranks.
+        reader: Words for the reader in `why`: `reads 5`.
     """
-    gold = found.gold or 0
+    gold = ranking.gold or 0
     if gold == 0:
         return Lost("not_in_corpus", "judged, and no document is relevant")
     needed = gold if rules.need == "all" else 1
-    if known is None and needed == 1 and found.ranks and found.ranks[0][0] <= read:
-        return None  # as below, without a look at the others
-    is_read = known if known is not None else {d for rank, d in found.ranks if rank <= read}
-    absent = [name for name in found.missing if name not in is_read]
+    if read_gold is None and needed == 1 and ranking.ranks and ranking.ranks[0][0] <= depth:
+        return None  # the usual case, without a set: queries with many gold documents are slow
+    top = {document for rank, document in ranking.ranks if rank <= depth}
+    read = top if read_gold is None else read_gold
+    absent = [document for document in ranking.missing if document not in read]
     if absent and gold - len(absent) < needed:
-        return Lost("not_in_corpus", f"gold {_some(absent)} not in the corpus")
-    if len(is_read) >= needed:
+        return Lost("not_in_corpus", f"gold {_first_of(absent)} not in the corpus")
+    if len(read) >= needed:
         return None
-    have = f"{len(is_read)} of {gold} gold documents read" if is_read else ""
-    below = [(rank, name) for rank, name in found.ranks if name not in is_read]
-    lacking = needed - len(is_read)
-    if len(below) < lacking:
-        away = gold - len(found.ranks)
-        what = f"{away} gold document{'s' if away > 1 else ''}"
-        what = f"gold {found.example}" if gold == 1 else what
-        return Lost("not_retrieved", _joined(have, f"{what} not among {found.retrieved} hits"))
+    have = f"{len(read)} of {gold} gold documents read" if read else ""
+    unread = [(rank, document) for rank, document in ranking.ranks if document not in read]
+    n_lacking = needed - len(read)
+    if len(unread) < n_lacking:
+        n_absent = gold - len(ranking.ranks)
+        documents = f"{n_absent} gold document{'s' if n_absent > 1 else ''}"
+        if gold == 1:
+            documents = f"gold {ranking.example}"
+        hits = f"{documents} not among {ranking.retrieved} hits"
+        return Lost("not_retrieved", _join(have, hits))
     # of several that are needed, the lowest one decides
-    rank, name = below[lacking - 1]
-    if known is not None and rank <= read:  # several passages of one document were read before it
-        reader = f"below the {read} passages that were read"
-    return Lost("ranked_too_low", _joined(have, f"gold {name} at rank {rank}, {reader}"))
+    rank, document = unread[n_lacking - 1]
+    # several chunks of one document may fill the passages before this rank is reached
+    if read_gold is not None and rank <= depth:
+        reader = f"below the {depth} passages that were read"
+    return Lost("ranked_too_low", _join(have, f"gold {document} at rank {rank}, {reader}"))
 
 
-def _of_texts(found: Found, read: int, reader: str) -> Lost:
-    """The loss of a query without judgements, by where its gold answer stands in the hits."""
-    rank = found.answer_rank
+def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Lost:
+    """Return the cause of a query without judgements, by the first hit that has a gold answer.
+
+    It is `right` within the first `depth` ranks, and `unknown` if no gold answer was looked for.
+    """
+    rank = ranking.answer_rank
     if rank is None:
         return Lost("unknown", "no judgement, and no gold answer to look for in the hits")
     if rank == 0:
-        return Lost("not_retrieved", f"the gold answer stands in none of {found.retrieved} hits")
+        return Lost("not_retrieved", f"the gold answer stands in none of {ranking.retrieved} hits")
     where = f"the gold answer stands in the hit at rank {rank}, {reader}"
-    return Lost("right" if rank <= read else "ranked_too_low", where)
+    return Lost("right" if rank <= depth else "ranked_too_low", where)
 
 
-def _first(found: Found) -> str:
-    if not found.ranks:
+def _first_gold(ranking: RankingFacts) -> str:
+    """Return the best gold document and its rank in words; empty if none was retrieved."""
+    if not ranking.ranks:
         return ""
-    rank, name = found.ranks[0]
-    return f"gold {name} at rank {rank}"
+    rank, document = ranking.ranks[0]
+    return f"gold {document} at rank {rank}"
 
 
-def _some(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+def _first_of(documents: Sequence[str]) -> str:
+    """Return the first id of some, at least one, with the number of the others."""
+    if len(documents) == 1:
+        return documents[0]
+    return f"{documents[0]} and {len(documents) - 1} more"
 
 
-def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
+def _join(*reasons: str) -> str:
+    """Join the reasons that are not empty."""
+    return "; ".join(reason for reason in reasons if reason)

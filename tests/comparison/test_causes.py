@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.comparison.cause_rules import (
+    AnswerFacts,
     CauseRules,
-    Found,
-    Said,
     cause_of_answer,
     cause_of_ranking,
+)
+from ragbench.comparison.cause_rules import (
+    RankingFacts as Ranking,
 )
 from ragbench.comparison.causes import (
     GoldWords,
@@ -24,13 +26,14 @@ from ragbench.comparison.causes import (
 from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES, Lost
 
-FIRST = Found(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)
-LOW = Found(gold=1, example="d12", ranks=((14, "d12"),), retrieved=100)
-NOWHERE = Found(gold=1, example="d12", retrieved=100)
-ABSENT = Found(gold=1, example="d12", missing=("d12",), retrieved=100)
-NONE_RELEVANT = Found(gold=0, retrieved=100)
-UNJUDGED = Found(retrieved=10)
-TWO = Found(gold=2, example="d1", ranks=((2, "d1"), (9, "d2")), retrieved=100)
+FIRST = Ranking(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)
+LOW = Ranking(gold=1, example="d12", ranks=((14, "d12"),), retrieved=100)
+FOURTH = Ranking(gold=1, ranks=((4, "d12"),))
+NOWHERE = Ranking(gold=1, example="d12", retrieved=100)
+ABSENT = Ranking(gold=1, example="d12", missing=("d12",), retrieved=100)
+NONE_RELEVANT = Ranking(gold=0, retrieved=100)
+UNJUDGED = Ranking(retrieved=10)
+TWO = Ranking(gold=2, example="d1", ranks=((2, "d1"), (9, "d2")), retrieved=100)
 ALL = CauseRules(need="all")
 
 
@@ -44,21 +47,36 @@ ALL = CauseRules(need="all")
         (ABSENT, CauseRules(), "not_in_corpus", "gold d12 not in the corpus"),
         (NONE_RELEVANT, CauseRules(), "not_in_corpus", "no document is relevant"),
         (UNJUDGED, CauseRules(), "unknown", "no judgement"),
-        (Found(answer_rank=0, retrieved=10), CauseRules(), "not_retrieved", "in none of 10 hits"),
-        (Found(answer_rank=5, retrieved=10), CauseRules(), "right", "at rank 5"),
-        (Found(answer_rank=6, retrieved=10), CauseRules(), "ranked_too_low", "at rank 6"),
-        (Found(failed="timeout", gold=1), CauseRules(), "failed", "timeout"),
+        (
+            Ranking(answer_rank=0, retrieved=10),
+            CauseRules(),
+            "not_retrieved",
+            "in none of 10 hits",
+        ),
+        (Ranking(answer_rank=5, retrieved=10), CauseRules(), "right", "at rank 5"),
+        (Ranking(answer_rank=6, retrieved=10), CauseRules(), "ranked_too_low", "at rank 6"),
+        (Ranking(failed="timeout", gold=1), CauseRules(), "failed", "timeout"),
         (TWO, CauseRules(), "right", "gold d1 at rank 2"),
         (TWO, ALL, "ranked_too_low", "1 of 2 gold documents read; gold d2 at rank 9"),
         (TWO, CauseRules(need="all", read=9), "right", "rank 2"),
         (
-            Found(gold=2, ranks=((2, "d1"),), retrieved=9),
+            Ranking(gold=2, ranks=((2, "d1"),), retrieved=9),
             ALL,
             "not_retrieved",
             "1 gold document not",
         ),
-        (Found(gold=2, missing=("d2",), ranks=((2, "d1"),)), ALL, "not_in_corpus", "gold d2 not"),
-        (Found(gold=2, missing=("d2",), ranks=((2, "d1"),)), CauseRules(), "right", "d1 at rank 2"),
+        (
+            Ranking(gold=2, missing=("d2",), ranks=((2, "d1"),)),
+            ALL,
+            "not_in_corpus",
+            "gold d2 not",
+        ),
+        (
+            Ranking(gold=2, missing=("d2",), ranks=((2, "d1"),)),
+            CauseRules(),
+            "right",
+            "d1 at rank 2",
+        ),
     ],
 )
 def test_rankings(found, rules, cause, why):
@@ -97,7 +115,7 @@ UNREAD = {"read": frozenset(), "passages": 5}
         (NONE_RELEVANT, READ | WRONG, False, "should_have_refused", "gives one"),
         (FIRST, {"failed": "timeout"}, True, "failed", "no answer: timeout"),
         (NONE_RELEVANT, {"failed": "missing_answer"}, False, "failed", "missing_answer"),
-        (FIRST, {"failed": "no_relevant", "asked": False}, True, "unknown", "not asked"),
+        (FIRST, {"failed": "no_relevant", "was_asked": False}, True, "unknown", "not asked"),
         (UNJUDGED, READ | {"read": None}, None, "unknown", "no gold answer"),
         (UNJUDGED, LOW_FAITH, None, "unsupported", "faithfulness 0.2"),
         (UNJUDGED, HIGH_FAITH, None, "right", "no gold answer, but faithfulness 1"),
@@ -108,19 +126,25 @@ UNREAD = {"read": frozenset(), "passages": 5}
         (UNJUDGED, {"refuses": True}, None, "refused", "declines"),
         (None, UNREAD | WRONG, True, "unknown", "nothing tells"),
         (FIRST, WRONG | {"passages": 3}, True, "not_used", "reads 3"),
-        (Found(gold=1, ranks=((4, "d12"),)), WRONG | {"passages": 3}, True, "ranked_too_low", "4"),
+        (
+            Ranking(gold=1, ranks=((4, "d12"),)),
+            WRONG | {"passages": 3},
+            True,
+            "ranked_too_low",
+            "4",
+        ),
         (NOWHERE, READ | WRONG, True, "not_used", "gold d12 among the passages"),
     ],
 )
 def test_answers(found, said, answerable, cause, why):
-    lost = cause_of_answer(found, Said(**said), CauseRules(), answerable=answerable)
+    lost = cause_of_answer(found, AnswerFacts(**said), CauseRules(), answerable=answerable)
 
     assert lost.cause == cause
     assert why in lost.why
 
 
 founds = st.builds(
-    Found,
+    Ranking,
     failed=st.sampled_from([None, None, "error"]),
     gold=st.sampled_from([None, 0, 1, 2]),
     example=st.just("a"),
@@ -130,7 +154,7 @@ founds = st.builds(
     answer_rank=st.sampled_from([None, 0, 3, 9]),
 )
 saids = st.builds(
-    Said,
+    AnswerFacts,
     failed=st.sampled_from([None, None, None, "timeout"]),
     passages=st.sampled_from([None, 0, 5]),
     read=st.sampled_from([None, frozenset(), frozenset("b")]),
@@ -222,7 +246,7 @@ def test_a_ranking_is_right_where_any_gold_document_is_read(places, missing, rea
     """Also where the corpus lacks some of what is relevant."""
     gold = sorted({*places, *missing})
     ranks = tuple(sorted((rank, name) for name, rank in places.items()))
-    found = Found(gold=len(gold), missing=tuple(sorted(missing)), ranks=ranks, retrieved=9)
+    found = Ranking(gold=len(gold), missing=tuple(sorted(missing)), ranks=ranks, retrieved=9)
 
     cause, why = cause_of_ranking(found, CauseRules(read=read))
 

@@ -11,9 +11,9 @@ from itertools import chain
 import numpy as np
 
 from ragbench.comparison.cause_rules import (
+    AnswerFacts,
     CauseRules,
-    Found,
-    Said,
+    RankingFacts,
     cause_of_answer,
     cause_of_ranking,
 )
@@ -81,7 +81,7 @@ class _Gold:
 
     plan: Plan
     results: Results
-    _found: dict[str, Sequence[Found]] = field(default_factory=dict)
+    _found: dict[str, Sequence[RankingFacts]] = field(default_factory=dict)
 
     @property
     def rules(self) -> CauseRules:
@@ -132,7 +132,7 @@ class _Gold:
         relevant = self.relevant.get(query.id)
         return None if relevant is None else bool(relevant)
 
-    def found_in(self, ranking: Ranked | None) -> Sequence[Found]:
+    def found_in(self, ranking: Ranked | None) -> Sequence[RankingFacts]:
         """Return what a ranking has of the gold documents of every query."""
         if ranking is None:
             return Mapped(lambda query: self._judged(query, 0), self.plan.ids)
@@ -140,7 +140,7 @@ class _Gold:
             self._found[ranking.name] = list(self._look(ranking))
         return self._found[ranking.name]
 
-    def _look(self, ranking: Ranked) -> Iterator[Found]:
+    def _look(self, ranking: Ranked) -> Iterator[RankingFacts]:
         run, outcomes = ranking.run, ranking.outcomes
         ranks, strange = self._ranks(ranking), self._is_strange(run)
         depths = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
@@ -152,7 +152,7 @@ class _Gold:
                 continue
             one = self._judged(query.id, depths.get(query.id, 0), ranks.get(query.id, ()))
             if strange and one.gold:
-                one = Found(retrieved=one.retrieved, ranks=one.ranks)
+                one = RankingFacts(retrieved=one.retrieved, ranks=one.ranks)
             words = self.words(row) if one.gold is None else None
             if words is not None and words.can_be_found:
                 value = outcomes[row].value
@@ -196,10 +196,12 @@ class _Gold:
             if start < end
         }
 
-    def _judged(self, query: str, retrieved: int, ranks: tuple[tuple[int, str], ...] = ()) -> Found:
+    def _judged(
+        self, query: str, retrieved: int, ranks: tuple[tuple[int, str], ...] = ()
+    ) -> RankingFacts:
         """What is known of a query's gold before the texts of a ranking are looked at."""
         gold, example, missing = self._documents.get(query, (None, "", ()))
-        return Found(None, gold, example, missing, ranks, retrieved)
+        return RankingFacts(None, gold, example, missing, ranks, retrieved)
 
     @cached_property
     def _documents(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
@@ -278,19 +280,19 @@ def _of_answers(asked: _Answering) -> Iterator[Lost]:
             if is_refusal is not None:
                 said = replace(said, refuses=is_refusal, refuses_how=f"declines ({how})")
         if asked.ranking is None and ranked and said.read is None:
-            facts = Found()  # an app that never says what it retrieved
+            facts = RankingFacts()  # an app that never says what it retrieved
         yield cause_of_answer(facts, said, rules, answerable=gold.answerable[row])
 
 
-def _said(asked: _Answering, row: int) -> Said:
+def _said(asked: _Answering, row: int) -> AnswerFacts:
     """What an answer is, before anything is compared."""
     outcomes = [sample[row] for sample in asked.samples]
     known = [outcome.value for outcome in outcomes if outcome.value is not None]
     if not known:
         cause = outcomes[0].cause
-        return Said(failed=cause.word, asked=cause.failed or cause is Cause.SCORED)
+        return AnswerFacts(failed=cause.word, was_asked=cause.failed or cause is Cause.SCORED)
     refusing = [how for how in (refuses(each.answer) for each in known) if how is not None]
-    said = Said(
+    said = AnswerFacts(
         refuses=2 * len(refusing) > len(known),
         refuses_how=refusing[0] if refusing else "declines",
     )
@@ -328,7 +330,7 @@ def _right(asked: _Answering, column: ScoreColumn | None, row: int) -> tuple[boo
 
 
 def _holds(
-    asked: _Answering, recall: ScoreColumn | None, row: int, found: Found
+    asked: _Answering, recall: ScoreColumn | None, row: int, found: RankingFacts
 ) -> tuple[bool | None, str]:
     """Whether the passages of a query that is not judged tell the gold answer."""
     if found.gold is not None:
