@@ -19,6 +19,7 @@ from ragbench.report.base import GATE_HEADS
 from ragbench.report.headline import (
     NOT_COMPARED,
     UNDECIDED,
+    footnotes,
     interval_and_p,
     nothing_told,
     outcome_of,
@@ -156,10 +157,10 @@ def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
 def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
     confidence = percent(comparison.confidence or 0.95)
     if any(any((family.better_than or {}).values()) for family in comparison.measures):
-        text = "significantly better than the systems of these letters "
+        text = "surely better than the systems of these letters "
         yield "letters behind a value", f"{text}(max-T test over all pairs, {confidence})"
     if any(family.comparisons for family in comparison.measures):
-        text = f"paired difference over the n queries that both have, {confidence} interval"
+        text = f"paired, over the n queries that both have, {confidence} interval"
         if cluster := comparison.cluster:
             text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
@@ -188,7 +189,7 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
         lines += _moved(moved, width)
     for line in moved_causes(comparison):
         lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
-    lines += ["", *(f"{sign}: {meaning}" for sign, meaning in _legend(comparison))]
+    lines += ["", *footnotes(_legend(comparison))]
     lines += [f"note: {printable(note)}" for note in comparison.notes]
     return "\n".join(lines) + "\n"
 

@@ -9,6 +9,7 @@ from ragbench.records.score import SystemScore
 from ragbench.report.base import SIGNS, Outcome, Section
 from ragbench.report.text import (
     MISSING,
+    counted,
     difference,
     ends_of,
     listed,
@@ -78,7 +79,7 @@ def headline(
         return _best_is_baseline(name, best, measured, tied, family.comparisons)
     text = _best_against_baseline(name, measured[best], comparison, confidence, corrected)
     tied = [system for system in tied if system != against]
-    return f"{text}; {_names(tied)} cannot be told from it" if tied else text
+    return f"{text}; {_not_worse(tied)}" if tied else text
 
 
 def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
@@ -123,20 +124,28 @@ def _best_is_baseline(
     if equal and len(equal) == len(measured) - 1:
         return f"{_names([best, *equal])} have the same {name} on every query, {value}"
     is_baseline = any(c.baseline == best for c in comparisons)
-    role = ", which the others are compared with," if is_baseline else ""
-    parts = [f"{printable(best)}{role} is best on {name}, {value}"]
+    role = " (the baseline)" if is_baseline else ""
+    parts = [f"{name}: {printable(best)}{role} is best, {value}"]
     if equal:
         verb = "has" if len(equal) == 1 else "have"
         parts.append(f"{_names(equal)} {verb} the same value on every query")
     if untold:
-        parts.append(f"{_names(untold)} cannot be told from it, which is undecided, not equal")
+        n = counted(measured[best].n, "queries")
+        verb = "is too few" if n.startswith("1 ") else "are too few"
+        parts.append(f"{n} {verb} to say whether {_names(untold, 'or')} is worse")
     if apart:
         parts.append(f"{_names(apart)}: not compared, as no query has a score of both")
-    return "; ".join(parts if len(parts) > 1 else [*parts, "it differs from every other system"])
+    if len(parts) == 1:
+        parts.append("surely different from every other system")
+    return "; ".join(parts)
 
 
-def _names(systems: Sequence[str]) -> str:
-    return listed([*map(printable, systems)])
+def _names(systems: Sequence[str], word: str = "and") -> str:
+    return listed([*map(printable, systems)], word)
+
+
+def _not_worse(systems: Sequence[str]) -> str:
+    return f"{_names(systems)} {'is' if len(systems) == 1 else 'are'} not shown to be worse"
 
 
 def _best_against_baseline(
@@ -151,29 +160,29 @@ def _best_against_baseline(
     certainty += f"adjusted p {p}" if corrected else f"p {p}, not corrected"
     if outcome == "better":
         return (
-            f"{best} is best on {name}, {value}: {change} against {against}, "
-            f"a real difference ({certainty})"
+            f"{name}: {best} is best, {value}, surely better than {against}: {change} ({certainty})"
         )
     if outcome == "identical":
         return f"{best} and {against} have the same {name} on every query, {value}"
-    text = f"{best} has the best {name}, {value}, but "
+    text = f"{name}: {best} is best, {value}"
     if outcome == "worse":  # the means are over different queries, the difference is not
-        return (
-            f"{text}on the queries that both have it is worse than {against}: {change} "
-            f"({certainty})"
-        )
-    text += f"its difference from {against}, {change}, "
+        text += f", but surely worse than {against} on the queries that both have"
+        return f"{text}: {change} ({certainty})"
     if outcome != "undecided":
-        return f"{text}was not tested"
+        return f"{text}; its difference from {against}, {change}, was not tested"
+    text += f", but not shown to be better than {against}: {change} ({certainty})"
     detectable = comparison.minimum_detectable
-    shown = (
-        "" if detectable is None else f"this data set could show one of {significant(detectable)}"
-    )
-    return "; ".join(filter(None, [f"{text}is undecided ({certainty})", shown]))
+    if detectable is None:
+        return text
+    n = counted(comparison.n, "queries")
+    return f"{text}; {n} would show a difference of {significant(detectable)} in 4 of 5 cases"
 
 
-NOT_COMPARED = ("not compared", "no query has a score of both systems: there is nothing to say")
-UNDECIDED = ("undecided", "no difference was shown, which is not equality")
+NOT_COMPARED = ("not compared", "no query has a score of both systems")
+UNDECIDED = ("undecided", "no difference was shown, which does not mean equal")
+# Rows of the footnotes: signs of a score, of a difference, and (all others) of a verdict.
+_SCORE_SIGNS = ("[low, high]", *SIGNS.values(), MISSING, "letters behind a value")
+_DIFFERENCE_SIGNS = ("difference", "p")
 _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
     "undecided": UNDECIDED,
     "identical": ("identical", "the same score as its baseline on every query"),
@@ -191,34 +200,41 @@ def legend(
     marks, outcomes = {cell.mark for cell in cells}, {cell.outcome for cell in differences}
     explained = []
     if any(cell.interval for cell in cells):
-        text = f"{confidence} interval of the mean: what another sample of such queries"
-        text += ", and other answers to them, would give" if several_answers else " would give"
-        text += "; it does not cover another corpus, model or judge"
+        text = f"{confidence} interval of the mean for other samples of such queries"
+        text += " and of answers to them" if several_answers else ""
+        text += ", not for another corpus, model or judge"
         explained.append(("[low, high]", text))
     if "best" in marks:
-        explained.append((SIGNS["best"], "best value of the measure"))
+        explained.append((SIGNS["best"], "best"))
     if "tied" in marks:
-        text = (
-            f"cannot be told from the best ({confidence}): a system and what it is compared with "
-            "by their own test, see p; all other pairs by max-T over all pairs"
-        )
-        explained.append((SIGNS["tied"], text))
+        explained.append((SIGNS["tied"], "not shown to be worse than the best"))
     explained += _of_differences(sections, comparisons)
     if outcomes & {"better", "worse"}:
-        explained.append(("better, worse", f"differs from its baseline ({confidence} confidence)"))
+        text = f"surely better or worse than its baseline ({confidence} confidence)"
+        explained.append(("better, worse", text))
     explained += [_VERDICTS[outcome] for outcome in _VERDICTS if outcome in outcomes]
     if MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
         explained.append((MISSING, "no value: nothing was scored or compared"))
     return explained
 
 
+def footnotes(explained: Iterable[tuple[str, str]]) -> list[str]:
+    """Write signs with their meanings in three lines at most: scores, differences, verdicts."""
+    scores, differences, verdicts = list[str](), list[str](), list[str]()
+    for sign, meaning in explained:
+        is_difference = sign in _DIFFERENCE_SIGNS or sign.startswith("vs ")
+        group = scores if sign in _SCORE_SIGNS else differences if is_difference else verdicts
+        group.append(f"{sign}: {meaning}")
+    return ["; ".join(group) for group in (scores, differences, verdicts) if group]
+
+
 def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:
     heads = list(dict.fromkeys(s.against for s in sections if s.against))
     if not heads:
         return []
-    text = "paired difference over the queries that both have"
+    text = "difference over the queries that both have"
     if any(s.against and s.kind != "retrieval" for s in sections):
-        text += "; a pair is compared with the baseline's pair of the same generator"
+        text += ", between pairs with the same generator"
     if cluster := comparisons.cluster:
         text += f"; queries with the same {printable(cluster)} are one unit"
     shown = {m.name for s in sections for m in s.measures if m.differences}
@@ -246,18 +262,16 @@ def interval_and_p(
     explained = []
     if any(c.differs and low <= 0 <= high for c, (low, high) in bounded):
         text = (
-            "p asks whether chance would move the queries that changed so far to one side; the "
-            "interval also allows for changes that no query here shows, and may hold 0 beside a "
-            "better or worse. A gate reads the interval"
+            "p looks at the queries that changed; the interval also allows for changes that no "
+            "query here shows, and a gate reads the interval"
         )
         explained.append(("interval with 0, and better or worse", text))
     if any(c.n_changed and not c.differs and not low <= 0 <= high for c, (low, high) in bounded):
-        text = "p counts the queries that changed, the interval those that did not as well"
+        text = "p looks at the queries that changed, the interval at all queries"
         if corrected:
             text = (
-                "p is corrected for all comparisons of its family and counts the queries that "
-                "changed; the interval is of one comparison and counts those that did not change "
-                "as well"
+                "p looks at the queries that changed and is corrected for making several "
+                "comparisons; the interval looks at all queries and is not corrected"
             )
         explained.append(("interval without 0, and undecided", text))
     return explained

@@ -225,7 +225,7 @@ def _with_bounds(measure: str, score: SystemScore) -> str:
     if bounds is None:
         return printable(measure)
     low, high = map(significant, bounds)
-    return f"{printable(measure)} (mean from {low} to {high}, whatever the failed would have been)"
+    return f"{printable(measure)} (mean from {low} to {high}, had they been scored)"
 
 
 def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Measure, Section
+from ragbench.report.headline import footnotes
 from ragbench.report.layout import lay_out
 from ragbench.report.text import cause_lines, draw, printable, side_by_side, with_intervals
 
@@ -42,6 +43,8 @@ def render_terminal(
     """
     page = lay_out(summary, comparisons, narrow=True)
     lines = [_style(f"{page.name}: {page.subject}", "title", color), *page.headlines]
+    # before the tables: a warning may say that their numbers mean nothing
+    lines += [_style(f"warning: {text}", "warning", color) for text in page.warnings]
     if page.gates:
         lines.append("")
     for gate in page.gates:
@@ -61,9 +64,8 @@ def render_terminal(
     if lost:
         lines += ["", _style("where answers are lost", "title", color), *lost]
     if page.legend:
-        lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
+        lines += ["", *footnotes(page.legend)]
     closing = [f"note: {note}" for note in page.notes if notes]
-    closing += [_style(f"warning: {text}", "warning", color) for text in page.warnings]
     closing += [f"report: {printable(report)}"] if report else []
     lines += ["", *closing] if closing else []
     return "\n".join(lines) + "\n"

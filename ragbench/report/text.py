@@ -117,9 +117,9 @@ def causes(failed: Iterable[tuple[str, int]]) -> str:
     return f" ({words})" if words else ""
 
 
-def listed(words: Sequence[str]) -> str:
-    """Join words as a sentence does: `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+def listed(words: Sequence[str], word: str = "and") -> str:
+    """Join words as a sentence does: `a, b and c`, or with another `word` than "and"."""
+    return f" {word} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def printable(text: object) -> str:

@@ -154,7 +154,7 @@ def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
     assert written == "report: both.md"
     page = (runs.parent / "both.md").read_text()
     assert page.startswith("ragbench: old and now: now against old (")
-    assert "\nours (old), which the others are compared with, is best on mrr@10" in page
+    assert "\nmrr@10: ours (old) (the baseline) is best" in page
     _, tables = page.split("### retrieval")
     table = [line for line in tables.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]

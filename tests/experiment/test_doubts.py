@@ -175,5 +175,6 @@ def test_one_known_hit_is_enough(write):
     )
 
     assert experiment.record.warnings == (
-        "mine: 9 of 12 hits have ids that the corpus lacks; they are unjudged",
+        "mine: 9 of 12 hits have ids that no document of the corpus has, and count as unjudged; "
+        "make the ids equal, or set id_field",
     )

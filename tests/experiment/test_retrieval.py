@@ -131,14 +131,14 @@ def test_the_order_counts_where_scores_do_not_fall():
     assert [id for id, _ in found.run.ranking("q0")] == ["a", "b"]
     assert found.notes == [
         "mine: 2 document ids appeared twice in a ranking; counted once",
-        "mine: the order of 2 rankings counts; their scores, absent, tied or out of order, were "
-        "replaced by falling ones",
+        "mine: 2 rankings have scores that are absent, tied or out of order; the order of the hits "
+        "was used",
     ]
-    assert found.warnings == ["mine: 2 of 4 hits have ids that the corpus lacks; they are unjudged"]
+    unknown = "hits have ids that no document of the corpus has, and count as unjudged; make the "
+    unknown += "ids equal, or set id_field"
+    assert found.warnings == [f"mine: 2 of 4 {unknown}"]
     elsewhere = ranked("mine", retriever, QUERIES[:2], outcomes, [Document("z")])
-    assert elsewhere.warnings == [
-        "mine: 4 of 4 hits have ids that the corpus lacks; they are unjudged"
-    ]
+    assert elsewhere.warnings == [f"mine: 4 of 4 {unknown}"]
 
 
 def test_failed_and_missing_queries_are_not_in_the_run():

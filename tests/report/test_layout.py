@@ -166,7 +166,7 @@ def test_failed_answers_of_queries_that_have_a_score_are_not_hidden():
 
     assert count_lines(scores, ["f", "map"]) == [
         "5 scored, 0 failed, 1 not applicable",
-        "a: some answers failed: f (mean from 0.300 to 0.500, whatever the failed would have been)",
+        "a: some answers failed: f (mean from 0.300 to 0.500, had they been scored)",
     ]
 
 

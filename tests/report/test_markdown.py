@@ -43,8 +43,8 @@ def test_the_first_line_is_the_result_in_words(example):
     without_gates = render_markdown({**summary, "gates": []}, comparisons)
 
     assert without_gates.splitlines()[0] == (
-        "ragbench: quickstart: hybrid is best on ndcg@10, 0.446: +0.044 [+0.023, +0.066] "
-        "against bm25, a real difference (95 % confidence, adjusted p 0.0006)"
+        "ragbench: quickstart: ndcg@10: hybrid is best, 0.446, surely better than bm25: "
+        "+0.044 [+0.023, +0.066] (95 % confidence, adjusted p 0.0006)"
     )
 
 
@@ -52,7 +52,7 @@ def test_verdicts_stand_before_the_result(example):
     lines = render_markdown(*example).splitlines()
 
     assert lines[0] == "ragbench: quickstart: gates: 1 undecided, 1 passed"
-    assert lines[2].startswith("hybrid is best on ndcg@10")
+    assert lines[2].startswith("ndcg@10: hybrid is best")
 
 
 def test_tables_are_tables(example):

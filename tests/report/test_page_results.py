@@ -82,7 +82,7 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit)
 
     first = page.locator("#results").inner_text()
     assert first.startswith("gates: 1 undecided, 1 passed")
-    assert "hybrid is best on ndcg@10, 0.446" in first
+    assert "ndcg@10: hybrid is best, 0.446" in first
     assert "0.400 ms a query (median)" in first
     doubts = page.get_by_label("what not to trust").inner_text()
     assert "3 of 60 failed: faithfulness of bm25/gpt (unreadable 2, timeout 1)" in doubts

@@ -147,7 +147,10 @@ def test_a_limit_of_its_own_is_said_once():
 
     warnings = ranked("mine", retriever, queries, outcomes, None, 100).warnings
 
-    assert warnings == ["mine: returned at most 2; search_kwargs? (100 were asked for)"]
+    assert warnings == [
+        "mine: returned at most 2 hits per query of 100, so that measures at higher ranks see "
+        "nothing; LangChain: search_kwargs={'k': 100}, LlamaIndex: similarity_top_k=100"
+    ]
     assert ranked("mine", retriever, queries, outcomes, None, 2).warnings == []
 
 

@@ -74,8 +74,8 @@ def ranked(
         notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
     if run.substituted:
         notes.append(
-            f"the order of {run.substituted} rankings counts; their scores, absent, tied or out of "
-            "order, were replaced by falling ones"
+            f"{run.substituted} rankings have scores that are absent, tied or out of order; the "
+            "order of the hits was used"
         )
     notes += retriever.notes if said is None else said
     if top_k is not None and not retriever.ranks_by_score:
@@ -83,9 +83,14 @@ def ranked(
         longest = max(map(len, hits), default=0)
         # a corpus that has no more documents is no limit of the retriever
         if 0 < longest < (top_k if corpus is None else min(top_k, len(corpus))):
-            warnings.append(f"returned at most {longest}; search_kwargs? ({top_k} were asked for)")
+            warnings.append(
+                f"returned at most {longest} hits per query of {top_k}, so that measures at higher "
+                f"ranks see nothing; LangChain: search_kwargs={{'k': {top_k}}}, LlamaIndex: "
+                f"similarity_top_k={top_k}"
+            )
     if strange:
-        remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
+        remark = f"{strange} of {len(run)} hits have ids that no document of the corpus has, and "
+        remark += "count as unjudged; make the ids equal, or set id_field"
         # a few may be a corpus that has moved on; more mean the wrong corpus, or other ids
         (warnings if strange > len(run) / 10 else notes).append(remark)
     return Ranked(
