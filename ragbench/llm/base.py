@@ -1,4 +1,4 @@
-"""What a chat model is, and the records that it speaks in: a request, a reply, a failure."""
+"""Protocol of chat models, and their records: request, reply and failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation."""
+    """Message of a chat request."""
 
     role: Role
     content: str
@@ -22,17 +22,21 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """All that a reply depends on, apart from the server.
+    """Request to a chat model: messages and all parameters that the reply depends on.
 
     Attributes:
-        temperature: None leaves it to the server.
-        max_tokens: Longest reply; None leaves it to the server.
-        seed: Seed of the first sample; sample n is asked with seed + n.
-        schema: JSON schema of the reply, in the subset that `check_schema` allows; None: any text.
-        top_logprobs: How many alternatives per token the reply should list; 0: no
-            log-probabilities.
-        reasoning_effort: How long a model thinks that can; None leaves it to the server.
-        sample: Which of several replies to the same question this is; part of the key, never sent.
+        model: Name of the model at its server.
+        messages: Messages in order.
+        temperature: Randomness of the reply; None leaves it to the server.
+        max_tokens: Token limit of the reply, reasoning included; None leaves it to the server.
+        seed: Seed of sample 0; sample n is sent with seed + n. None sends no seed.
+        stop: Texts that end the reply.
+        schema: JSON schema of the reply, in the subset that `check_schema` allows; None allows any
+            text.
+        top_logprobs: Number of alternatives per token; 0 requests no log-probabilities.
+        extra: Further parameters, sent unchanged.
+        reasoning_effort: Effort of a reasoning model; None leaves it to the server.
+        sample: Number of the sample of this request, from 0. Part of the storage key, never sent.
     """
 
     model: str
@@ -48,25 +52,27 @@ class ChatRequest:
     sample: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping of all fields."""
+        """Return a JSON-ready mapping of all fields, the input of the storage key."""
         messages = [{"role": m.role, "content": m.content} for m in self.messages]
-        rest = {name: getattr(self, name) for name in self.__slots__ if name != "messages"}
-        if self.reasoning_effort is None:  # as keys of replies were before there was one
-            del rest["reasoning_effort"]
-        return {**rest, "messages": messages, "stop": list(self.stop)}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "messages"}
+        # Left out so that keys of replies stored before this field existed stay valid.
+        if self.reasoning_effort is None:
+            del fields["reasoning_effort"]
+        return {**fields, "messages": messages, "stop": list(self.stop)}
 
     def followed_by(self, *messages: Message) -> ChatRequest:
-        """Return the request with further turns."""
+        """Return the request with further messages at its end."""
         return replace(self, messages=self.messages + messages)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One token of a reply, and what could have stood in its place.
+    """Token of a reply with its log-probability and its alternatives.
 
     Attributes:
-        token: The token; not always valid text on its own.
-        top: The likeliest tokens here with their log-probabilities.
+        token: Text of the token; may be a part of a character.
+        logprob: Natural logarithm of its probability.
+        top: Likeliest tokens at this position with their log-probabilities.
     """
 
     token: str
@@ -76,7 +82,13 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try that failed, kept with the reply or the failure that ended the item."""
+    """Failed try of a call, stored with the reply or the final failure.
+
+    Attributes:
+        cause: Word of the cause, as `Cause.word`.
+        detail: Error message without secrets.
+        latency_ms: Time of the try, in milliseconds.
+    """
 
     cause: str
     detail: str
@@ -85,20 +97,23 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What a model answered.
+    """Reply of a chat model to one request.
 
     Attributes:
-        finish_reason: Why it stopped, in the server's words: `stop`, `length`, `content_filter`.
-        reasoning: What the model thought before it answered, where the server tells; no part of the
-            text.
-        left_out: What was asked for and not sent, since the model refuses it: `temperature`,
-            `logprobs`.
-        logprobs: Log-probabilities per token; None where the server returns none.
-        system_fingerprint: The server's word for its configuration.
-        usage: Tokens, and the cost when the reply was paid for.
-        latency_ms: How long the try that succeeded was under way.
-        price_share: What it cost as a part of the usual price: 0.5 in a batch.
-        stored: Whether it was read from the reply store: nothing was sent, nothing was paid.
+        text: Answer, without reasoning; may be empty.
+        finish_reason: Reason of the end in the word of the server, such as `stop`, `length` or
+            `content_filter`; empty if the server gives none.
+        refusal: Words of the model that refuses to answer; None if it does not refuse.
+        reasoning: Reasoning before the answer; empty if the server returns none.
+        left_out: Parameters not sent, since the model refuses them, such as `temperature`.
+        usage: Tokens, and the cost at the time of payment.
+        logprobs: Log-probabilities per token; None if the server returns none.
+        model: Name of the model as the server reports it.
+        system_fingerprint: Configuration of the server by its own code; None if it has none.
+        latency_ms: Time of the successful try, in milliseconds.
+        attempts: Failed tries before it, in order.
+        price_share: Share of the usual price: 0.5 in a batch.
+        stored: True if the reply was read from the store, so that nothing was sent or paid.
     """
 
     text: str
@@ -117,30 +132,30 @@ class ChatReply:
 
     @property
     def refused(self) -> bool:
-        """Whether the model, or a filter before it, refused."""
-        # Gemini's servers add why: `content_filter: PROHIBITED_CONTENT`
+        """True if the model or a content filter refused to answer."""
+        # Gemini's servers append the reason: `content_filter: PROHIBITED_CONTENT`.
         return self.refusal is not None or self.finish_reason.startswith("content_filter")
 
     @property
     def ran_out(self) -> str:
-        """Why there is no answer where the longest reply ended before one began; else empty."""
+        """Error message if the token limit ended the reply before an answer began; else empty."""
         if self.text.strip() or self.finish_reason != "length":
             return ""
-        spent = self.usage.reasoning_tokens or self.usage.output_tokens
-        count = "all tokens" if spent is None else f"{spent:,} tokens"
-        how = " on reasoning" if self.reasoning or self.usage.reasoning_tokens else ""
+        n_tokens = self.usage.reasoning_tokens or self.usage.output_tokens
+        count = "all tokens" if n_tokens is None else f"{n_tokens:,} tokens"
+        purpose = " on reasoning" if self.reasoning or self.usage.reasoning_tokens else ""
         return (
-            f"the reply reached its longest length before an answer began: {count} were "
-            f"spent{how}; raise max_tokens, or lower reasoning_effort"
+            f"the reply reached its token limit before an answer began: {count} were "
+            f"spent{purpose}; raise max_tokens, or lower reasoning_effort"
         )
 
     def cleaned(self, clean: Callable[[str], str]) -> ChatReply:
-        """Return the reply with its texts written anew, as without secrets.
+        """Return the reply with all texts passed through `clean`, which masks secrets.
 
-        Of one that tells a secret token by token, the tokens are left out.
+        Log-probabilities become None if their tokens spell a secret.
         """
-        attempts = tuple(replace(each, detail=clean(each.detail)) for each in self.attempts)
-        tokens = "".join(each.token for each in self.logprobs or ())
+        attempts = tuple(replace(tried, detail=clean(tried.detail)) for tried in self.attempts)
+        tokens = "".join(entry.token for entry in self.logprobs or ())
         logprobs = self.logprobs if clean(tokens) == tokens else None
         return replace(
             self,
@@ -155,49 +170,52 @@ class ChatReply:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping of all that is kept on disk."""
-        kept = asdict(self)
-        del kept["stored"]
+        """Return a JSON-ready mapping for the store, without `stored`."""
+        fields = asdict(self)
+        del fields["stored"]
         if self.price_share == 1.0:
-            del kept["price_share"]
-        return kept
+            del fields["price_share"]
+        return fields
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> ChatReply:
+    def from_dict(cls, fields: Mapping[str, Any]) -> ChatReply:
         """Return the reply of a mapping of `to_dict`, with `stored` set; unknown keys are ignored.
 
         Raises:
             KeyError: A field that `to_dict` always writes is missing.
         """
-        logprobs = kept["logprobs"]
+        logprobs = fields["logprobs"]
         if logprobs is not None:
             logprobs = tuple(
-                TokenLogprob(each["token"], each["logprob"], tuple(map(tuple, each["top"])))
-                for each in logprobs
+                TokenLogprob(entry["token"], entry["logprob"], tuple(map(tuple, entry["top"])))
+                for entry in logprobs
             )
         parts = {
-            "usage": Usage(**kept["usage"]),
-            "attempts": tuple(Attempt(**attempt) for attempt in kept["attempts"]),
+            "usage": Usage(**fields["usage"]),
+            "attempts": tuple(Attempt(**attempt) for attempt in fields["attempts"]),
             "logprobs": logprobs,
-            "left_out": tuple(kept.get("left_out", ())),
+            "left_out": tuple(fields.get("left_out", ())),
         }
-        values = {name: kept[name] for name in cls.__slots__ if name in kept}
+        values = {name: fields[name] for name in cls.__slots__ if name in fields}
         return cls(**{**values, **parts, "stored": True})
 
 
 @dataclass(eq=False, repr=False)
 class CallFailure(ModelError):
-    """One call that brought no usable reply; its cause goes into the counts.
+    """Failure of a call without a usable reply; its cause is counted.
 
     Attributes:
-        detail: What went wrong, in words, without secrets.
-        retryable: Whether the same call can succeed later.
-        throttled: Whether the server asks for fewer calls.
-        fatal: Whether every other call must fail as well: a wrong key, an empty account.
-        unconnected: Whether there was no connection, or one that was cut.
-        param: The parameter that the server refuses, where it names one.
-        attempts: The tries that failed before the last one.
-        replies: Replies that came and could not be used, last one last.
+        cause: Cause of the missing score or answer.
+        detail: Error message without secrets.
+        retryable: True if the same call can succeed later.
+        throttled: True if the server asks for fewer calls.
+        retry_after_s: Seconds that the server asks to wait; None if it states none.
+        fatal: True if every other call fails as well: a wrong key, an empty account.
+        status: HTTP status; None for failures without a response.
+        unconnected: True if the connection was refused or cut.
+        param: Name of the parameter that the server refuses; None if it names none.
+        attempts: Failed tries, in order.
+        replies: Unusable replies, in order.
     """
 
     cause: Cause
@@ -218,11 +236,12 @@ class CallFailure(ModelError):
 
 
 class ChatModel(Protocol):
-    """Sends one request to one server, once: no retries, no limits, no memory.
+    """Client of one chat server; sends a request once, without retries, limits or storage.
 
     Attributes:
-        identity: What else than the request a reply depends on: kind, address; never a secret.
-        price_share: What its calls cost, as a part of the usual price.
+        identity: Properties beside the request that a reply depends on, such as type and address of
+            the server. Part of the storage key, so it never holds a secret.
+        price_share: Cost of a call as a share of the usual price.
     """
 
     identity: Mapping[str, str]
@@ -232,10 +251,10 @@ class ChatModel(Protocol):
         """Return the reply to a request.
 
         Raises:
-            CallFailure: There is none, or none that can be used.
+            CallFailure: The call failed or brought no usable reply.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give back connections."""
+        """Close the connections."""
         ...

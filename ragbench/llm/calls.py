@@ -1,8 +1,4 @@
-"""Calls of a model: each tried until it succeeds, cannot succeed, or has had its time.
-
-And many items at once: a bounded number under way, none lost; and values in the form of a schema:
-the reply is read, and asked for once more if that fails.
-"""
+"""Calls with retries, concurrent items in bounded number, and replies in the form of a schema."""
 
 from __future__ import annotations
 
@@ -22,16 +18,16 @@ from ragbench.types import Cause
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
-# Puts a reply where it is safe, and returns it as it is there.
+# Stores a reply and returns it as stored.
 Keep = Callable[[ChatReply], Awaitable[ChatReply]]
 
-_REFUSED_WITHIN_S = 10.0
-_LOOK_S = 1.0  # a call is looked at so often
-_REFUSALS = 3  # as many in a row, and no further call is sent
+_REFUSED_WITHIN_S = 10.0  # a refusal of a parameter comes at once, an answer may take longer
+_LOOK_S = 1.0  # interval of the check for a hanging call
+_REFUSALS = 3  # fatal refusals in a row after which no further call is sent
 
 
 class Sender:
-    """Sends requests to one model, within its limits. Belongs to one event loop."""
+    """Sender of requests to one model, with retries and limits; belongs to one event loop."""
 
     def __init__(
         self, model: ChatModel, limits: Limits, clock: Callable[[], float] = time.monotonic
@@ -41,14 +37,17 @@ class Sender:
         self._backoff = Backoff(seed=0)
         self._hopeless: CallFailure | None = None
         self._answered, self._refusals = False, 0
-        self._nobody_there = False
+        self._is_unreachable = False
 
     async def send(self, request: ChatRequest, keep: Keep) -> ChatReply:
-        """Return the reply as it was kept, with the tries that failed before it.
+        """Return the reply as `keep` stored it, with the failed tries before it.
 
-        A call counts as under way until its reply is kept: no more than the limit can be lost.
-        Where no connection has ever held, one item after its last try speaks for the others: they
-        are tried once, until one succeeds.
+        A call counts as running until its reply is stored, so a kill loses no more replies than the
+        limit of concurrent calls. If no connection has succeeded yet and one request has used up
+        its retries, the other requests are tried only once.
+
+        Raises:
+            CallFailure: The last try failed, or the time limit has passed.
         """
         attempts: list[Attempt] = []
         spent_s = 0.0
@@ -56,7 +55,7 @@ class Sender:
             left_s = None if self._limits.timeout is None else self._limits.timeout - spent_s
             await self.limit.enter(again=bool(attempts))
             start, watch = self._clock(), _Watch(self.limit)
-            # unless told otherwise: cancelled, and nothing was learnt about the server
+            # Stays so if this task is cancelled: the limit then learns nothing about the server.
             outcome: ChatReply | CallFailure = CallFailure(Cause.ERROR, "cancelled")
             took_s = 0.0
             try:
@@ -64,11 +63,11 @@ class Sender:
                 took_s = self._clock() - start
                 if isinstance(outcome, ChatReply):
                     self._answered, self._refusals = True, 0
-                    tried = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))
-                    return await keep(tried)
+                    reply = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))
+                    return await keep(reply)
             finally:
                 failure = outcome if isinstance(outcome, CallFailure) else None
-                self.limit.leave(failure, took_s, stood_aside=watch.ended())
+                self.limit.leave(failure, took_s, stood_aside=watch.stop())
             spent_s += took_s
             attempts.append(Attempt(outcome.cause.word, outcome.detail, took_s * 1000))
             await asyncio.sleep(self._wait(outcome, attempts, spent_s))
@@ -79,7 +78,7 @@ class Sender:
         try:
             return await asyncio.wait_for(self._model.complete(request), left_s)
         except CallFailure as failure:
-            # a key that has worked may be refused once by mistake, not again and again
+            # A key that has worked may be refused once by mistake, but not several times in a row.
             self._refusals = self._refusals + 1 if failure.fatal else 0
             if failure.fatal and (not self._answered or self._refusals >= _REFUSALS):
                 self._hopeless = failure
@@ -88,44 +87,44 @@ class Sender:
             return CallFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
 
     def _wait(self, failure: CallFailure, attempts: list[Attempt], spent_s: float) -> float:
-        """Seconds until the next try; where there is none, the failure is raised."""
+        """Return the seconds until the next try, or raise the failure if there is none."""
         why = ""
-        asked_s = failure.retry_after_s or 0.0
-        unheard = not self._answered and failure.unconnected
+        wait_s = failure.retry_after_s or 0.0
+        never_connected = not self._answered and failure.unconnected
         if not failure.retryable:
             pass
-        elif unheard and self._nobody_there:
+        elif never_connected and self._is_unreachable:
             few = len(attempts) <= self._limits.retries
             why = f"; {_times(attempts)}" + (": no connection has succeeded yet" if few else "")
         elif self._limits.timeout is not None and spent_s >= self._limits.timeout:
             why = f"; no time left of {self._limits.timeout:g} s"
         elif len(attempts) > self._limits.retries:
             why = f"; {_times(attempts)}" if len(attempts) > 1 else ""
-            self._nobody_there = unheard
-        elif asked_s > self._limits.longest_wait:
-            why = f"; it asks to wait {asked_s:g} s, longer than {self._limits.longest_wait:g} s"
+            self._is_unreachable = never_connected
+        elif wait_s > self._limits.longest_wait:
+            why = f"; it asks to wait {wait_s:g} s, longer than {self._limits.longest_wait:g} s"
         else:
             return self._backoff.seconds(failure, len(attempts))
         raise replace(failure, detail=failure.detail + why, attempts=tuple(attempts))
 
 
 class _Watch:
-    """Looks now and then whether a call hangs; its place then goes to another one."""
+    """Watch on one call, which loses its place in the limit when it hangs."""
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self._limit, self._stands_aside = limit, False
         self._loop = asyncio.get_running_loop()
         self._start = self._loop.time()
-        self._alarm = self._loop.call_later(_LOOK_S, self._look)
+        self._alarm = self._loop.call_later(_LOOK_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._loop.time() - self._start >= self._limit.patience_s():
             self._stands_aside = self._limit.step_aside()
         if not self._stands_aside:
-            self._alarm = self._loop.call_later(_LOOK_S, self._look)
+            self._alarm = self._loop.call_later(_LOOK_S, self._check)
 
-    def ended(self) -> bool:
-        """Stop looking; whether the call has given up its place."""
+    def stop(self) -> bool:
+        """Stop the watch and return True if the call has given up its place."""
         self._alarm.cancel()
         return self._stands_aside
 
@@ -135,10 +134,10 @@ def _times(attempts: Sequence[Attempt]) -> str:
 
 
 class FirstCalls:
-    """Has a call that asks for something new of its model go ahead of the others.
+    """Order of the first calls of a model: one call tests new parameters before the others start.
 
-    What a model refuses is then found out by one call, not by all at once. A refusal comes at once:
-    where a call is under way for longer than 10 s, the others follow. Belongs to one event loop.
+    One call, not all at once, then shows which parameters a model refuses. The others follow when
+    it ends, or after 10 s, since a refusal comes at once. Belongs to one event loop.
     """
 
     def __init__(self) -> None:
@@ -147,11 +146,16 @@ class FirstCalls:
 
     @asynccontextmanager
     async def turn(self, model: str, parameters: frozenset[str]) -> AsyncGenerator[None, None]:
-        """Wait for the call ahead, if it may find out which of these parameters are refused."""
+        """Wait until no other call tests any of these parameters, then hold the test if one is new.
+
+        Args:
+            model: Name of the model.
+            parameters: Parameters of the request that the model may refuse.
+        """
         tried = self._tried[model]
         while not parameters <= tried and (ahead := self._ahead.get(model)) is not None:
-            ended, _ = await asyncio.wait([ahead], timeout=_REFUSED_WITHIN_S)
-            if not ended:
+            finished, _ = await asyncio.wait([ahead], timeout=_REFUSED_WITHIN_S)
+            if not finished:
                 tried |= parameters
         if parameters <= tried:
             yield
@@ -160,7 +164,7 @@ class FirstCalls:
         try:
             yield
             tried |= parameters
-        except CallFailure:  # unlike a cancelled call, it has shown what the model refuses
+        except CallFailure:  # unlike a cancelled call, a failed one has tested the parameters
             tried |= parameters
             raise
         finally:
@@ -171,33 +175,37 @@ class FirstCalls:
 async def as_completed(
     function: Callable[[Item], Awaitable[Value]], items: Iterable[Item], *, size: int
 ) -> AsyncGenerator[tuple[int, Value], None]:
-    """Yield (position, value) for every item, as they are done; an exception cancels the others.
+    """Yield (position, value) of every item in the order of completion.
 
-    At most `size` items have been taken and not yet been yielded: memory does not grow with their
-    number, and a slow consumer slows the intake.
+    An exception of the function cancels all other items and is raised here.
+
+    Args:
+        function: Asynchronous function of one item.
+        items: Items, read only as fast as the consumer takes values.
+        size: Most items read and not yet yielded, which bounds the memory.
     """
-    todo = enumerate(items)
+    numbered_items = enumerate(items)
     done: asyncio.Queue[tuple[int, asyncio.Task[Value]]] = asyncio.Queue()
-    under_way: set[asyncio.Task[Value]] = set()
+    running: set[asyncio.Task[Value]] = set()
 
     def start(position: int, item: Item) -> None:
         task = asyncio.ensure_future(function(item))
-        under_way.add(task)
+        running.add(task)
         task.add_done_callback(lambda task: done.put_nowait((position, task)))
 
     try:
         while True:
-            while len(under_way) < size and (entry := next(todo, None)) is not None:
+            while len(running) < size and (entry := next(numbered_items, None)) is not None:
                 start(*entry)
-            if not under_way:
+            if not running:
                 return
             position, task = await done.get()
-            under_way.discard(task)
+            running.discard(task)
             yield position, task.result()
     finally:
-        for task in under_way:
+        for task in running:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
@@ -205,10 +213,11 @@ Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
 
 @dataclass(frozen=True, slots=True)
 class StructuredReply:
-    """A value that was read, and every reply that it took.
+    """Value read from a reply, with all replies to its request.
 
     Attributes:
-        replies: All replies; the last one holds the value, those before could not be read.
+        value: JSON value that fits the schema.
+        replies: Replies in order; the last one holds the value, earlier ones could not be read.
     """
 
     value: Any
@@ -216,38 +225,47 @@ class StructuredReply:
 
     @property
     def reply(self) -> ChatReply:
-        """The reply that holds the value."""
+        """Reply that holds the value."""
         return self.replies[-1]
 
 
 async def ask_structured(
     ask: Ask, request: ChatRequest, *, reasks: int = 1, check: Callable[[Any], None] | None = None
 ) -> StructuredReply:
-    """Return the value that a model answers to a request with a schema.
+    """Return the JSON value that a model replies to a request with a schema.
 
-    A reply that cannot be read is shown to the model again, `reasks` times, with what was wrong
-    with it; so is one that `check` refuses as `Unreadable`. A `CallFailure` has all the replies
-    that came.
+    An unreadable reply is sent back to the model with the error, up to `reasks` times.
+
+    Args:
+        ask: Sends a request, such as `engine.aask`.
+        request: Request with a schema.
+        reasks: Number of further requests after an unreadable reply.
+        check: Raises `Unreadable` for a value that fits the schema and is wrong all the same.
+
+    Raises:
+        OptionError: The request has no schema, or the schema is not supported.
+        CallFailure: A call failed, was refused, ran out of tokens, or no reply could be read; its
+            `replies` are all replies.
     """
     if request.schema is None:
         raise OptionError("ask_structured", "schema", None, "a JSON schema")
     check_schema(request.schema)
     replies: list[ChatReply] = []
-    asked, problem = request, ""
+    current, problem = request, ""
     while True:
         try:
-            reply = await ask(asked)
+            reply = await ask(current)
         except CallFailure as failure:
             if problem and failure.cause is Cause.TOO_LONG:
-                # the item is not: only with its reply beside it
+                # The request alone was short enough; only the dialogue with its reply is too long.
                 detail = f"{problem}; too long to be asked again"
                 failure = replace(failure, cause=Cause.UNREADABLE, detail=detail)
             raise replace(failure, replies=(*replies, *failure.replies)) from None
         replies.append(reply)
         if reply.refused:
-            said = reply.refusal or "the reply was held back by a content filter"
-            raise CallFailure(Cause.REFUSED, said, replies=tuple(replies))
-        if reply.ran_out:  # as it would again
+            reason = reply.refusal or "the reply was held back by a content filter"
+            raise CallFailure(Cause.REFUSED, reason, replies=tuple(replies))
+        if reply.ran_out:  # a further try would run out as well
             raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=tuple(replies))
         try:
             value = read_json(reply.text, request.schema)
@@ -257,10 +275,10 @@ async def ask_structured(
         except Unreadable as error:
             problem = str(error)
             if reply.finish_reason == "length":
-                problem += "; the reply ended at the longest that was allowed"
+                problem += "; the reply ended at its token limit"
         if len(replies) > reasks:
             raise CallFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
-        asked = request.followed_by(
+        current = request.followed_by(
             Message("assistant", reply.text),
             Message("user", f"This could not be read: {problem}. Answer again, with JSON alone."),
         )

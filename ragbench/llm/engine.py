@@ -1,4 +1,4 @@
-"""The chat engine: one model behind limits, a reply store, a budget and a count of what it cost."""
+"""Chat engine: one model behind limits, a reply store, a budget and totals."""
 
 from __future__ import annotations
 
@@ -18,15 +18,25 @@ from ragbench.llm.usage import Budget, Prices, Reservation, Totals, upper_bound
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
-_WAITING = 64  # items taken beyond twice the concurrency: they hang, or wait to be tried again
+_EXTRA_ITEMS = 64  # beyond twice the concurrency: calls that hang or wait for their next try
 
 
 class ChatEngine:
-    """Asks one chat model, from any thread and inside any event loop.
+    """Engine that sends requests to one chat model, from any thread and inside any event loop.
 
-    A request is looked up in the store, else reserved in the budget, sent within the limits, put on
-    disk, and only then returned. Equal requests that are under way at once are sent once, also from
-    processes that share the store. The caller closes `replies`; engines may share a `budget`.
+    A request is looked up in the store. If the store lacks it, it is reserved in the budget, sent
+    within the limits, stored, and then returned. Equal requests at the same time are sent once,
+    also from processes that share the store.
+
+    Args:
+        model: Client of the model; the engine closes it.
+        limits: Limits of concurrency, time and retries; None for the default limits.
+        replies: Store of replies, which the caller closes; None stores nothing.
+        prices: Prices of models; None for the built-in prices.
+        budget: Budget, possibly shared with other engines; None for no limit.
+
+    Attributes:
+        totals: Calls, tokens and cost so far.
     """
 
     def __init__(
@@ -44,33 +54,41 @@ class ChatEngine:
         self.totals = Totals()
         self._sender, self._first = Sender(model, self.limits), FirstCalls()
         self._longest: dict[str, int] = {}
-        self._endless: set[str] = set()
+        self._unlimited: set[str] = set()
         self._loop = LoopThread("ragbench-chat")
-        self._under_way: dict[str, _UnderWay] = {}
+        self._shared_calls: dict[str, _SharedCall] = {}
         self._closed = False
 
     def ask(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request; a `CallFailure` where there is none."""
+        """Return the reply to a request, blocking the caller.
+
+        Raises:
+            CallFailure: The call failed, or the budget is spent.
+            DataError: The reply store is read-only and lacks the reply, or cannot be written.
+            OptionError: The budget limits cost, and the price of the model is unknown.
+        """
         return self._loop.run(self._ask(request))
 
     async def aask(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request, as `ask` does."""
+        """Return the reply to a request without blocking the running loop; see `ask`."""
         return await self._loop.arun(self._ask(request))
 
     def each(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
     ) -> Iterator[tuple[int, Value]]:
-        """Yield (position, value) of an asynchronous function of every item, as they are done.
+        """Yield (position, value) of every item in the order of completion.
 
-        The function may ask as often as an item needs (`await engine.aask(...)`). What it raises
-        ends all; it turns failures into values itself.
+        Args:
+            function: Asynchronous function of an item; it may call `await engine.aask(...)` several
+                times. An exception cancels all other items and is raised here.
+            items: Items; at most a bounded number is read ahead.
         """
         return self._loop.iterate(as_completed(function, items, size=self._size))
 
     async def aeach(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
     ) -> list[tuple[int, Value]]:
-        """Return the pairs that `each` yields, without blocking the running loop."""
+        """Return the pairs that `each` yields as a list, without blocking the running loop."""
 
         async def collect() -> list[tuple[int, Value]]:
             return [pair async for pair in as_completed(function, items, size=self._size)]
@@ -78,11 +96,11 @@ class ChatEngine:
         return await self._loop.arun(collect())
 
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine in the engine's own loop and return its value."""
+        """Return the value of a coroutine that runs in the loop of the engine."""
         return self._loop.run(coroutine)
 
     def close(self) -> None:
-        """Cancel what is under way and give back the connections."""
+        """Cancel running calls and close the connections; further calls do nothing."""
         if not self._closed:
             self._closed = True
             self._loop.run(self.model.aclose())
@@ -96,18 +114,19 @@ class ChatEngine:
 
     @property
     def _size(self) -> int:
-        return 2 * self.limits.concurrency + _WAITING
+        return 2 * self.limits.concurrency + _EXTRA_ITEMS
 
     async def _ask(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request; equal requests at the same time share one call."""
         key = request_key(self.model.identity, request)
-        call = self._under_way.get(key)
+        call = self._shared_calls.get(key)
         if call is not None:
-            reply = replace(await call.joined(), stored=True)  # paid for once, by the first
+            reply = replace(await call.wait(), stored=True)  # the first caller paid for it
             self.totals.add(reply)
             return reply
-        call = self._under_way[key] = _UnderWay(self._fetch(key, request))
-        call.task.add_done_callback(lambda task: self._under_way.pop(key, None))
-        return await call.joined()
+        call = self._shared_calls[key] = _SharedCall(self._fetch(key, request))
+        call.task.add_done_callback(lambda task: self._shared_calls.pop(key, None))
+        return await call.wait()
 
     async def _read_or_send(self, key: str, request: ChatRequest) -> ChatReply:
         if self.replies is None:
@@ -116,13 +135,14 @@ class ChatEngine:
             return reply
         if not self.replies.writable:
             raise self.replies.missing(request, key)
-        # of runs that share the store, the first one sends; the others read its reply
+        # Of several runs that share the store, the first one sends; the others read its reply.
         async with self.replies.call_locks.hold(key):
             return self.replies.get(key) or await self._send_in_turn(key, request)
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
         reply = await self._read_or_send(key, request)
-        if reply.usage.usd is None and reply.stored:  # stored before its price was known
+        # The price may have been added to the table after the reply was stored.
+        if reply.usage.usd is None and reply.stored:
             reply = self._priced(request, reply)
         self.totals.add(reply)
         return reply
@@ -133,8 +153,9 @@ class ChatEngine:
         return replace(reply, usage=replace(reply.usage, usd=usd))
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
-        """Send, once it is known what the model refuses; waiting holds neither place nor budget."""
-        # a model may be one by its shape alone
+        """Send a request after the first call has shown which parameters the model refuses."""
+        # Waiting here holds neither a place in the limit nor a part of the budget.
+        # A model of the user may lack `parameters`: the protocol does not require it.
         parameters = getattr(self.model, "parameters", None)
         if parameters is None:
             return await self._send(key, request)
@@ -142,64 +163,67 @@ class ChatEngine:
             return await self._send(key, request)
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:
-        held = None if self.budget is None else await self.budget.reserve(self._bound(request))
+        bound = None if self.budget is None else await self.budget.reserve(self._bound(request))
 
-        async def keep(reply: ChatReply) -> ChatReply:
-            nonlocal held
+        async def store(reply: ChatReply) -> ChatReply:
+            nonlocal bound
             paid = self._priced(request, reply)
             self._note_length(request, paid)
-            if self.budget is not None and held is not None:
-                self.budget.settle(held, paid.usage)
-                held = None
+            if self.budget is not None and bound is not None:
+                self.budget.settle(bound, paid.usage)
+                bound = None  # settled: the `finally` below must not release it again
             if self.replies is None:
                 return paid
             return await asyncio.wrap_future(self.replies.store(key, paid))
 
         try:
-            return await self._sender.send(request, keep)
+            return await self._sender.send(request, store)
         except CallFailure:
             self.totals.failed += 1
             raise
         finally:
-            if self.budget is not None and held is not None:
-                self.budget.release(held)
+            if self.budget is not None and bound is not None:
+                self.budget.release(bound)
 
     def _note_length(self, request: ChatRequest, reply: ChatReply) -> None:
-        """Note how long replies of a model are, and whether their length can be limited."""
-        seen, model = reply.usage.output_tokens or 0, request.model
-        self._longest[model] = max(seen, self._longest.get(model, 0))
+        """Record the longest reply of a model, and models that accept no token limit."""
+        length, model = reply.usage.output_tokens or 0, request.model
+        self._longest[model] = max(length, self._longest.get(model, 0))
         if "max_tokens" in reply.left_out:
-            self._endless.add(model)
+            self._unlimited.add(model)
 
     def _bound(self, request: ChatRequest) -> Reservation:
-        sent = replace(request, max_tokens=None) if request.model in self._endless else request
+        """Return the upper bound of a call; raise an OptionError if its cost has no known price."""
+        sent = replace(request, max_tokens=None) if request.model in self._unlimited else request
         usage = upper_bound(sent, self._longest.get(request.model, 0))
         if self.budget is None or self.budget.usd is None:
             usd: float | None = 0.0
         else:
             usual = self.prices.cost_usd(request.model, usage)
-            # a model may be one by its shape alone
+            # A model of the user may lack `price_share`: a class need not inherit the protocol.
             usd = None if usual is None else usual * getattr(self.model, "price_share", 1.0)
         if usd is None:
-            found = f"a limit, with {request.model!r}, whose price is not known"
+            problem = f"a limit, with {request.model!r}, whose price is not known"
             allowed = (
                 "models of the price table; add this one to a file of prices, or to its `free`"
             )
-            raise OptionError("budget", "usd", found, allowed)
+            raise OptionError("budget", "usd", problem, allowed)
         return Reservation((usage.input_tokens or 0) + (usage.output_tokens or 0), usd)
 
 
-class _UnderWay:
-    """One request under way, and how many wait for it; the last to give up cancels it."""
+class _SharedCall:
+    """Running call that several callers wait for; cancelled when the last of them gives up."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, ChatReply]) -> None:
         self.task = asyncio.ensure_future(coroutine)
-        self.task.add_done_callback(_looked_at)
+        self.task.add_done_callback(_retrieve_exception)
         self._waiting = 0
 
-    async def joined(self) -> ChatReply:
+    async def wait(self) -> ChatReply:
+        """Return the reply of the call, or raise its error."""
         self._waiting += 1
         try:
+            # Shielded: cancelling one caller must not cancel the call of the others.
             return await asyncio.shield(self.task)
         finally:
             self._waiting -= 1
@@ -207,11 +231,8 @@ class _UnderWay:
                 self.task.cancel()
 
 
-def _looked_at(task: asyncio.Task[ChatReply]) -> None:
-    """Keep asyncio from printing an error that comes when everybody has given up.
-
-    A reply that arrives just as the last one goes is still kept, and that may fail: on a full
-    disk, which is what made everybody give up.
-    """
+def _retrieve_exception(task: asyncio.Task[ChatReply]) -> None:
+    """Retrieve the exception of a finished task, so that asyncio does not print it."""
+    # A reply that arrives after all callers gave up is still stored, which may fail on a full disk.
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Tokens and money: what calls cost, what they will take before any is sent, and limits on both."""
+"""Prices of models, totals and estimates of calls, and budgets."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from ragbench.types import Cause, Usage
 
 _BUILT_IN = Path(__file__).with_name("prices.yaml")
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
-_PER_MESSAGE = 16  # tokens that a chat template may put around a message; real ones put 3 to 8
-_PER_SCHEMA = 96  # tokens of the words that ask for a schema
-_LONGEST_REPLY = 4096  # tokens that a reply is expected not to exceed where no limit is set
+_TOKENS_PER_MESSAGE = 16  # upper bound for a chat template; real ones add 3 to 8 a message
+_TOKENS_PER_SCHEMA = 96  # of the sentences that ask for a schema
+_LONGEST_REPLY = 4096  # tokens expected of a reply without a limit
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs, in US dollars per million tokens.
+    """Price of a model, in US dollars per million tokens.
 
     Attributes:
-        cached: Input that the server had cached; None is as other input.
+        input: Price of input tokens.
+        output: Price of output tokens, reasoning included.
+        cached: Price of input tokens that the server had cached; None means the price of `input`.
     """
 
     input: float
@@ -38,28 +40,28 @@ class Price:
     cached: float | None = None
 
     def cost_usd(self, usage: Usage) -> float | None:
-        """Return the cost of some tokens; None where their number is not known.
+        """Return the cost of tokens in US dollars; None if a number of tokens is unknown.
 
-        Reasoning is part of the output.
+        A price of 0 gives 0 also for unknown numbers.
         """
         if self.input == self.output == 0:
             return 0.0
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached = 0 if self.cached is None else min(usage.cached_tokens, usage.input_tokens)
-        new = (usage.input_tokens - cached) * self.input + cached * (self.cached or 0.0)
-        return (new + usage.output_tokens * self.output) / 1e6
+        sent = (usage.input_tokens - cached) * self.input + cached * (self.cached or 0.0)
+        return (sent + usage.output_tokens * self.output) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices by model.
+    """Prices of models by name.
 
     Example:
         >>> prices = Prices.load()
         >>> prices.of("gpt-4o-mini-2024-07-18").cost_usd(Usage(1_000_000, 100_000))
         0.21
-        >>> prices.of("my-own-model") is None  # not known, which is not free
+        >>> prices.of("my-own-model") is None  # unknown, which is not free
         True
     """
 
@@ -67,47 +69,58 @@ class Prices:
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> Prices:
-        """Read the prices that ship with the package, and over them those of a file."""
+        """Return the built-in prices, overridden by those of a YAML file.
+
+        Raises:
+            DataError: The file cannot be read, or has an entry that is no price.
+        """
         built_in = _read(_BUILT_IN)
         return cls(built_in if path is None else {**built_in, **_read(Path(path))})
 
     def of(self, model: str) -> Price | None:
-        """Return the price of a model, also under a dated name; None where it is not known."""
+        """Return the price of a model, or of its name without a date; None if it is unknown."""
         return self.models.get(model) or self.models.get(_DATED.sub("", model))
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
-        """Return the cost of some tokens of a model; None where it is not known."""
+        """Return the cost of tokens in US dollars; None if the price or a number is unknown."""
         price = self.of(model)
         return None if price is None else price.cost_usd(usage)
 
 
 def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
-    """Return tokens that a call will hardly exceed, to be reserved before it is sent.
+    """Return an upper bound on the tokens of a call, to reserve before it is sent.
 
-    Every tokeniser in use makes at most one token of a byte (UTF-8), so the input is a true bound;
-    a schema is part of it. The output is `max_tokens`, reasoning included. Where the request sets
-    none it is 4096, or twice the `longest` reply that this model gave so far: one that reasons may
-    write far more than it says.
+    The input bound is the number of bytes in UTF-8: no tokeniser in use makes more than one token
+    of a byte. The output bound is `max_tokens` if set. Otherwise it is an expectation: 4096, or
+    twice the `longest` reply of the model so far, since reasoning may exceed the visible text.
+
+    Args:
+        request: Request with its schema, which counts as input.
+        longest: Output tokens of the longest reply of the model so far; 0 if there is none.
     """
     sent = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
-    sent += _PER_MESSAGE * len(request.messages)
+    sent += _TOKENS_PER_MESSAGE * len(request.messages)
     if request.schema is not None:
-        sent += _PER_SCHEMA + len(json.dumps(dict(request.schema)).encode())
+        sent += _TOKENS_PER_SCHEMA + len(json.dumps(dict(request.schema)).encode())
     expected = max(_LONGEST_REPLY, 2 * longest)
     return Usage(sent, expected if request.max_tokens is None else request.max_tokens)
 
 
 @dataclass(slots=True)
 class Totals:
-    """What a number of calls used together.
+    """Totals of the calls of one engine or one judge.
 
     Attributes:
-        calls: Replies that were paid for.
-        stored: Replies that were read from the store instead.
-        failed: Calls that brought no reply.
-        reasoning_tokens: Those of the output that are reasoning, as far as servers say.
-        unknown_usage: Replies whose server does not say how many tokens they took.
-        unknown_cost: Replies whose cost is not known; `cost_usd` lacks them.
+        calls: Number of paid replies.
+        stored: Number of replies read from the store.
+        failed: Number of calls without a reply.
+        input_tokens: Tokens sent in paid calls, as far as known.
+        output_tokens: Tokens of paid replies, as far as known.
+        reasoning_tokens: Part of the output tokens that is reasoning, as far as known.
+        cost_usd: US dollars, without the replies of unknown cost.
+        unknown_usage: Number of replies whose server reports no tokens.
+        unknown_cost: Number of replies of unknown cost.
+        models: Names of models as their servers report them.
     """
 
     calls: int = 0
@@ -122,7 +135,7 @@ class Totals:
     models: set[str] = field(default_factory=set)
 
     def add(self, reply: ChatReply) -> None:
-        """Count a reply."""
+        """Count a reply; a stored one adds neither tokens nor cost."""
         self.models.add(reply.model)
         if reply.stored:
             self.stored += 1
@@ -138,11 +151,12 @@ class Totals:
 
 @cache
 def _read(path: Path) -> dict[str, Price]:
+    """Return the prices of a YAML file by model; raise a DataError for a bad file or entry."""
     try:
         table = load_yaml(path.read_text(encoding="utf-8"), typed=True)
     except (OSError, ValueError) as error:
-        found = " ".join(str(error).split())
-        raise DataError(f"cannot be read as prices: {found}", file=path) from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"cannot be read as prices: {reason}", file=path) from None
     if not isinstance(table, Mapping) or not set(table) <= {"models", "free"}:
         raise DataError("no table of prices", file=path, allowed="models: {...}, free: [...]")
     prices = {str(name): Price(0.0, 0.0) for name in table.get("free") or ()}
@@ -154,7 +168,7 @@ def _read(path: Path) -> dict[str, Price]:
 def _price(entry: Any, path: Path, name: str) -> Price:
     keys = {"input", "output"}
     has_keys = isinstance(entry, Mapping) and keys <= set(entry) <= {*keys, "cached"}
-    # the type itself: a truth value is a number to Python
+    # Compared by type, since isinstance() would accept True as a number.
     if has_keys and all(type(v) in (int, float) and 0 <= v < float("inf") for v in entry.values()):
         cached = float(entry["cached"]) if "cached" in entry else None
         return Price(float(entry["input"]), float(entry["output"]), cached)
@@ -164,10 +178,12 @@ def _price(entry: Any, path: Path, name: str) -> Price:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A range of what calls will take.
+    """Estimate of calls, tokens and cost, each as a low and a high number.
 
     Attributes:
-        usd: US dollars; None where a price is not known.
+        calls: Number of calls.
+        tokens: Input and output tokens together.
+        usd: US dollars; None if a price is unknown.
     """
 
     calls: tuple[float, float] = (0.0, 0.0)
@@ -179,7 +195,7 @@ class Estimate:
         return Estimate(_sum(self.calls, other.calls), _sum(self.tokens, other.tokens), usd)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping, each a low and a high estimate."""
+        """Return a JSON-ready mapping of rounded pairs; `usd` is null if a price is unknown."""
         usd = None if self.usd is None else [round(part, 4) for part in self.usd]
         return {
             "calls": [round(part) for part in self.calls],
@@ -188,7 +204,7 @@ class Estimate:
         }
 
     def times(self, factor: float) -> Estimate:
-        """Return so many times as much."""
+        """Return the estimate multiplied by a factor."""
         low, high = self.usd or (0.0, 0.0)
         usd = None if self.usd is None else (low * factor, high * factor)
         calls = (self.calls[0] * factor, self.calls[1] * factor)
@@ -196,10 +212,14 @@ class Estimate:
 
 
 def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
-    """Estimate what asking a model takes: `rehearse` asks it twice, sparingly and at length.
+    """Return the estimate of the requests that `rehearse` sends; nothing reaches a server.
 
-    In the low estimate a token has five bytes, a list of a reply one part and a reply 40 tokens; in
-    the high one it is three bytes, two parts and 200 tokens.
+    The low estimate assumes five bytes per token, one entry per list of a reply and 40 tokens per
+    reply; the high one three bytes, two entries and 200 tokens.
+
+    Args:
+        rehearse: Sends all requests to the model that it is given; called twice.
+        prices: Prices of the models.
     """
     low = Counting(prices, items=1, reply=40, bytes_a_token=5)
     high = Counting(prices, items=2, reply=200, bytes_a_token=3)
@@ -210,9 +230,13 @@ def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
 
 
 class Counting(ChatModel):
-    """A chat model that sends nothing: it answers with the shape of what is asked, and counts.
+    """Chat model that sends nothing: it counts requests and replies with a value of their schema.
 
-    A list of a reply has so many `items`; a reply has `reply` tokens, or what its shape needs.
+    Args:
+        prices: Prices of the models.
+        items: Number of entries of a list in a reply.
+        reply: Least number of tokens of a reply.
+        bytes_a_token: Bytes of UTF-8 per token.
     """
 
     identity: Mapping[str, str] = {"type": "counting"}
@@ -224,9 +248,9 @@ class Counting(ChatModel):
         self.usd: float | None = 0.0
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Answer and count."""
-        text = json.dumps(self._made(request.schema or {"type": "string"}))
-        size = sum(len(each.content.encode("utf-8", "replace")) for each in request.messages)
+        """Count a request and return a reply that fits its schema."""
+        text = json.dumps(self._example(request.schema or {"type": "string"}))
+        size = sum(len(part.content.encode("utf-8", "replace")) for part in request.messages)
         sent = size / self._bytes
         received = max(self._reply, len(text) / self._bytes)
         self.calls += 1
@@ -239,31 +263,33 @@ class Counting(ChatModel):
         return ChatReply(text)
 
     async def aclose(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing: there are no connections."""
 
-    def _made(self, schema: Mapping[str, Any]) -> Any:
+    def _example(self, schema: Mapping[str, Any]) -> Any:
+        """Return a value that fits a schema."""
         if "enum" in schema:
             return schema["enum"][0]
         kind = schema.get("type")
         if kind == "object":
-            return {name: self._made(part) for name, part in schema["properties"].items()}
+            return {name: self._example(part) for name, part in schema["properties"].items()}
         if kind == "array":
-            # numbers of a list say which of some things are meant: one, that is always there
+            # Integers are numbers of passages or claims; only number 1 always exists.
             count = 1 if schema["items"].get("type") == "integer" else self._items
-            return [self._made(schema["items"]) for _ in range(count)]
+            return [self._example(schema["items"]) for _ in range(count)]
         return {"integer": 1, "number": 1, "boolean": True}.get(str(kind), "something")
 
 
-def _sum(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    return one[0] + other[0], one[1] + other[1]
+def _sum(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    return first[0] + second[0], first[1] + second[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one call may use at most.
+    """Upper bound on tokens and cost of one call, reserved in a budget.
 
     Attributes:
-        usd: Cost; 0 where the budget does not limit it.
+        tokens: Input and output tokens together.
+        usd: US dollars; 0 if the budget has no limit on cost.
     """
 
     tokens: int
@@ -271,13 +297,25 @@ class Reservation:
 
 
 class Budget:
-    """Money, tokens and time that calls share, also those of several engines and threads.
+    """Limits on cost, tokens and time, shared by the calls of several engines and threads.
 
-    A call reserves its upper bound before it is sent and settles what it used. One that does not
-    fit waits while others are under way, since they mostly use less than they reserved; where none
-    is, it fails as `over_budget`, and so does every later one: were smaller ones let in, what is
-    done by then would be no fair sample. What is spent exceeds the budget only where a call uses
-    more than its bound. `minutes` are wall time from now on; calls under way are waited for.
+    A call reserves its upper bound before it is sent, and settles its usage afterwards. A call that
+    does not fit waits for running calls, which mostly use less than they reserved. Without running
+    calls it fails as `over_budget`, and so does every later call: letting in smaller calls would
+    bias the sample. Spending exceeds a limit only if a call uses more than its bound.
+
+    Args:
+        usd: Limit in US dollars; None for no limit.
+        tokens: Limit on input and output tokens together; None for no limit.
+        minutes: Wall time from now on; None for no limit. Running calls may finish after it.
+
+    Attributes:
+        spent_usd: US dollars spent so far.
+        spent_tokens: Tokens used so far.
+        refused: Number of calls that were not sent.
+
+    Raises:
+        OptionError: A limit is negative or NaN.
     """
 
     def __init__(
@@ -291,28 +329,31 @@ class Budget:
             if value is not None and not value >= 0:
                 raise OptionError("budget", name, value, "a number >= 0, or null")
         self.usd, self.tokens, self.minutes = usd, tokens, minutes
-        # a monotonic clock: one that jumps neither shortens nor prolongs the time
+        # A monotonic clock: changes of the system time neither shorten nor prolong the budget.
         self._until = None if minutes is None else time.monotonic() + 60 * minutes
         self.spent_usd, self.spent_tokens = 0.0, 0
-        # Calls that were not sent.
         self.refused = 0
-        self._held_usd, self._held_tokens, self._under_way = 0.0, 0, 0
+        self._reserved_usd, self._reserved_tokens, self._running = 0.0, 0, 0
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
 
-    async def reserve(self, wanted: Reservation) -> Reservation:
-        """Hold what a call may use, waiting for others if need be; else fail as `over_budget`."""
+    async def reserve(self, bound: Reservation) -> Reservation:
+        """Reserve the upper bound of a call, waiting for running calls if it does not fit.
+
+        Raises:
+            CallFailure: The budget or the time is spent; its cause is `over_budget`.
+        """
         while True:
             with self._lock:
                 over = self.refused or self.time_is_up
-                if not over and self._fits(wanted):
-                    self._held_usd += wanted.usd
-                    self._held_tokens += wanted.tokens
-                    self._under_way += 1
-                    return wanted
-                if over or not self._under_way:
+                if not over and self._fits(bound):
+                    self._reserved_usd += bound.usd
+                    self._reserved_tokens += bound.tokens
+                    self._running += 1
+                    return bound
+                if over or not self._running:
                     self.refused += 1
-                    raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
+                    raise CallFailure(Cause.OVER_BUDGET, self._refusal(bound))
                 loop = asyncio.get_running_loop()
                 change: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, change))
@@ -320,27 +361,27 @@ class Budget:
 
     @property
     def time_is_up(self) -> bool:
-        """Whether the minutes are over."""
+        """True if the time limit has passed."""
         return self._until is not None and time.monotonic() >= self._until
 
-    def settle(self, held: Reservation, usage: Usage) -> None:
-        """Give back what was held, and count what was used; what is not known, as reserved."""
-        known = usage.input_tokens is not None and usage.output_tokens is not None
+    def settle(self, reservation: Reservation, usage: Usage) -> None:
+        """Replace a reservation by the usage of the call; unknown numbers count as reserved."""
+        is_known = usage.input_tokens is not None and usage.output_tokens is not None
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        usd = held.usd if usage.usd is None else usage.usd
-        self._give_back(held, used if known else held.tokens, usd)
+        usd = reservation.usd if usage.usd is None else usage.usd
+        self._settle(reservation, used if is_known else reservation.tokens, usd)
 
-    def release(self, held: Reservation) -> None:
-        """Give back what was held by a call that was not answered."""
-        self._give_back(held, 0, 0.0)
+    def release(self, reservation: Reservation) -> None:
+        """Cancel the reservation of a call that brought no reply."""
+        self._settle(reservation, 0, 0.0)
 
-    def _give_back(self, held: Reservation, tokens: int, usd: float) -> None:
+    def _settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
         with self._lock:
-            self._held_usd -= held.usd
-            self._held_tokens -= held.tokens
-            self._under_way -= 1
-            if not self._under_way:
-                self._held_usd = 0.0  # sums of floats leave crumbs
+            self._reserved_usd -= reservation.usd
+            self._reserved_tokens -= reservation.tokens
+            self._running -= 1
+            if not self._running:
+                self._reserved_usd = 0.0  # removes the rounding error of the sum
             self.spent_usd += usd
             self.spent_tokens += tokens
             waiting, self._waiting = self._waiting, []
@@ -348,14 +389,15 @@ class Budget:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake, change)
 
-    def _fits(self, wanted: Reservation) -> bool:
-        tokens = self.spent_tokens + self._held_tokens + wanted.tokens
-        usd = self.spent_usd + self._held_usd + wanted.usd
+    def _fits(self, bound: Reservation) -> bool:
+        tokens = self.spent_tokens + self._reserved_tokens + bound.tokens
+        usd = self.spent_usd + self._reserved_usd + bound.usd
         return (self.tokens is None or tokens <= self.tokens) and (
             self.usd is None or usd <= self.usd
         )
 
-    def _full(self, wanted: Reservation) -> str:
+    def _refusal(self, bound: Reservation) -> str:
+        """Return the error message of a call that is not sent."""
         if self.time_is_up:
             return f"not sent: {self.minutes:g} minutes are over"
         parts = []
@@ -363,7 +405,7 @@ class Budget:
             parts.append(f"{self.spent_usd:.4g} of {self.usd:g} USD")
         if self.tokens is not None:
             parts.append(f"{self.spent_tokens:,} of {self.tokens:,} tokens")
-        need = f"{wanted.tokens:,} tokens" if self.usd is None else f"{wanted.usd:.4g} USD"
+        need = f"{bound.tokens:,} tokens" if self.usd is None else f"{bound.usd:.4g} USD"
         return f"not sent: {' and '.join(parts)} are spent, and the call may take {need}"
 
 

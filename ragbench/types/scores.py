@@ -219,12 +219,10 @@ def named_text(text: str, names: Mapping[str, str]) -> str:
     return f"{_TEXT}{text}" if text.startswith("[[") else text
 
 
-def filled_prompt(
-    user: str, fence: str, texts: Sequence[str], texts_by_name: Mapping[str, str]
-) -> str:
+def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[str, str]) -> str:
     """Return the user message of a `SentPrompt` with its fence and texts.
 
-    `texts_by_name` has the texts of the judged item; a name without a text stays in the message.
+    `by_name` has the texts of the judged item; a name without a text stays in the message.
     """
 
     def fill(gap: re.Match[str]) -> str:
@@ -233,7 +231,7 @@ def filled_prompt(
         text = texts[int(gap[1]) - 1]
         if text.startswith(_TEXT):
             return text.removeprefix(_TEXT)
-        return texts_by_name.get(text[2:-2], text) if text.startswith("[[") else text
+        return by_name.get(text[2:-2], text) if text.startswith("[[") else text
 
     # One pass: a text that itself holds a gap is not filled again.
     return _GAP.sub(fill, user)
