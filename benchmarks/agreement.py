@@ -29,7 +29,7 @@ import numpy as np
 import ragbench as rb
 from ragbench import stats
 from ragbench.errors import RagbenchError
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.stats.agreement import Agreement
 
 LEXICAL_METRICS = (
@@ -63,7 +63,7 @@ class RatedSet:
     title: str
     about: str
     """What is in it, who rated, what the metrics are given as gold."""
-    items: Sequence[Item]
+    items: Sequence[JudgedItem]
     groups: Sequence[str]
     """The question of each answer."""
     systems: Sequence[str]
@@ -87,7 +87,7 @@ def ragtruth(data: Path) -> RatedSet:
         about=f"{len(rows)} answers of 6 models to {len({r['source_id'] for r in rows})} questions "
         "(Niu et al., 2024). An answer is good where annotators marked no span. There are no gold "
         "answers: text metrics compare with all passages, joined.",
-        items=[Item(r["question"], r["response"], r["passages"]) for r in rows],
+        items=[JudgedItem(r["question"], r["response"], r["passages"]) for r in rows],
         groups=[r["source_id"] for r in rows],
         systems=[r["model"] for r in rows],
         ratings={"no hallucinated span": np.array([float(not r["labels"]) for r in rows])},
@@ -108,7 +108,7 @@ def summeval(data: Path) -> RatedSet:
         "2021), mean rating of three experts. The article is the passage; text metrics take the "
         "best of eleven gold summaries.",
         items=[
-            Item("What does the article say?", r["summary"], [d["source"]], d["references"])
+            JudgedItem("What does the article say?", r["summary"], [d["source"]], d["references"])
             for r, d in zip(rows, of, strict=True)
         ],
         groups=[r["doc_id"] for r in rows],
@@ -128,7 +128,7 @@ def llmbar(data: Path) -> RatedSet:
         about=f"{len(rows)} pairs (Zeng et al., 2024). The higher score wins, equal scores "
         "are half a hit; 0.5 is chance. There are no passages and no gold answers: metrics compare "
         "with the instruction.",
-        items=[Item(r["instruction"], r[f"output_{side}"]) for r, side in pairs],
+        items=[JudgedItem(r["instruction"], r[f"output_{side}"]) for r, side in pairs],
         groups=[str(number) for number, _ in enumerate(rows) for _ in (1, 2)],
         systems=[str(side) for _, side in pairs],
         ratings={"preferred": np.array([float(r["gold"] == side) for r, side in pairs])},
@@ -148,7 +148,9 @@ def aragog(data: Path) -> RatedSet:
         f"{len({r['question'] for _, r in rows})} questions on papers (deepset's evaluation). "
         "The grades are those of a language model, not of people: read them as a second opinion. "
         "Text metrics compare with the gold answer.",
-        items=[Item(r["question"], r["answer"], r["contexts"], [r["reference"]]) for _, r in rows],
+        items=[
+            JudgedItem(r["question"], r["answer"], r["contexts"], [r["reference"]]) for _, r in rows
+        ],
         groups=[r["question"] for _, r in rows],
         systems=[name for name, _ in rows],
         ratings={

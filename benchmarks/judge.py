@@ -16,16 +16,16 @@ from pathlib import Path
 from llm import LATENCY_S, LIMITS, compare, resident_mb
 
 from ragbench.llm.replies import Replies
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.rubric import load_rubric
 
 RUBRIC = load_rubric("fluency")
 
 
-def items(n: int) -> Iterator[Item]:
+def items(n: int) -> Iterator[JudgedItem]:
     for i in range(n):
-        yield Item(f"When did bridge {i} open?", f"Bridge {i} opened in {1900 + i % 100}.")
+        yield JudgedItem(f"When did bridge {i} open?", f"Bridge {i} opened in {1900 + i % 100}.")
 
 
 def ask_judge(url: str, n: int, store: Path) -> tuple[Counter[str], list[float]]:

@@ -187,13 +187,13 @@ def made(kind: str):  # type: ignore[no-untyped-def]
 def judge(count: int) -> None:
     """Judge so many answers by one rubric, on a server in another process."""
     from ragbench.llm import Replies
-    from ragbench.score.judge.base import Item
+    from ragbench.score.judge.base import JudgedItem
     from ragbench.score.judge.chat import OpenAIJudge
     from ragbench.score.judge.rubric import load_rubric
 
     rubric = load_rubric("fluency")
     items = (
-        Item(f"When did bridge {i} open?", f"Bridge {i} opened in {1900 + i % 100}.")
+        JudgedItem(f"When did bridge {i} open?", f"Bridge {i} opened in {1900 + i % 100}.")
         for i in range(count)
     )
     judge = OpenAIJudge(model="m", base_url=os.environ["SERVER"], concurrency=64)

@@ -29,7 +29,7 @@ from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.retrieve.chunks import with_chunks
 from ragbench.score.judge import JUDGES
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.verdicts import judge_all, judge_on
 from ragbench.score.text.columns import TextScorer
@@ -116,7 +116,7 @@ def _judging(type_name: str, options: dict[str, str], rows: int) -> Making:
     def make() -> Work:
         passages, gold = _texts(2 * rows, 40), _texts(rows, 20)
         items = [
-            Item("Why?", text, passages[2 * row : 2 * row + 2], [gold[row]])
+            JudgedItem("Why?", text, passages[2 * row : 2 * row + 2], [gold[row]])
             for row, text in enumerate(_texts(rows, 30))
         ]
 

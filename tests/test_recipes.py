@@ -113,8 +113,8 @@ FOLLOWED = [
         '  bad: {answer: "Read the sign on the door."}\n',
         "rubrics",
         ("tests/score/judge/test_rubric.py", "tests/score/judge/test_rubric_cases.py"),
-        "from ragbench.score.judge.rubric import about, load_rubric\n"
-        "assert load_rubric('politeness').levels == 3 and about('politeness').source",
+        "from ragbench.score.judge.rubric import describe_rubric, load_rubric\n"
+        "assert load_rubric('politeness').levels == 3 and describe_rubric('politeness').source",
     ),
     Recipe(
         "gate",

@@ -11,7 +11,7 @@ import numpy as np
 from ragbench.calibration import agreement
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, Ratings
-from ragbench.calibration.sheet import Scale, draw_again
+from ragbench.calibration.sheet import LabelScale, draw_again
 from ragbench.errors import DataError, OptionError
 from ragbench.records.certificate import (
     Certificate,
@@ -38,7 +38,7 @@ class Calibration:
         asked: Score -> probe -> what came out when the judge was asked again.
     """
 
-    scale: Scale | None = None
+    scale: LabelScale | None = None
     good: float | None = None
     confidence: float = 0.95
     random: bool = False
@@ -104,7 +104,7 @@ def _facts(score: JudgedScore) -> dict[str, Any]:
 def _certify_score(
     run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
 ) -> CertifiedRubric:
-    scale = calibration.scale or Scale.of_rubric(score.rubric)
+    scale = calibration.scale or LabelScale.of_rubric(score.rubric)
     ratings = Ratings.of(score, labels, scale)
     if not ratings.keys:
         raise DataError(f"no answer with a label has a verdict on {score.name}", file=run.folder)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.calibration.judged_run import JudgedAnswer, JudgedRun, JudgedScore, Key
-from ragbench.calibration.sheet import Scale, item_id
+from ragbench.calibration.sheet import LabelScale, item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError, OptionError
@@ -61,7 +61,7 @@ def read_labels(
     paths: Sequence[Path],
     run: JudgedRun,
     scores: Sequence[JudgedScore],
-    scale: Scale | None,
+    scale: LabelScale | None,
     columns: Mapping[str, Sequence[str]],
 ) -> dict[str, Labels]:
     """Read labels by rubric.
@@ -88,7 +88,7 @@ def read_labels(
                 is_sheet = "item" in entry.values
                 draw = str(entry.values.get("draw") or "") if is_sheet else ""
                 labels[rubric].rows.setdefault(key, draw)
-                rubric_scale = scale or Scale.of_rubric(reader.scores[rubric].rubric)
+                rubric_scale = scale or LabelScale.of_rubric(reader.scores[rubric].rubric)
                 for column in reader.label_columns(entry, rubric):
                     label = read_rating(entry, column, rubric_scale, "--scale")
                     if label is not None:
@@ -189,7 +189,7 @@ class _LabelReader:
         return columns
 
 
-def read_rating(entry: Entry, column: str, scale: Scale, option: str) -> float | None:
+def read_rating(entry: Entry, column: str, scale: LabelScale, option: str) -> float | None:
     """Read a number on a scale; None where the cell is empty.
 
     Raises:
@@ -221,13 +221,13 @@ class Ratings:
     """
 
     keys: Sequence[Key]
-    scale: Scale
+    scale: LabelScale
     judge: FloatArray
     people: FloatArray
     raters: Sequence[str]
 
     @classmethod
-    def of(cls, score: JudgedScore, labels: Labels, scale: Scale) -> Ratings:
+    def of(cls, score: JudgedScore, labels: Labels, scale: LabelScale) -> Ratings:
         """Put scores and labels side by side."""
         keys = sorted(key for key in labels.labelled if key in score.scores)
         people = np.array(
@@ -258,8 +258,8 @@ class Ratings:
 
 def read_ratings(
     path: Path,
-    scale: Scale,
-    judge_scale: Scale | None = None,
+    scale: LabelScale,
+    judge_scale: LabelScale | None = None,
     *,
     columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
     rubric: str | None = None,

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 
 from ragbench.calibration.judged_run import JudgedScore, Key
-from ragbench.calibration.sheet import Scale
+from ragbench.calibration.sheet import LabelScale
 from ragbench.records.certificate import ProbeFound
 from ragbench.records.score import Ends
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item, Judge, Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.score.judge.verdicts import judge_all
 from ragbench.stats.agreement import FEWEST, raw_agreement
@@ -40,11 +40,11 @@ def sample_answers(scores: Sequence[JudgedScore], n: int, seed: int) -> list[Key
 
 
 def probe_position(
-    judge: Judge,
+    judge: RubricJudge,
     rubrics: Sequence[Rubric],
-    items: Mapping[Key, Item],
+    items: Mapping[Key, JudgedItem],
     *,
-    scale: Scale | None = None,
+    scale: LabelScale | None = None,
     confidence: float = 0.95,
     shown: Callable[[int], AbstractContextManager[Advance | None]] = lambda _: nullcontext(),
 ) -> dict[str, ProbeFound]:
@@ -70,13 +70,13 @@ def probe_position(
     }
 
 
-def reverse_passages(item: Item) -> Item | None:
+def reverse_passages(item: JudgedItem) -> JudgedItem | None:
     """Return the item with its passages reversed; None where there is no other order.
 
     An answer that cites passages by number is not asked about in another order.
 
     Example:
-        >>> item = Item("When?", "In 1932.", ["It opened in 1932.", "It is red."])
+        >>> item = JudgedItem("When?", "In 1932.", ["It opened in 1932.", "It is red."])
         >>> reverse_passages(item).contexts
         ['It is red.', 'It opened in 1932.']
     """
@@ -102,7 +102,7 @@ _Verdicts = Mapping[str, Verdict]
 def _compare(
     rubric: Rubric,
     verdicts: Mapping[Key, tuple[_Verdicts, _Verdicts]],
-    scale: Scale | None,
+    scale: LabelScale | None,
     confidence: float,
 ) -> ProbeFound:
     """Compare the verdicts on answers with passages as they are and reversed."""
@@ -120,7 +120,7 @@ def _compare(
     _, codes, counts = np.unique(queries, return_inverse=True, return_counts=True)
     by_query = np.bincount(codes.reshape(len(both)), weights=second - first) / counts
     shift = mean_interval(by_query.clip(-1.0, 1.0), range=(-1.0, 1.0), confidence=confidence)
-    scale = scale or Scale.of_rubric(rubric)
+    scale = scale or LabelScale.of_rubric(rubric)
     # where the scale has levels, an answer flips when its level changes, else when its score does
     sides = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
     fall = "scores fall" if shift.upper < 0 else "no shift shown"

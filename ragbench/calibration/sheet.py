@@ -26,7 +26,7 @@ _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class LabelScale:
     """From the label that means 0 to the label that means 1; the levels are one apart.
 
     Attributes:
@@ -38,14 +38,14 @@ class Scale:
     high: float
 
     @classmethod
-    def parse(cls, text: str, option: str = "--scale") -> Scale:
+    def parse(cls, text: str, option: str = "--scale") -> LabelScale:
         """Read `1..5`, the value of an option.
 
         Raises:
             OptionError: Not two different numbers.
 
         Example:
-            >>> Scale.parse("1..5").levels
+            >>> LabelScale.parse("1..5").levels
             (1.0, 2.0, 3.0, 4.0, 5.0)
         """
         match = re.fullmatch(rf"\s*({_NUMBER})\s*\.\.\s*({_NUMBER})\s*", text)
@@ -54,7 +54,7 @@ class Scale:
         return cls(float(match[1]), float(match[2]))
 
     @classmethod
-    def of_rubric(cls, rubric: Rubric) -> Scale:
+    def of_rubric(cls, rubric: Rubric) -> LabelScale:
         """Return the scale that people use for a rubric.
 
         The levels of a rubric that rates an answer. One that rates claims has levels of a claim;
@@ -86,7 +86,7 @@ class Scale:
         """Turn scores into levels, the nearest one; halfway the one towards high.
 
         Example:
-            >>> Scale(1, 5).nearest_levels(np.array([0.0, 0.6, 0.625, 1.0]))
+            >>> LabelScale(1, 5).nearest_levels(np.array([0.0, 0.6, 0.625, 1.0]))
             array([1., 3., 4., 5.])
         """
         steps = len(self.levels) - 1
@@ -266,7 +266,7 @@ def scale_text(rubric: Rubric) -> str:
     """Explain the scale to the people who label."""
     if rubric.method == "rating":
         return "; ".join(f"{level}: {meaning}" for level, meaning in rubric.scale.items())
-    low, high = Scale.of_rubric(rubric).levels
+    low, high = LabelScale.of_rubric(rubric).levels
     of_what = f"the share of the answer's claims of which it holds: {rubric.meaning(rubric.levels)}"
     return f"{low:g} to {high:g}: {of_what}"
 

@@ -143,12 +143,12 @@ def command(
     }
     _check_uses(uses, run, given)
     from ragbench.calibration.judged_run import read_judged_run
-    from ragbench.calibration.sheet import Scale
+    from ragbench.calibration.sheet import LabelScale
     from ragbench.cli import certificate
 
     for name, option in (("scale", "--scale"), ("judge_scale", "--judge-scale")):
         if name in given:
-            given[name] = Scale.parse(given[name], option)
+            given[name] = LabelScale.parse(given[name], option)
     if run is None:
         certificate.certify_ratings(cast("Path", ratings), output, rubrics, **given)
         return

@@ -19,8 +19,8 @@ from ragbench.calibration.probes import POSITION, probe_position, sample_answers
 from ragbench.calibration.sheet import (
     COLUMNS,
     LONGEST_CELL,
+    LabelScale,
     Question,
-    Scale,
     Unit,
     draw,
     sheet_rows,
@@ -39,7 +39,7 @@ from ragbench.records.certificate import Certificate, ProbeFound, ProbeReport
 from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.report.progress import Progress
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 
 Found = TypeVar("Found", Certificate, ProbeReport)
 
@@ -61,7 +61,7 @@ class Request:
     output: Path | None = None
     rubrics: Sequence[str] = ()
     probes: bool = False
-    scale: Scale | None = None
+    scale: LabelScale | None = None
     confidence: float = 0.95
     as_json: bool = False
     trusted: Sequence[str] = ()
@@ -141,8 +141,8 @@ def certify_ratings(
     output: Path | None,
     rubrics: Sequence[str],
     *,
-    scale: Scale | None = None,
-    judge_scale: Scale | None = None,
+    scale: LabelScale | None = None,
+    judge_scale: LabelScale | None = None,
     model: str = "not named",
     columns: Sequence[str] = (),
     as_json: bool = False,
@@ -196,7 +196,7 @@ def _ask_judges(
         keys = sample_answers(own, request.sample, seed)
         planned = build_judge(judges[name])
         items = {
-            key: Item(  # what the judge was shown
+            key: JudgedItem(  # what the judge was shown
                 question=questions[key[1]].text,
                 answer=run.answers[key].answer,
                 contexts=list(run.answers[key].contexts) or None,

@@ -198,13 +198,13 @@ def _facts(kind: str, name: str, component: object) -> dict[str, Any]:
 def _rubrics() -> list[Listed]:
     """The built-in rubrics: what they ask of, need, and do, and which judges can apply them."""
     from ragbench.score.judge import JUDGES
-    from ragbench.score.judge.base import known_of
-    from ragbench.score.judge.rubric import about, built_in_rubrics, load_rubric
+    from ragbench.score.judge.base import judge_facts
+    from ragbench.score.judge.rubric import built_in_rubrics, describe_rubric, load_rubric
 
-    served = {name: known_of(JUDGES.load(name)).served for name in JUDGES.table}
+    served = {name: judge_facts(JUDGES.load(name)).served for name in JUDGES.table}
     found = []
     for name in built_in_rubrics():
-        rubric, said = load_rubric(name), about(name)
+        rubric, said = load_rubric(name), describe_rubric(name)
         judges = [judge for judge, names in served.items() if names is None or name in names]
         lower = ", lower is better" if rubric.direction == "lower" else ""
         sentence = (

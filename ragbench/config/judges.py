@@ -111,10 +111,10 @@ def _judge(name: str | None, entry: Entry, context: Context) -> JudgeBlock | Non
 
 def _rubrics(item: Item | None, cls: object, context: Context) -> tuple[RubricSource, ...]:
     """Built-in names and mappings as they are, files as absolute paths; each is checked."""
-    from ragbench.score.judge.base import known_of
+    from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import default_rubrics, load_rubric, not_applied
 
-    judge = known_of(cls)
+    judge = judge_facts(cls)
     if item is None or item.value is None:
         return default_rubrics(judge)
     own = judge.own_rubric

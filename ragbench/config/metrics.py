@@ -236,7 +236,7 @@ def _rubric(
     item: Item, values: Mapping[str, Any], judge: schema.JudgeBlock | None, context: Context
 ) -> str | Path | None:
     """Return the name or file of the rubric; report one that cannot give grades, return None."""
-    from ragbench.score.judge.base import known_of
+    from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import load_rubric
 
     given = item.get("rubric")
@@ -251,7 +251,7 @@ def _rubric(
         message = f"rubric '{rubric.name}' does not rate passages"
         allowed = "one with asks: context, method: rating, direction: higher"
         context.report.wrong(at, message, allowed)
-    served = None if judge is None else known_of(judge.cls).served
+    served = None if judge is None else judge_facts(judge.cls).served
     if judge is not None and served is not None and rubric.name not in served:
         message = f"judge '{judge.type}' cannot apply '{rubric.name}'"
         context.report.wrong(at, message, "a judge that is a language model")

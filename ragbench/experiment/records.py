@@ -21,7 +21,7 @@ from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.score import Kind, RunCounts
 from ragbench.records.summary import Fill, Judging, PreferenceSummary, Spending, Tokens
-from ragbench.score.judge.judged import Judged
+from ragbench.score.judge.judged import JudgeResults
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import (
@@ -168,7 +168,7 @@ def _tokens(used: Totals | Usage) -> Tokens:
     )
 
 
-def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
+def use_of(planned: PlannedJudge, judged: JudgeResults, before: Totals) -> JudgeUse:
     """Return what a judge took, from what it had taken before."""
     now = totals_of(planned)
     names = [name for name in Totals.__slots__ if name != "models"]

@@ -14,8 +14,8 @@ from ragbench.calibration.probes import (
     sample_answers,
     why_not,
 )
-from ragbench.calibration.sheet import Scale
-from ragbench.score.judge.base import Item, Judge
+from ragbench.calibration.sheet import LabelScale
+from ragbench.score.judge.base import JudgedItem, RubricJudge
 from ragbench.score.judge.judge import make_judge
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.types.conversation import Turn
@@ -24,10 +24,12 @@ from tests.calibration.runs import planted, score_of
 
 FLUENCY, FAITHFUL = load_rubric("fluency"), load_rubric("faithfulness")
 RATED = load_rubric({"name": "rated", "needs": ["contexts", "answer"], "scale": {1: "a", 5: "b"}})
-ITEM = Item("When?", "It opened in 1932.", ["It opened in 1932.", "Red."], queries=["opening"])
+ITEM = JudgedItem(
+    "When?", "It opened in 1932.", ["It opened in 1932.", "Red."], queries=["opening"]
+)
 
 
-class Impressed(Judge):
+class Impressed(RubricJudge):
     """Gives half, a quarter less where a red passage is first; fails there on the answer `boom`."""
 
     label, model, served, options = "impressed", "impressed/1", None, {}
@@ -72,7 +74,7 @@ def test_answers_to_one_query_count_as_one():
 
 def test_levels_that_flip_are_counted_on_the_scale():
     """0.5 to 0.25: from level 3 to 2 of five, but twice level 1 of 0, 1 and 2."""
-    for scale, expected in ((None, 1.0), (Scale(0, 2), 0.0)):
+    for scale, expected in ((None, 1.0), (LabelScale(0, 2), 0.0)):
         found = probe_position(Impressed(), [RATED], _items(), scale=scale)
         assert found["rated"].flip_rate == expected
         assert found["rated"].mean_difference == 0.25
@@ -125,7 +127,9 @@ def test_rubrics_are_asked_of_the_same_items_in_both_orders():
 def test_a_count_of_words_is_not_moved_by_the_order_of_passages():
     judge = make_judge("python:tests.words:Words", {})
     items = {
-        ("one", f"q{i}"): Item("When?", "It opened in 1932.", [f"Red {i}.", "It opened in 1932."])
+        ("one", f"q{i}"): JudgedItem(
+            "When?", "It opened in 1932.", [f"Red {i}.", "It opened in 1932."]
+        )
         for i in range(20)
     }
 

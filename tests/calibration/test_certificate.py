@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragbench.calibration.certificate import Calibration, certify
-from ragbench.calibration.sheet import Scale, draw
+from ragbench.calibration.sheet import LabelScale, draw
 from ragbench.errors import DataError
 from ragbench.records.codec import to_json
 from ragbench.report.calibration import render_certificate
@@ -162,7 +162,7 @@ def test_a_scale_that_runs_down_turns_labels_round():
     run = planted(_scores(_noisy(1)))
 
     up = _certified(run, labels_of(people))
-    down = _certified(run, labels_of({k: 6 - v for k, v in people.items()}), scale=Scale(5, 1))
+    down = _certified(run, labels_of({k: 6 - v for k, v in people.items()}), scale=LabelScale(5, 1))
 
     assert down["agreement"] == up["agreement"]
     assert down["confusion"]["levels"] == [5, 4, 3, 2, 1]

@@ -9,11 +9,11 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 import ragbench as rb
 from ragbench.calibration.labels import read_ratings
-from ragbench.calibration.sheet import Scale
+from ragbench.calibration.sheet import LabelScale
 from ragbench.errors import RagbenchError
 from tests.calibration.trial import lent_rows
 
-FIVE = Scale(1, 5)
+FIVE = LabelScale(1, 5)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.calibration.sheet import Scale
+from ragbench.calibration.sheet import LabelScale
 from ragbench.errors import OptionError
 from ragbench.score.judge.rubric import load_rubric
 
@@ -22,23 +22,23 @@ from ragbench.score.judge.rubric import load_rubric
     ],
 )
 def test_levels_are_one_apart(text, levels):
-    assert Scale.parse(text).levels == levels
+    assert LabelScale.parse(text).levels == levels
 
 
 @pytest.mark.parametrize("text", ["5", "1-5", "1..1", "a..b", ""])
 def test_anything_else_is_refused(text):
     with pytest.raises(OptionError, match=r"--scale: found .*, allowed: two different numbers"):
-        Scale.parse(text)
+        LabelScale.parse(text)
 
 
 def test_a_rubric_that_judges_claims_is_labelled_by_their_share():
-    assert str(Scale.of_rubric(load_rubric("faithfulness"))) == "0..1"
-    assert str(Scale.of_rubric(load_rubric("answer_relevancy"))) == "1..5"
+    assert str(LabelScale.of_rubric(load_rubric("faithfulness"))) == "0..1"
+    assert str(LabelScale.of_rubric(load_rubric("answer_relevancy"))) == "1..5"
 
 
 @given(st.sampled_from(["1..5", "5..1", "0..1", "1..0", "-3..3"]))
 def test_labels_come_back_from_their_scores(text):
-    scale = Scale.parse(text)
+    scale = LabelScale.parse(text)
     scores = scale.score(np.array(scale.levels))
 
     assert scores[[0, -1]].tolist() == [0, 1]
@@ -49,4 +49,4 @@ def test_labels_come_back_from_their_scores(text):
     ("score", "level"), [(0.124, 1), (0.125, 2), (0.5, 3), (0.874, 4), (0.875, 5), (0.3 + 0.325, 4)]
 )
 def test_halfway_is_the_better_level(score, level):
-    assert Scale(1, 5).nearest_levels(np.array([score])) == [level]
+    assert LabelScale(1, 5).nearest_levels(np.array([score])) == [level]

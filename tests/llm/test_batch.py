@@ -10,7 +10,7 @@ import pytest
 from ragbench.errors import OptionError
 from ragbench.llm import Budget, Prices
 from ragbench.llm.usage import upper_bound
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.methods.prompt import Prompts
@@ -301,7 +301,7 @@ def test_the_estimate_counts_with_half_the_price():
     prices = []
     for mode in ("live", "batch"):
         judge = OpenAIJudge(model="gpt-4o-mini", base_url="http://127.0.0.1:9/v1", mode=mode)
-        item = Item("Why?", "Because. So it is.", ["It is so."])
+        item = JudgedItem("Why?", "Because. So it is.", ["It is so."])
         prices.append(rehearse(judge, [item], [load_rubric("faithfulness")]).usd)
 
     assert prices[1] == pytest.approx([each / 2 for each in prices[0]])
@@ -312,7 +312,7 @@ def test_a_budget_counts_with_half_the_price(start):
     _, judge = start(rubrics=["answer_relevancy"], max_tokens=100)
     price = Prices.load().of("gpt-4o-mini")
     request = judge._judge.asking.request(
-        "gpt-4o-mini", Prompts(judge.rubrics[0], Item("Q?", "A.")).rating(), 0, 5
+        "gpt-4o-mini", Prompts(judge.rubrics[0], JudgedItem("Q?", "A.")).rating(), 0, 5
     )
     whole = price.cost_usd(upper_bound(request))
     judge._judge.close()

@@ -42,10 +42,9 @@ from ragbench.rerank.base import RERANKER_METHODS, Reranker, as_reranker, to_rer
 from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.chunks import with_chunks
 from ragbench.retrieve.python import RETRIEVER_METHODS, as_retriever, to_retriever
-from ragbench.score.judge.base import Item, Judge, Rubric, known_of
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, judge_facts
 from ragbench.score.judge.judge import load_rubrics
-from ragbench.score.judge.python import declared as declared_judge
-from ragbench.score.judge.python import refused
+from ragbench.score.judge.python import as_judge, missing_members
 from ragbench.score.text.base import Metric
 from ragbench.secrets import redactor
 from ragbench.store.database import REPLIES_FILE
@@ -119,16 +118,16 @@ class UncalledRetriever(Retriever):
         self.indexes = not reranks and (component.chunk is not None or indexes(component.cls))
 
 
-class UncalledJudge(Judge):
+class UncalledJudge(RubricJudge):
     """A judge of which only its entry and its class are known."""
 
     label = model = "not made before a run"
 
     def __init__(self, block: JudgeBlock) -> None:
-        known = known_of(block.cls)
+        known = judge_facts(block.cls)
         self.served, self.own_rubric = known.served, known.own_rubric
 
-    def judge(self, item: Item, rubric: Rubric) -> Verdict:
+    def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
         """Refuse: a plan asks no component."""
         raise AssertionError("a plan asks no judge")
 
@@ -156,7 +155,7 @@ def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
                     code = component.chunk.code
                 yield f"{noun} '{name}' ({code})"
     for name, judge in (config.metrics.judges or {}).items():
-        made = judge.type.startswith(PYTHON) and not known_of(judge.cls).is_judge
+        made = judge.type.startswith(PYTHON) and not judge_facts(judge.cls).is_judge
         code = judge.type.removeprefix(PYTHON) if made else judge.options.get("factory")
         if code is not None:
             yield f"judge '{name}' ({code})"
@@ -331,9 +330,9 @@ def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
             raise
         found = f"{_path_of(block)}: {block.type}: {type(error).__name__}: {error}"
         raise AdapterError(found) from error
-    if (why := refused(made)) is not None:
+    if (why := missing_members(made)) is not None:
         raise AdapterError(f"{_path_of(block)}: {block.type} {why}")
-    judge = declared_judge(made)
+    judge = as_judge(made)
     rubrics = load_rubrics(block.rubrics, block.type, judge)
     of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
     of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]

@@ -24,7 +24,7 @@ from ragbench.records.manifest import Choices
 from ragbench.records.summary import SystemType
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import add_option
-from ragbench.score.judge.base import Judge, Rubric
+from ragbench.score.judge.base import Rubric, RubricJudge
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.packed_documents import PackedDocuments, ids_of
@@ -58,7 +58,7 @@ class PlannedJudge:
     """
 
     type: str
-    judge: Judge
+    judge: RubricJudge
     rubrics: Sequence[Rubric]
     pairwise: Sequence[Rubric]
     block: JudgeBlock

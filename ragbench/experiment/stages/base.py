@@ -21,7 +21,7 @@ from ragbench.experiment.stages.item_json import cause_of, without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.secrets import Redactor, redactor
 from ragbench.signature import fingerprint, order_key
 from ragbench.store.items import StageItems, StageStore
@@ -193,13 +193,13 @@ class Workspace:
         """What keeps the secrets of the config out of what is stored and written."""
         return redactor(self.plan.config.secrets)
 
-    def imagined(self, row: int, passages: int) -> Item:
+    def imagined(self, row: int, passages: int) -> JudgedItem:
         """An item that is like those to come: the gold answer, and passages of the corpus."""
         query, answers = self.plan.queries[row], self.plan.collection.answers
         gold = list(answers.get(query.id, ()))
         texts = [document.full_text for document in self.some_passages(row, passages)]
         answer = gold[0] if gold else query.text
-        return Item(query.text, answer, texts, gold, query.id, turns=query.turns)
+        return JudgedItem(query.text, answer, texts, gold, query.id, turns=query.turns)
 
     def some_passages(self, row: int, passages: int) -> Sequence[Document]:
         """Passages of the corpus, others for each row: what a plan takes for those to come."""

@@ -32,7 +32,7 @@ from ragbench.records.comparison import (
 )
 from ragbench.report.headline import nothing_told
 from ragbench.score.base import Advance
-from ragbench.score.judge.judged import Judged
+from ragbench.score.judge.judged import JudgeResults
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
@@ -163,19 +163,20 @@ def _nothing_relevant(plan: Plan, results: Results) -> str | None:
     )
 
 
-def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
+def warnings_on(system: str, name: str, planned: PlannedJudge, judged: JudgeResults) -> list[str]:
     """Say what makes a judge's numbers doubtful; a sentence each."""
     found = mixture(system, name, planned, judged)
-    for rubric, counts in judged.failed.items():
+    for rubric, counts in judged.failures.items():
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
         found.append(
-            f"{system}: judge {name}: {sum(counts.values())} of {judged.asked[rubric]} verdicts on "
-            f"{rubric} failed ({causes}); kept in judgements/, the mean is over the others"
+            f"{system}: judge {name}: {sum(counts.values())} of {judged.verdict_counts[rubric]} "
+            f"verdicts on {rubric} failed ({causes}); kept in judgements/, the mean is over the "
+            "others"
         )
     return found
 
 
-def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
+def mixture(system: str, name: str, planned: PlannedJudge, judged: JudgeResults) -> list[str]:
     """Warn where a server answered as more models than were asked."""
     if len(judged.models) <= len(planned.judge.model.split("+")):
         return []

@@ -27,8 +27,8 @@ from ragbench.experiment.stages.item_json import Stored, read_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item, Rubric
-from ragbench.score.judge.judged import Judged, collect_verdicts
+from ragbench.score.judge.base import JudgedItem, Rubric
+from ragbench.score.judge.judged import JudgeResults, collect_verdicts
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import judge_all, judge_on
 from ragbench.secrets import redact
@@ -67,14 +67,14 @@ class Verdicts(StoredStage):
         title: str,
         name: str,
         judge: PlannedJudge,
-        judged: Sequence[Item] = (),
+        judged: Sequence[JudgedItem] = (),
         under: Stage | None = None,
     ) -> None:
         super().__init__(workspace, title, under)
         self.name, self.judge = name, judge
-        self.judged: Sequence[Item] = judged
+        self.judged: Sequence[JudgedItem] = judged
         # of these items no more is read than the data set says
-        self.bare: Sequence[Item] = judged
+        self.bare: Sequence[JudgedItem] = judged
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
 
     def by_item(self) -> Sequence[Mapping[str, Verdict]]:
@@ -87,7 +87,7 @@ class Verdicts(StoredStage):
 
         return Mapped(of_item, range(0, len(verdicts), len(names)))
 
-    def collected(self) -> Judged:
+    def collected(self) -> JudgeResults:
         """Return the verdicts on all items as columns."""
         judge = self.judge
         return collect_verdicts(
@@ -231,8 +231,8 @@ class JudgeAnswers(Verdicts):
         """Return True if the judge computes here, and asks no server."""
         return self.judge.judge.computes
 
-    def _items(self, answers: Answers) -> Sequence[Item]:
-        def item_at(row: int) -> Item:
+    def _items(self, answers: Answers) -> Sequence[JudgedItem]:
+        def item_at(row: int) -> JudgedItem:
             outcome = answers.outcomes[row]
             if (value := outcome.value) is None:
                 return self._bare_at(row)
@@ -246,11 +246,11 @@ class JudgeAnswers(Verdicts):
 
         return Mapped(item_at, range(len(answers.outcomes)))
 
-    def _bare_at(self, row: int) -> Item:
+    def _bare_at(self, row: int) -> JudgedItem:
         """Return what the data set says of an item, without the output of the system."""
         sample, number = divmod(row, len(self.plan.queries))
         query = self.plan.queries[number]
-        return Item(
+        return JudgedItem(
             question=query.text,
             references=list(self.plan.collection.answers.get(query.id, ())),
             query_id=query.id,

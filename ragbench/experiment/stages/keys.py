@@ -20,7 +20,7 @@ from ragbench.config.components import is_opaque, options_of
 from ragbench.config.schema import Component
 from ragbench.registry import PYTHON
 from ragbench.retrieve.chunks import Chunked
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.text.chunk import Chunker
@@ -99,7 +99,7 @@ def passages_key(query: Query, passages: Sequence[Document]) -> str:
     return fingerprint(pieces, KEY_DIGITS)
 
 
-def item_key(item: Item, sample: int) -> str:
+def item_key(item: JudgedItem, sample: int) -> str:
     """Return the hash of all that a judge sees of an item, and of its sample of the noise."""
     parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
     more = (item.queries, item.guidelines, item.other)

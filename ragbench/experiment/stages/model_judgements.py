@@ -17,8 +17,8 @@ from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import Fill
-from ragbench.score.judge.base import Item
-from ragbench.score.judge.judged import Judged
+from ragbench.score.judge.base import JudgedItem
+from ragbench.score.judge.judged import JudgeResults
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels
@@ -29,7 +29,7 @@ _NOT_ITS_OWN = ("queries", "gold", "v")
 
 def _pool(
     rankings: Sequence[Ranked], depth: int, corpus: Mapping[str, Document], rules: RetrievalMetrics
-) -> Iterator[tuple[str, Item]]:
+) -> Iterator[tuple[str, JudgedItem]]:
     """Yield the ids of the best hits of all retrievers, as a judge sees them, query by query."""
     ties = "docid" if rules.ties == "average" else rules.ties
     orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
@@ -47,7 +47,10 @@ def _pool(
                 # a retriever may return ids alone where another one brings the text
                 found[document] = found.get(document) or texts.get(document, "")
         for document, text in found.items():
-            yield document, Item(query.text, None, [text], query_id=query.id, turns=query.turns)
+            yield (
+                document,
+                JudgedItem(query.text, None, [text], query_id=query.id, turns=query.turns),
+            )
 
 
 def _graded(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
@@ -59,7 +62,10 @@ def _graded(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
 
 
 def _source(
-    fill: PlannedFill, judged: Judged, people: Qrels | None, grades: Mapping[str, Mapping[str, int]]
+    fill: PlannedFill,
+    judged: JudgeResults,
+    people: Qrels | None,
+    grades: Mapping[str, Mapping[str, int]],
 ) -> str | None:
     if not grades:
         return None

@@ -27,8 +27,8 @@ from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
-from ragbench.score.judge.base import Item
-from ragbench.score.judge.judged import Judged
+from ragbench.score.judge.base import JudgedItem
+from ragbench.score.judge.judged import JudgeResults
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.pairs import judge_pairs, same_answers
 from ragbench.types import ScoreColumn
@@ -60,7 +60,7 @@ class JudgePairs(Stage):
             return
         pairs = [(answers[one], answers[other]) for one, other in self._pairs]
         size = sum(len(plan.queries) * max(one.samples, other.samples) for one, other in pairs)
-        before, judgements = totals_of(judge), list[Judged]()
+        before, judgements = totals_of(judge), list[JudgeResults]()
         compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
         with self.workspace.timed(self.title, size, "pairs") as stage:
             for one, other in pairs:
@@ -147,7 +147,7 @@ class JudgePairs(Stage):
         return node
 
 
-def _rows(judge: str, one: str, other: str, judged: Judged) -> list[VerdictRow]:
+def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[VerdictRow]:
     """Return the verdicts with the names of the judge, of the systems, and of the one that won."""
     wins = [value for column in judged.columns.values() for value in column.values.tolist()]
     winner = {1.0: one, 0.0: other}
@@ -165,7 +165,7 @@ def _meetings(one: Answers, other: Answers) -> list[tuple[Answers, Answers]]:
 
 
 def _compared(
-    one: Answers, other: Answers, items: Sequence[Item], column: ScoreColumn
+    one: Answers, other: Answers, items: Sequence[JudgedItem], column: ScoreColumn
 ) -> ComparedPair:
     """Return the outcomes of a pair: the system that wins more of its meetings wins a query.
 
@@ -186,7 +186,7 @@ def _compared(
     return ComparedPair(one.name, other.name, decided, int(same.sum()))
 
 
-def _joined(judgements: Sequence[Judged]) -> Judged:
+def _joined(judgements: Sequence[JudgeResults]) -> JudgeResults:
     """Return the verdicts on all pairs as one record, without the columns."""
     rows = [row for judged in judgements for row in judged.rows]
     models = {model for judged in judgements for model in judged.models}
@@ -194,22 +194,22 @@ def _joined(judgements: Sequence[Judged]) -> Judged:
     words = {form: text for judged in judgements for form, text in judged.words.items()}
     apart, failed, asked = dict[str, list[float]](), dict[str, Counter[str]](), Counter[str]()
     for judged in judgements:
-        asked.update(judged.asked)
-        for rubric, spreads in judged.apart.items():
+        asked.update(judged.verdict_counts)
+        for rubric, spreads in judged.deviations.items():
             apart.setdefault(rubric, []).extend(spreads)
-        for rubric, causes in judged.failed.items():
+        for rubric, causes in judged.failures.items():
             failed.setdefault(rubric, Counter()).update(causes)
-    return Judged({}, rows, tuple(sorted(models)), usage, (), words, apart, failed, asked)
+    return JudgeResults({}, rows, tuple(sorted(models)), usage, (), words, apart, failed, asked)
 
 
-def _items(plan: Plan, one: Answers, other: Answers) -> list[Item]:
+def _items(plan: Plan, one: Answers, other: Answers) -> list[JudgedItem]:
     """Return the two answers to each query as a judge sees them, with the passages of both."""
     items = []
     for sample, (first, second) in enumerate(_meetings(one, other)):
         for query, mine, theirs in zip(plan.queries, first.outcomes, second.outcomes, strict=True):
             passages = [t for t in map(passage_texts, (mine, theirs)) if t is not None]
             items.append(
-                Item(
+                JudgedItem(
                     question=query.text,
                     answer=None if mine.value is None else mine.value.answer,
                     other=None if theirs.value is None else theirs.value.answer,

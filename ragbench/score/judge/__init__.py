@@ -9,13 +9,17 @@ from ragbench.registry import PYTHON, Family
 
 class _Judges(Family):
     def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
-        """Return what makes the judge that a type names; of a plain function, too."""
-        found = super().load(type_name, search)
+        """Return the class or factory of a judge type; a plain function gets a factory.
+
+        `search` are the folders in which `python:module:name` is looked up first.
+        """
+        factory = super().load(type_name, search)
         if not type_name.startswith(PYTHON):
-            return found
+            return factory
+        # only here: it imports NumPy
         from ragbench.score.judge.python import judge_maker
 
-        return judge_maker(found, type_name.removeprefix(PYTHON))
+        return judge_maker(factory, type_name.removeprefix(PYTHON))
 
 
 JUDGES = _Judges(

@@ -1,4 +1,4 @@
-"""What a judge is: anything that applies a rubric to an item and gives a verdict."""
+"""Protocol of judges: apply a rubric to a judged item and return a verdict."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from ragbench.types.scores import Cause, Verdict
 if TYPE_CHECKING:
     from ragbench.llm import Budget, Replies, Totals
 
-# What a rubric may need of an item, in the order in which a judge reads it.
+# Parts of an item that a rubric may need, in the order in which a judge reads them.
 NEEDS = ("turns", "question", "guidelines", "contexts", "reference", "queries", "answer", "other")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One answered question, as a judge sees it.
+class JudgedItem:
+    """Question, answer and passages of one query, as a judge reads them.
 
     Attributes:
-        answer: The system's answer; None where it has none, empty where it said nothing.
-        contexts: The passages that the system retrieved, best first; None where they are not known.
-            The marker `[1]` in an answer cites the first.
-        query_id: The query, for files.
-        queries: The queries that the system formulated itself; None where it formulated none.
-        guidelines: Rules that this answer must keep, besides those of the rubric.
-        other: The answer of another system to the same question, for rubrics that ask of a pair.
-        nuggets: The facts that a good answer has, for rubrics over nuggets; None: made of the
-            references.
-        sample: Which of several answers to the same query it is; a model does not see it.
-        turns: What was said before the question.
-        tool_calls: The tools that the system called for the answer; None where that is not known.
+        question: Question of the user; None if there is none.
+        answer: Answer of the system; None if there is none, empty if the system returned no text.
+        contexts: Retrieved passages, best first; None if they are unknown. The marker `[1]` in an
+            answer cites the first passage.
+        references: Gold answers; empty if there are none.
+        query_id: Id of the query, for the rows of files.
+        queries: Search queries that the system formulated; None if it formulated none.
+        guidelines: Rules for this answer, besides the guidelines of the rubric.
+        other: Answer of another system to the same question, for rubrics that compare a pair.
+        nuggets: Facts of a good answer, for rubrics over nuggets; None: the judge extracts them
+            from the references.
+        sample: Number of this answer among several answers to the query; models do not see it.
+        turns: Messages before the question, oldest first.
+        tool_calls: Tools that the system called for the answer; None if that is unknown.
     """
 
     question: str | None = None
@@ -53,40 +55,44 @@ class Item:
     tool_calls: tuple[ToolCall, ...] | None = None
 
     @property
-    def asked(self) -> list[tuple[str, str]]:
-        """The question after what was said before it, each message by its label; or nothing.
+    def question_messages(self) -> list[tuple[str, str]]:
+        """Return label and text of the earlier messages and the question; empty without a question.
 
         Example:
-            >>> Item("And in May?", turns=(Turn("user", "Is it warm in April?"),)).asked
+            >>> item = JudgedItem("And in May?", turns=(Turn("user", "Is it warm in April?"),))
+            >>> item.question_messages
             [('turn-1-user', 'Is it warm in April?'), ('question', 'And in May?')]
         """
         if self.question is None:
             return []
-        said = [
+        messages = [
             (f"turn-{number}-{turn.role}", turn.text)
             for number, turn in enumerate(self.turns, start=1)
             if turn.text
         ]
-        return [*said, ("question", self.question)]
+        return [*messages, ("question", self.question)]
 
 
 @dataclass(frozen=True)
 class Rubric:
-    """What a judge is asked, and what its levels mean.
+    """Question, scale and method by which a judge scores an item.
 
     Attributes:
-        asks: What is judged: answer, context, query or pair.
-        needs: What an item must have.
-        scale: Level -> what it means; the levels run from 1 to the largest.
-        steps: What the judge does, in order.
-        examples: Judged items.
-        method: How the verdict is made: rating, claims, pairwise, nuggets, support or ragas.
-        formula: The number that is made of the verdicts: with the method claims a name in
-            `FORMULAS`, with nuggets and support the score, with ragas the metric.
-        verdicts: Methods claims and nuggets: `shared` asks what all such rubrics ask, so that one
-            set of replies serves them all; `own` adds the steps to what is asked.
-        guidelines: Rules that every answer must keep.
-        model: Method ragas: what embeds the texts that are compared; None where none are.
+        name: Name of the rubric, with its options: the name of its scores.
+        asks: Object of the verdict: answer, context, query, pair or conversation.
+        needs: Parts of an item that the rubric needs, names of `NEEDS`.
+        scale: Level -> its meaning; levels run from 1 to the largest key, some may be absent.
+        steps: Instructions to the judge, in order.
+        examples: Judged items with level and reasoning, shown to the model.
+        method: Method of the judge: rating, claims, pairwise, nuggets, support, intentions,
+            retention or ragas.
+        direction: `higher` or `lower`, whichever is better.
+        formula: Formula of the score: for claims a name in `FORMULAS`, for nuggets and support the
+            published score, for ragas the metric; None for other methods.
+        verdicts: For claims and nuggets: `shared` sends the prompts that all such rubrics share,
+            so that one set of replies serves all of them; `own` adds the steps to the prompts.
+        guidelines: Rules for every answer.
+        model: For ragas: the embedding model; None if the metric compares no texts.
     """
 
     name: str
@@ -104,51 +110,55 @@ class Rubric:
 
     @property
     def levels(self) -> int:
-        """How many levels there are."""
+        """Number of levels, the largest key of the scale."""
         return max(self.scale)
 
     @property
     def own_steps(self) -> tuple[str, ...]:
-        """The steps that are sent to a judge; those of shared verdicts explain the number."""
+        """Steps to send to a judge; empty for shared verdicts, whose steps are for readers."""
         return self.steps if self.verdicts == "own" else ()
 
     def meaning(self, level: int) -> str:
-        """Say what a level means; one without a text lies between its neighbours."""
+        """Return the meaning of a level; for one that the scale omits, "between 'x' and 'y'".
+
+        Raises:
+            ValueError: The level lies outside the scale.
+        """
         if level in self.scale:
             return self.scale[level]
-        below = max(known for known in self.scale if known < level)
-        above = min(known for known in self.scale if known > level)
+        below = max(described for described in self.scale if described < level)
+        above = min(described for described in self.scale if described > level)
         return f"between '{self.scale[below]}' and '{self.scale[above]}'"
 
     def score_of(self, level: float) -> float:
-        """Turn a level of 1..n into a score of 0..1."""
+        """Return the score from 0 to 1 of a level from 1 to n, also of a fractional level."""
         return (level - 1) / (self.levels - 1)
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A short hash of everything that the rubric says."""
+        """Return a short hash of all fields, equal for equal rubrics."""
         scale = {str(level): text for level, text in self.scale.items()}
-        said = (self.name, self.asks, self.needs, scale, self.steps, self.examples, self.method)
+        fields = (self.name, self.asks, self.needs, scale, self.steps, self.examples, self.method)
         more = [self.direction, self.formula, self.verdicts, self.guidelines]
-        return fingerprint_json([*said, *more, *([self.model] if self.model else [])])
+        return fingerprint_json([*fields, *more, *([self.model] if self.model else [])])
 
 
-class Judge:
-    """Applies rubrics to items: the one protocol of judges, with a default for most members.
+class RubricJudge:
+    """Protocol of judges, with a default for most members.
 
-    Built-in judges inherit it. An object of the user's needs `label`, `model`, `options` and
-    `judge`, and may have `served`, `computes`, `missing_key`, `judge_all` with `ajudge_all`,
-    `check` and `close`: `ragbench.score.judge.python.declared` wraps it once.
+    Built-in judges inherit it. A user's object needs `label`, `model`, `options` and `judge`, and
+    may have `served`, `computes`, `missing_key`, `judge_all` with `ajudge_all`, `check` and
+    `close`: `ragbench.score.judge.python.as_judge` wraps it in this protocol.
 
     Attributes:
-        served: Names of the rubrics that it can apply; None: any.
-        own_rubric: The keys of the one rubric that a plain function is, under its name; else None.
-        computes: Whether it asks no server, so that workers can be asked in its place.
-        takes_many: Whether it has `judge_all` and `ajudge_all`, which say themselves where a rubric
-            does not apply; else items are judged one by one.
-        made: The object of the user's that it stands for; None: it is the judge itself.
-        asks: Whether it asks models: their replies are kept, paid from a budget, and come one by
-            one.
+        served: Names of the rubrics that the judge can apply; None: any rubric.
+        own_rubric: Keys of the only rubric of a plain function, named after it; None for others.
+        computes: True if the judge calls no server, so that worker processes can run it.
+        takes_many: True if the judge has `judge_all` and `ajudge_all`, which return a verdict also
+            for items that a rubric does not apply to; False: items are judged one by one.
+        made: User's object that is wrapped; None for a built-in judge.
+        asks: True if the judge calls models: their replies are stored, paid from a budget, and
+            arrive one by one.
     """
 
     served: Sequence[str] | None = None
@@ -160,79 +170,87 @@ class Judge:
 
     @property
     def label(self) -> str:
-        """One sentence that says what kind of judge this is, shown beside its scores."""
+        """Description of the kind of judge in one sentence, printed beside its scores."""
         raise NotImplementedError
 
     @property
     def model(self) -> str:
-        """What gives the verdicts: the model that is asked, or a method with its version."""
+        """Name of the model, or name and version of the method, that gives the verdicts."""
         raise NotImplementedError
 
     @property
     def options(self) -> Mapping[str, object]:
-        """What else its verdicts depend on; goes into the signature."""
+        """Options that the verdicts depend on besides the model, for the signature."""
         return {}
 
     @property
     def missing_key(self) -> str | None:
-        """The environment variable that must hold its key and does not."""
+        """Name of the environment variable that should hold the key and is not set, or None."""
         return None
 
-    def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Apply a rubric whose needs the item fulfils.
+    def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
+        """Return the verdict of one rubric on an item that has all that the rubric needs.
 
-        A pair comes twice in an experiment, the second time with the answers in each other's
-        place, unless the judge asks models: then it asks in both orders itself.
+        An experiment passes a pair twice, the second time with the two answers exchanged, unless
+        the judge calls models: such a judge asks in both orders itself.
         """
         return self.judge_all([item], [rubric])[0][rubric.name]
 
     def judge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
-        """Return for each item, in order, a verdict per rubric; failures are verdicts too."""
+        """Return rubric -> verdict per item, in order; a failure is a verdict, not an error.
+
+        `advance` is called with the number of items that were completed since the last call.
+        """
         raise NotImplementedError
 
     async def ajudge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return the same without blocking the running loop."""
+        """Return what `judge_all` returns, without blocking the running event loop."""
         raise NotImplementedError
 
     def judge_each(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> Iterator[tuple[int, dict[str, Verdict]]]:
-        """Yield position and verdicts of each item as they come, where it asks models."""
+        """Yield position and verdicts of each item as its replies arrive; only of `asks` judges."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise an error where a package, a key or a model is missing."""
+        """Check package, key and model before the first item.
+
+        Raises:
+            RagbenchError: One of them is missing; the default checks nothing.
+        """
 
     def close(self) -> None:
-        """Give back what it holds: connections, a model."""
+        """Close connections and unload models."""
 
     def keep_replies(self, replies: Replies | None) -> None:
-        """Set where replies are kept and looked up; before the first question."""
+        """Set the store of replies, before the first request; None stores nothing."""
 
     def spend_from(self, budget: Budget | None) -> None:
-        """Set what all calls may cost together; before the first question."""
+        """Set the budget of all requests together, before the first one; None: unlimited."""
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
-        """Return what the verdicts by a rubric depend on besides the model."""
+        """Return the signature parts of a rubric's scores besides the model."""
         return {"rubric": rubric.fingerprint, **self.options}
 
     def totals(self) -> Totals:
-        """Return a copy of what has been sent and paid so far, where it asks models."""
+        """Return tokens and cost of the requests so far; only of judges that call models."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class KnownJudge:
-    """What is known of a judge before it is made; the fields are those of `Judge`.
+class JudgeFacts:
+    """Facts about a judge before it is created, as `RubricJudge` declares them.
 
     Attributes:
-        served: None: any, or not known yet.
-        is_judge: Whether the user gave the judge itself, a function or an object: making it calls
-            nothing.
+        served: Names of the rubrics that the judge can apply; None: any, or not yet known.
+        own_rubric: Keys of the only rubric of a plain function; None for other judges.
+        is_judge: True if the user passed the judge itself, an object or a function, so that
+            creating the judge runs no code of the user.
     """
 
     served: Sequence[str] | None = None
@@ -240,27 +258,27 @@ class KnownJudge:
     is_judge: bool = False
 
 
-def known_of(maker: object) -> KnownJudge:
-    """Return what is known of a judge by its class, or by what makes it.
+def judge_facts(maker: object) -> JudgeFacts:
+    """Return the facts of a judge from its class or factory, without creating the judge.
 
-    One of the user's own need not inherit what declares it: it is looked at here alone.
+    A user's class need not inherit the protocol: `served` counts only if it is a list or a tuple.
 
     Example:
         >>> class Polite:
         ...     served = ["politeness"]
-        >>> known_of(Polite).served, known_of(Polite).own_rubric
+        >>> judge_facts(Polite).served, judge_facts(Polite).own_rubric
         (['politeness'], None)
     """
-    if isinstance(known := getattr(maker, "known", None), KnownJudge):
-        return known
+    if isinstance(facts := getattr(maker, "facts", None), JudgeFacts):
+        return facts
     served = getattr(maker, "served", None)
-    return KnownJudge(
+    return JudgeFacts(
         served=served if isinstance(served, (list, tuple)) else None,
         own_rubric=getattr(maker, "own_rubric", None),
     )
 
 
-# what the data lack comes first: it does not depend on the system
+# Parts that the data lack come first: that cause is the same for all systems.
 _MISSING = {
     "reference": (Cause.NO_REFERENCE, "there is no reference answer, and the rubric needs one"),
     "turns": (Cause.NO_TURNS, "nothing was said before the question, and the rubric needs it"),
@@ -276,16 +294,16 @@ _MISSING = {
 }
 
 
-def missing_verdict(item: Item, rubric: Rubric) -> Verdict | None:
-    """Return the verdict on an item that lacks what a rubric needs; None where nothing is missing.
+def missing_verdict(item: JudgedItem, rubric: Rubric) -> Verdict | None:
+    """Return a `not_applicable` verdict for the first part that an item lacks; None if complete.
 
-    An empty answer is there, and is judged. Claims can be checked without the question, which
-    only helps to understand them.
+    An empty answer counts as an answer and is judged.
     """
-    given = rubric.method == "nuggets" and item.nuggets is not None
+    has_nuggets = rubric.method == "nuggets" and item.nuggets is not None
     present = {
-        "reference": bool(item.references) or given,
+        "reference": bool(item.references) or has_nuggets,
         "turns": bool(item.turns),
+        # claims can be checked without the question, which only helps to understand them
         "question": bool((item.question or "").strip()) or rubric.method == "claims",
         "guidelines": bool(item.guidelines or rubric.guidelines),
         "answer": item.answer is not None,
@@ -299,12 +317,13 @@ def missing_verdict(item: Item, rubric: Rubric) -> Verdict | None:
     return None
 
 
-def both_orders(rubric: Rubric, scores: tuple[float, float], said: Sequence[str]) -> Verdict:
-    """Return the verdict of one comparison in both orders: a tie where they disagree.
+def both_orders(rubric: Rubric, scores: tuple[float, float], reasons: Sequence[str]) -> Verdict:
+    """Return one verdict from a comparison in both orders; a tie if the orders disagree.
 
-    `scores` are those of the answer, 1 for a win, `said` what was said in each order.
+    `scores` are the scores of the answer in the two orders: 1 a win, 0.5 a tie, 0 a loss.
+    `reasons` are the two reasonings, which the verdict quotes.
     """
-    lines = [f"in this order: {said[0]}", f"in the other order: {said[1]}"]
+    lines = [f"in this order: {reasons[0]}", f"in the other order: {reasons[1]}"]
     sides = {int(score > 0.5) - int(score < 0.5) for score in scores}
     if len(sides) > 1:
         lines.append("the two orders disagree: a tie")
@@ -314,5 +333,5 @@ def both_orders(rubric: Rubric, scores: tuple[float, float], said: Sequence[str]
 
 
 def not_applicable(cause: Cause, reasoning: str) -> Verdict:
-    """Return the verdict that a rubric does not apply."""
+    """Return a verdict without score, with status `not_applicable` and the cause."""
     return Verdict(None, reasoning=reasoning, status="not_applicable", cause=cause.word)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
-from ragbench.score.judge.base import Item, Rubric, missing_verdict
+from ragbench.score.judge.base import JudgedItem, Rubric, missing_verdict
 from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
@@ -90,7 +90,7 @@ _SAME = ("question", "contexts", "answer", "reference", "queries", "turns", "too
 _PARTS = {"id": "query_id", **dict(zip(_SAME, _SAME, strict=True))}
 
 
-def items_of(rows: Rows) -> list[Item]:
+def items_of(rows: Rows) -> list[JudgedItem]:
     """Return the rows as items, all of them checked before the first is judged."""
     table = is_frame(rows)
     mappings = rows_of(rows, "rows") if table else list(_mappings(rows))
@@ -136,7 +136,7 @@ _UNREAD = {
 }
 
 
-def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> Item:
+def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> JudgedItem:
     """Return the item of one call of `Judge.score`.
 
     `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name.
@@ -148,13 +148,13 @@ def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> It
     return _read_item(place, {**dict(zip(_INPUTS, inputs, strict=True)), **more})
 
 
-def _read_item(place: str, row: Mapping[str, Any]) -> Item:
+def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:
     for key in row:
         if key not in _ROW_KEYS:
             allowed, close = ", ".join(_ROW_KEYS), nearest(str(key), _ROW_KEYS)
             raise DataError(f"{place} has '{key}'", allowed=allowed, nearest=close)
     turns, calls, nuggets = map(row.get, ("turns", "tool_calls", "nuggets"))
-    return Item(
+    return JudgedItem(
         contexts=_texts(row, "contexts"),
         references=_texts(row, "reference") or [],
         queries=_texts(row, "queries"),
@@ -172,7 +172,7 @@ GROUNDED = frozenset(
 )
 
 
-def with_evidence(item: Item, rubric: Rubric) -> Item:
+def with_evidence(item: JudgedItem, rubric: Rubric) -> JudgedItem:
     r"""Return an item as a rubric sees it: with all that grounds its answer behind the passages.
 
     Each further text says in its first line where it comes from; a text comes once. What names
@@ -182,7 +182,8 @@ def with_evidence(item: Item, rubric: Rubric) -> Item:
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric
         >>> from ragbench.types import ToolCall
-        >>> item = Item("How warm?", "18 degrees.", tool_calls=(ToolCall("weather", {}, "18 °C"),))
+        >>> calls = (ToolCall("weather", {}, "18 °C"),)
+        >>> item = JudgedItem("How warm?", "18 degrees.", tool_calls=calls)
         >>> with_evidence(item, load_rubric("faithfulness")).contexts
         ['Returned by the tool call weather({}):\n18 °C']
         >>> with_evidence(item, load_rubric("context_recall")).contexts is None
@@ -201,7 +202,7 @@ def with_evidence(item: Item, rubric: Rubric) -> Item:
     return replace(item, contexts=[*(item.contexts or ()), *more]) if more else item
 
 
-def explained(verdict: Verdict, item: Item, shown: Item) -> Verdict:
+def explain_evidence(verdict: Verdict, item: JudgedItem, shown: JudgedItem) -> Verdict:
     """Return a verdict whose reasons say what the passages are that are not the answer's own."""
     own, all_of_them = len(item.contexts or ()), shown.contexts or []
     lines = [
@@ -214,19 +215,19 @@ def explained(verdict: Verdict, item: Item, shown: Item) -> Verdict:
 
 
 def judge_with_evidence(
-    item: Item, rubric: Rubric, judge: Callable[[Item, Rubric], Verdict]
+    item: JudgedItem, rubric: Rubric, judge: Callable[[JudgedItem, Rubric], Verdict]
 ) -> Verdict:
     """Judge an item after adding the evidence that the rubric counts; say what is missing, if so.
 
     `judge` is called only for an item that has all that the rubric needs; what it raises passes.
     """
     completed = with_evidence(item, rubric)
-    return missing_verdict(completed, rubric) or explained(
+    return missing_verdict(completed, rubric) or explain_evidence(
         judge(completed, rubric), item, completed
     )
 
 
-def _further(item: Item) -> Iterator[tuple[str, str]]:
+def _further(item: JudgedItem) -> Iterator[tuple[str, str]]:
     """Each further text with where it comes from."""
     own = item.tool_calls or ()
     for call in own:

@@ -15,7 +15,7 @@ from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.items import Rows, RubricInputs, item_of, items_of
-from ragbench.score.judge.python import declared, judge_maker, name_of
+from ragbench.score.judge.python import as_judge, judge_maker, name_of
 from ragbench.score.judge.rubric import (
     default_rubrics,
     embedding_identity,
@@ -92,7 +92,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
             options = {**options, "model": model}
         self.type = type if isinstance(type, str) else name_of(type)
         inputs = {} if client is None else {"client": client}
-        self._judge: base.Judge = make_judge(type, options, inputs=inputs)
+        self._judge: base.RubricJudge = make_judge(type, options, inputs=inputs)
         named = default_rubrics(self._judge) if rubrics is None else rubrics
         self.rubrics = load_rubrics(named, self.type, self._judge)
         self._replies = self._kept(replies)
@@ -237,7 +237,7 @@ def make_judge(
     options: Mapping[str, Any],
     *,
     inputs: Mapping[str, Any] | None = None,
-) -> base.Judge:
+) -> base.RubricJudge:
     """Make a judge from its type, or from what the user passed, and its options.
 
     `inputs` are live objects, such as a `client`.
@@ -248,11 +248,11 @@ def make_judge(
     for name in (given := inputs or {}):
         if name not in inspect.signature(factory).parameters:
             raise OptionError(type_name, name, given[name], "a judge that takes one")
-    return declared(factory(**options, **given))
+    return as_judge(factory(**options, **given))
 
 
 def load_rubrics(
-    names: Sequence[str | Path | Mapping[str, Any]], type_name: str, judge: base.Judge
+    names: Sequence[str | Path | Mapping[str, Any]], type_name: str, judge: base.RubricJudge
 ) -> list[Rubric]:
     """Load rubrics and check that a judge can apply them."""
     if isinstance(names, (str, Path, Mapping)):

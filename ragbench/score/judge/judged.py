@@ -12,31 +12,33 @@ from itertools import chain
 from typing import Any
 
 from ragbench.records.manifest import VerdictRow, form_id
-from ragbench.score.judge.base import Item, Judge, Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types import ScoreColumn
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import Cause, Verdict
 
-# Version of the definition; moves only when numbers move.
+# Version of the definition; change it only when scores change.
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What a judge said of many items.
+class JudgeResults:
+    """Scores, rows and usage of the verdicts of one judge on many items.
 
     Attributes:
-        columns: Rubric -> one score per item, in the order of the items.
-        rows: One per item and rubric: the verdict with its query, judge and model.
-        models: The models as their servers name them; else what the judge says that it asks.
-        usage: What the replies took that the verdicts rest on, stored ones included.
-        left_out: What the requests lacked, since the models refuse it.
-        words: Id -> the words of prompts, for system and user, that were sent for the rows.
-        apart: Rubric -> how far the samples or models of an item lie apart, of those with several.
-        failed: Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent.
-        asked: Rubric -> how many verdicts there are.
+        columns: Rubric -> score column, one value per item in the order of the items.
+        rows: One row per rubric and item: the verdict with its query, judge and model.
+        models: Names of the models as the servers report them; without replies, as the judge
+            names them.
+        usage: Tokens and cost of all replies behind the verdicts, stored replies included.
+        left_out: Names of the request parameters that were dropped because a model refuses them.
+        words: Id -> system and user template of the prompts behind the rows.
+        deviations: Rubric -> standard deviation of the samples or models per item; rubrics and
+            items with a single sample are absent.
+        failures: Rubric -> number of failed verdicts by cause; rubrics without failures are absent.
+        verdict_counts: Rubric -> number of verdicts, failed ones included.
     """
 
     columns: Mapping[str, ScoreColumn]
@@ -45,83 +47,87 @@ class Judged:
     usage: Usage
     left_out: tuple[str, ...] = ()
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    apart: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    failed: Mapping[str, Counter[str]] = field(default_factory=dict)
-    asked: Mapping[str, int] = field(default_factory=dict)
+    deviations: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    failures: Mapping[str, Counter[str]] = field(default_factory=dict)
+    verdict_counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def spreads(self) -> dict[str, float]:
-        """Rubric -> how far the samples or models of one item lie apart, on average."""
-        return {rubric: statistics.fmean(spreads) for rubric, spreads in self.apart.items()}
+        """Rubric -> mean over the items of the standard deviation of their samples or models."""
+        return {
+            rubric: statistics.fmean(deviations) for rubric, deviations in self.deviations.items()
+        }
 
 
 def collect_verdicts(
-    judge: Judge,
-    items: Sequence[Item],
+    judge: RubricJudge,
+    items: Sequence[JudgedItem],
     rubrics: Sequence[Rubric],
-    found: Sequence[Mapping[str, Verdict]],
+    verdicts: Sequence[Mapping[str, Verdict]],
     *,
     type_name: str,
-) -> Judged:
-    """Turn the verdicts on items into columns of scores.
+) -> JudgeResults:
+    """Collect the verdicts on items into score columns, rows and usage.
 
-    Verdicts are looked at one by one, again for the rows.
+    `verdicts` holds rubric -> verdict per item, in the order of `items`; a missing rubric raises
+    KeyError. `type_name` names the judge in rows and signatures.
     """
-    gathered = {rubric.name: _Gathered(len(items)) for rubric in rubrics}
+    tallies = {rubric.name: _RubricTally(len(items)) for rubric in rubrics}
 
     def usages() -> Iterator[Usage]:
-        for row, verdicts in enumerate(found):
-            for name, of_rubric in gathered.items():
-                of_rubric.add(row, verdict := verdicts[name])
+        for row, item_verdicts in enumerate(verdicts):
+            for name, tally in tallies.items():
+                tally.add(row, verdict := item_verdicts[name])
                 yield verdict.usage
 
     usage = add_usage(usages())
-    models = _all(of_rubric.models for of_rubric in gathered.values()) or (judge.model,)
-    firsts = [row for row, item in enumerate(items) if not item.sample]
-    data = _data_of(Mapped(items.__getitem__, firsts))
+    models = _union(tally.models for tally in tallies.values()) or (judge.model,)
+    # signatures count each query once, however many samples it has
+    first_rows = [row for row, item in enumerate(items) if not item.sample]
+    data = _data_fingerprints(Mapped(items.__getitem__, first_rows))
     columns = {}
     for rubric in rubrics:
-        of_rubric = gathered[rubric.name]
+        tally = tallies[rubric.name]
         nuggets = data["nuggets"] if rubric.method == "nuggets" else None
         signature = Signature.of(
             rubric.name,
             judge=type_name,
-            model="+".join(sorted(of_rubric.models) or models),
-            **_parts(judge, rubric, of_rubric),
+            model="+".join(sorted(tally.models) or models),
+            **_signature_parts(judge, rubric, tally),
             queries=data["queries"],
             gold=data["gold"] if "reference" in rubric.needs and not nuggets else None,
             nuggets=nuggets,
             v=VERSION,
         )
-        columns[rubric.name] = of_rubric.column(rubric, signature)
+        columns[rubric.name] = tally.column(rubric, signature)
 
-    def row_of(place: int) -> VerdictRow:
-        number, row = divmod(place, len(items))
-        item, verdict = items[row], found[row][rubrics[number].name]
+    def row_at(position: int) -> VerdictRow:
+        number, row = divmod(position, len(items))
+        item, verdict = items[row], verdicts[row][rubrics[number].name]
         return VerdictRow.of(
             verdict,
             query_id=item.query_id,
-            sample=item.sample if len(firsts) < len(items) else None,
+            sample=item.sample if len(first_rows) < len(items) else None,
             rubric=rubrics[number].name,
             judge=type_name,
             model=verdict.model or judge.model,
         )
 
-    return Judged(
+    return JudgeResults(
         columns,
-        Mapped(row_of, range(len(items) * len(rubrics))),
+        Mapped(row_at, range(len(items) * len(rubrics))),
         models,
         usage,
-        _all(of_rubric.left_out for of_rubric in gathered.values()),
-        {form_id(*words): words for of_rubric in gathered.values() for words in of_rubric.sent},
-        {name: of_rubric.apart for name, of_rubric in gathered.items() if of_rubric.apart},
-        {name: of_rubric.failed for name, of_rubric in gathered.items() if of_rubric.failed},
-        {name: of_rubric.asked for name, of_rubric in gathered.items()},
+        _union(tally.left_out for tally in tallies.values()),
+        {form_id(*words): words for tally in tallies.values() for words in tally.templates},
+        {name: tally.deviations for name, tally in tallies.items() if tally.deviations},
+        {name: tally.failures for name, tally in tallies.items() if tally.failures},
+        {name: tally.count for name, tally in tallies.items()},
     )
 
 
-def _data_of(items: Sequence[Item]) -> dict[str, str | None]:
-    """Short hashes of what the data say: gold, queries, and nuggets where any came with them."""
+def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
+    """Return short hashes of gold answers, queries and nuggets; None for nuggets without any."""
     has_nuggets = False
 
     def gold() -> Iterator[str]:
@@ -140,32 +146,33 @@ def _data_of(items: Sequence[Item]) -> dict[str, str | None]:
     return hashes | {"nuggets": None if nuggets is None else fingerprint_json(nuggets)}
 
 
-class _Gathered:
-    """What the verdicts by one rubric come to."""
+class _RubricTally:
+    """Running tally of the verdicts by one rubric: scores, causes, models and failures."""
 
     def __init__(self, n: int) -> None:
+        # packed arrays: nine bytes a verdict, and no object per row
         self.values, self.causes = array("d", [math.nan]) * n, bytearray(n)
         self.details = dict[int, str]()
         self.models, self.left_out, self.weighted = set[str](), set[str](), set[bool]()
-        self.sent = set[tuple[str, str]]()
-        self.apart, self.failed, self.asked = array("d"), Counter[str](), 0
+        self.templates = set[tuple[str, str]]()
+        self.deviations, self.failures, self.count = array("d"), Counter[str](), 0
 
     def add(self, row: int, verdict: Verdict) -> None:
         if verdict.score is not None:
             self.values[row] = verdict.score
         self.causes[row] = Cause[verdict.cause.upper()]
-        self.asked += 1
+        self.count += 1
         if verdict.status == "failed":
             self.details[row] = verdict.reasoning
-            self.failed[verdict.cause] += 1
+            self.failures[verdict.cause] += 1
         elif verdict.status == "scored":
             self.weighted.add(verdict.weighted)
         if verdict.model:
             self.models.update(verdict.model.split("+"))
         self.left_out.update(verdict.left_out)
-        self.sent.update((prompt.system, prompt.user) for prompt in verdict.prompts)
+        self.templates.update((prompt.system, prompt.user) for prompt in verdict.prompts)
         if verdict.spread is not None:
-            self.apart.append(verdict.spread)
+            self.deviations.append(verdict.spread)
 
     def column(self, rubric: Rubric, signature: Signature) -> ScoreColumn:
         import numpy as np
@@ -180,18 +187,18 @@ class _Gathered:
         )
 
 
-def _all(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """The names in all parts, each once, in order."""
-    return tuple(sorted(set(chain.from_iterable(parts))))
+def _union(name_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return the distinct names of several sets, sorted."""
+    return tuple(sorted(set(chain.from_iterable(name_sets))))
 
 
-def _parts(judge: Judge, rubric: Rubric, gathered: _Gathered) -> dict[str, Any]:
-    """The parts of a signature that scores depend on besides model and data."""
-    parts, refused = dict(judge.signature_parts(rubric)), gathered.left_out
+def _signature_parts(judge: RubricJudge, rubric: Rubric, tally: _RubricTally) -> dict[str, Any]:
+    """Return the signature parts that scores depend on besides model and data."""
+    parts, refused = dict(judge.signature_parts(rubric)), tally.left_out
     if not judge.asks:
         return parts
     # a server that returns log-probabilities now and then mixes two definitions
-    weighted: Any = "some" if len(gathered.weighted) > 1 else gathered.weighted == {True}
+    weighted: Any = "some" if len(tally.weighted) > 1 else tally.weighted == {True}
     parts["weighted"] = weighted if rubric.method == "rating" else None
     # an option that the model refuses counts as not asked for; `weighted` covers log-probabilities
     parts |= {name: None for name in refused if name in parts}

@@ -27,8 +27,8 @@ from ragbench.llm.server import CallOptions
 from ragbench.llm.usage import Counting
 from ragbench.registry import Option
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
-from ragbench.score.judge.items import explained, with_evidence
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, missing_verdict
+from ragbench.score.judge.items import explain_evidence, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
 from ragbench.score.judge.methods.prompt import example_item
@@ -98,7 +98,7 @@ _COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-class ModelJudge(Connected, Judge):
+class ModelJudge(Connected, RubricJudge):
     """Judges by language models behind one chat model.
 
     What goes wrong with an item becomes a verdict with status `failed`, its cause and the replies
@@ -156,7 +156,7 @@ class ModelJudge(Connected, Judge):
         return {**parts, "passages": asking.passages, "window": asking.window if together else None}
 
     def judge_each(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> Iterator[tuple[int, dict[str, Verdict]]]:
         """Yield position and verdicts of each item as they come, as many at once as limits allow.
 
@@ -165,7 +165,7 @@ class ModelJudge(Connected, Judge):
         yield from self.engine.each(lambda item: self._verdicts(item, rubrics), items)
 
     def judge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items, as `judge_each` does, and return all verdicts in order."""
         verdicts = {}
@@ -176,13 +176,13 @@ class ModelJudge(Connected, Judge):
         return [verdicts[position] for position in sorted(verdicts)]
 
     async def ajudge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items without blocking the running loop; may be cancelled."""
         pairs = await self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
         return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
-    async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
+    async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """All verdicts on one item; what several rubrics ask is asked once."""
         shown = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
         missing = {rubric.name: missing_verdict(shown[rubric.name], rubric) for rubric in rubrics}
@@ -204,7 +204,7 @@ class ModelJudge(Connected, Judge):
             new = [reply for reply in replies if id(reply) not in counted]
             counted.update(map(id, new))
             verdicts[rubric.name] = replace(
-                explained(
+                explain_evidence(
                     self._combined([next(cast) for _ in own], rubric), item, shown[rubric.name]
                 ),
                 raw="\n\n".join(reply.refusal or reply.text for reply in replies),
@@ -215,7 +215,9 @@ class ModelJudge(Connected, Judge):
             )
         return verdicts
 
-    def _votes(self, item: Item, pairs: Sequence[tuple[Item, Rubric]]) -> dict[str, list[Vote]]:
+    def _votes(
+        self, item: JudgedItem, pairs: Sequence[tuple[JudgedItem, Rubric]]
+    ) -> dict[str, list[Vote]]:
         """Rubric -> a vote of each sample of each model; those of one sample share replies."""
         votes: dict[str, list[Vote]] = {rubric.name: [] for _, rubric in pairs}
         # equal answers of a generator are judged by further samples, not by the same replies
@@ -375,7 +377,7 @@ def example_requests(rubric: Rubric) -> list[ChatRequest]:
     return model.requests
 
 
-def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]) -> Estimate:
+def rehearse(judge: ModelJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]) -> Estimate:
     """Estimate what applying rubrics to items takes; nothing is sent.
 
     The judge asks a model that only counts. The prompts are the real ones, so their number and
@@ -386,7 +388,7 @@ def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]
         >>> from ragbench.score.judge.chat import OpenAIJudge
         >>> from ragbench.score.judge.rubric import load_rubric
         >>> judge = OpenAIJudge(model="gpt-4o-mini", api_key_env="NONE")
-        >>> item = Item(question="Why?", answer="Because. So it is.", contexts=["It is so."])
+        >>> item = JudgedItem(question="Why?", answer="Because. So it is.", contexts=["It is so."])
         >>> rehearse(judge, [item], [load_rubric("faithfulness")]).calls  # split, then check
         (2.0, 2.0)
     """

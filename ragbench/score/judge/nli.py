@@ -31,7 +31,7 @@ from ragbench.errors import OptionError, RagbenchError
 from ragbench.executors.base import blocks_of
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item, Judge, Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.sentences import Pair, Rule, judge_sentences
 from ragbench.score.judge.verdicts import failed_verdict
@@ -46,7 +46,7 @@ _BLOCK = 64  # items: enough pairs to find some of equal length, few enough to s
 _ALLOWED = "an entailment model, or one of sentence-transformers"
 
 
-class NLI(Judge):
+class NLI(RubricJudge):
     """Judge claims by a local entailment model, or by the cosine of sentence embeddings.
 
     The sentences of a text are its claims. A source is the premise, a claim the
@@ -136,7 +136,7 @@ class NLI(Judge):
             self.served = _without_contradiction(self.served)
 
     def judge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items, pairs of similar length at once."""
         verdicts: list[dict[str, Verdict]] = []
@@ -147,7 +147,7 @@ class NLI(Judge):
         return verdicts
 
     async def ajudge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Return the same without blocking the running loop; cancelling stops between blocks."""
         verdicts: list[dict[str, Verdict]] = []
@@ -162,7 +162,7 @@ class NLI(Judge):
             self._rulings = {}
 
     def _judge_block(
-        self, items: Sequence[Item], rubrics: Sequence[Rubric]
+        self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """All verdicts on some items; a model that raises fails them, and no others."""
         with self._lock:
@@ -199,7 +199,7 @@ class NLI(Judge):
                 raise OptionError(_OWNER, "rubric", rubric.name, ", ".join(self.served))
         return self._model
 
-    def _verdict(self, item: Item, rubric: Rubric, rule: Rule) -> Verdict:
+    def _verdict(self, item: JudgedItem, rubric: Rubric, rule: Rule) -> Verdict:
         judge = partial(judge_sentences, analyze=self._analyze, rule=rule)
         return judge_with_evidence(item, rubric, judge)
 

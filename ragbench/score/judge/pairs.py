@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item, Judge, Rubric, both_orders, missing_verdict
-from ragbench.score.judge.judged import Judged, collect_verdicts
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, both_orders, missing_verdict
+from ragbench.score.judge.judged import JudgeResults, collect_verdicts
 from ragbench.score.judge.verdicts import judge_all
 from ragbench.types import ScoreColumn
 from ragbench.types.scores import Verdict
@@ -17,13 +17,13 @@ SAME = "the two answers are the same: a tie, without asking the judge"
 
 
 def judge_pairs(
-    judge: Judge,
-    items: Sequence[Item],
+    judge: RubricJudge,
+    items: Sequence[JudgedItem],
     rubrics: Sequence[Rubric],
     *,
     type_name: str,
     advance: Advance | None = None,
-) -> Judged:
+) -> JudgeResults:
     """Compare `answer` with `other` in both orders, by rubrics that ask of a pair.
 
     A judge that asks models asks them in both orders itself; any other one is given each item a
@@ -67,7 +67,7 @@ def judge_pairs(
     return replace(judged, columns=columns)
 
 
-def same_answers(item: Item) -> bool:
+def same_answers(item: JudgedItem) -> bool:
     """Return True if two answers look the same to a reader, so that no request is needed."""
     if item.answer is None or item.other is None:
         return False

@@ -1,7 +1,7 @@
-"""Judges of the user's own: `judge: {type: "python:package.module:Name"}`, or passed from Python.
+"""Judges in a user's code: `judge: {type: "python:package.module:Name"}`, or passed from Python.
 
-`Name` is a class or a function that makes a judge (with the options of the YAML), a judge, or a
-plain function of the parts of an item, by their names, which is a judge itself.
+`Name` is a class or function that creates a judge from the options of the YAML, a ready judge, or
+a plain function whose parameters are parts of an item, such as `answer`: it is a judge itself.
 """
 
 from __future__ import annotations
@@ -25,84 +25,95 @@ from ragbench.registry import (
     shown,
     source_print,
 )
-from ragbench.score.judge.base import NEEDS, Item, Judge, Rubric, known_of
+from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric, RubricJudge, judge_facts
 from ragbench.types.scores import Verdict
 
-# What a plain function may take, by name: the parts of an item, and the first reference.
-INPUTS = (*(each.name for each in dataclasses.fields(Item)), "reference", "item", "rubric")
+# Parameters that a plain function may have: parts of an item, the first reference, item, rubric.
+INPUTS = (*(part.name for part in dataclasses.fields(JudgedItem)), "reference", "item", "rubric")
 _RETURNS = "a number from 0 to 1, (number, reason), True or False, or a Verdict with a score"
 
 
-class FunctionJudge(Judge):
-    """A plain function as a judge: it is given the parts of an item that its parameters name."""
+class FunctionJudge(RubricJudge):
+    """Plain function as a judge: its parameters name the parts of an item that it receives.
+
+    Other keyword parameters are options. A function without a parameter `rubric` has one rubric,
+    under its own name; it is asked by no other.
+    """
 
     label = "a function of your own"
 
     def __init__(self, name: str, function: Callable[..., object], **options: object) -> None:
         self._function, self._bound = function, options
-        self._inputs = [each for each in inspect.signature(function).parameters if each in INPUTS]
+        self._inputs = [name for name in inspect.signature(function).parameters if name in INPUTS]
         self._name, self._options = name, {"code": source_print(function), **options}
         self.own_rubric = rubric_of(function)
         self.served = None if self.own_rubric is None else (str(self.own_rubric["name"]),)
 
     @property
     def model(self) -> str:
-        """The function, by module and name."""
+        """Module and name of the function."""
         return self._name
 
     @property
     def options(self) -> Mapping[str, object]:
-        """A hash of its source, and what it is called with."""
+        """Hash of the function's source, and the options that it is called with."""
         return self._options
 
-    def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Call the function."""
+    def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
+        """Call the function and return its result as a verdict.
+
+        Raises:
+            AdapterError: The function returned no score, verdict or pair of score and reason.
+        """
         more = {"item": item, "rubric": rubric, "reference": next(iter(item.references), None)}
-        given = {each: more[each] if each in more else getattr(item, each) for each in self._inputs}
-        return read_verdict(self._function(**given, **self._bound))
+        inputs = {name: more.get(name, getattr(item, name, None)) for name in self._inputs}
+        return read_verdict(self._function(**inputs, **self._bound))
 
 
-_CANNOT_LACK = ("judge", "label", "model", "options")
+# Members without which an object is no judge.
+_REQUIRED = ("judge", "label", "model", "options")
 
 
-class OwnJudge(OwnComponent, Judge):
-    """An object of the user's own as a judge."""
+class OwnJudge(OwnComponent, RubricJudge):
+    """User's object as a judge: its members replace those of the protocol."""
 
     takes = frozenset(
-        (*_CANNOT_LACK, "computes", "missing_key", "judge_all", "ajudge_all", "check", "close")
+        (*_REQUIRED, "computes", "missing_key", "judge_all", "ajudge_all", "check", "close")
     )
 
-    def __init__(self, made: Any) -> None:
-        super().__init__(made)
-        known = known_of(made)
-        self.served, self.own_rubric = known.served, known.own_rubric
-        self.takes_many = has_method(made, ["judge_all"]) and has_method(made, ["ajudge_all"])
+    def __init__(self, judge: Any) -> None:
+        super().__init__(judge)
+        facts = judge_facts(judge)
+        self.served, self.own_rubric = facts.served, facts.own_rubric
+        # both or none: one alone would judge in one way here and in another in a running loop
+        self.takes_many = has_method(judge, ["judge_all"]) and has_method(judge, ["ajudge_all"])
 
 
-def declared(made: object) -> Judge:
-    """Return a judge of which all is known that a run asks."""
-    return made if isinstance(made, Judge) else OwnJudge(made)
+def as_judge(judge: object) -> RubricJudge:
+    """Return a judge with all members of the protocol; wrap an object that does not inherit it."""
+    return judge if isinstance(judge, RubricJudge) else OwnJudge(judge)
 
 
-def refused(made: object) -> str | None:
-    """Say what an object lacks that no judge can do without; None where it has it all."""
-    if isinstance(made, Judge):
+def missing_members(judge: object) -> str | None:
+    """Return a message on the required members that an object lacks; None if it has all."""
+    if isinstance(judge, RubricJudge):
         return None
-    lacking = [name for name in _CANNOT_LACK if not hasattr(made, name)]
-    if not lacking:
+    names = [name for name in _REQUIRED if not hasattr(judge, name)]
+    if not names:
         return None
-    return f"has no {', '.join(lacking)}, allowed: an object with {', '.join(_CANNOT_LACK)}"
+    return f"has no {', '.join(names)}, allowed: an object with {', '.join(_REQUIRED)}"
 
 
 def read_verdict(value: object) -> Verdict:
-    """Turn what a function returned into a verdict.
+    """Return the verdict of a function's result: a score, (score, reason), or a `Verdict`.
 
     Example:
         >>> read_verdict((0.5, "half of it")), read_verdict(True)
         (Verdict(score=0.5, reasoning='half of it'), Verdict(score=1.0, reasoning=''))
 
     Raises:
-        AdapterError: It is no number from 0 to 1, no pair of one and a reason, and no verdict.
+        AdapterError: The result has another form, a score outside 0..1, or is a `Verdict` with
+            status `scored` and no score.
     """
     if isinstance(value, Verdict) and (value.score is not None or value.status != "scored"):
         return value
@@ -115,101 +126,108 @@ def read_verdict(value: object) -> Verdict:
 
 
 def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:
-    """Return the rubric of a function that judges in its own way; None where it is given one.
+    """Return the keys of the rubric that a function stands for; None if it takes a `rubric`.
 
-    It has the function's name, and needs what the function cannot do without.
+    The rubric has the function's name and needs its required parameters. It judges a pair if the
+    function requires `other`, else the answer, the passages or the queries, in this order.
 
     Example:
         >>> def grounded(answer, contexts, references=()):
         ...     return 1.0
-        >>> found = rubric_of(grounded)
-        >>> found["name"], found["needs"], found["asks"]
+        >>> rubric = rubric_of(grounded)
+        >>> rubric["name"], rubric["needs"], rubric["asks"]
         ('grounded', ['contexts', 'answer'], 'answer')
     """
     parameters = inspect.signature(function).parameters
     if "rubric" in parameters:
         return None
-    required = [each.name for each in parameters.values() if each.default is each.empty]
-    named = ["reference" if each == "references" else each for each in required]
-    needs = [each for each in NEEDS if each in named] or ["answer"]
-    about = (("other", "pair"), ("answer", "answer"), ("contexts", "context"), ("queries", "query"))
+    required = [p.name for p in parameters.values() if p.default is p.empty]
+    parts = ["reference" if name == "references" else name for name in required]
+    needs = [need for need in NEEDS if need in parts] or ["answer"]
+    asks = {"other": "pair", "answer": "answer", "contexts": "context", "queries": "query"}
     return {
         "name": re.sub(r"[^A-Za-z0-9_.-]", "_", name_of(function).rpartition(":")[2]),
-        "asks": next((asks for need, asks in about if need in needs), "answer"),
+        "asks": next((asks[need] for need in asks if need in needs), "answer"),
         "needs": needs,
         "scale": {1: "the function returns 0", 2: "the function returns 1"},
     }
 
 
-def judge_maker(found: Any, name: str = "") -> Any:
-    """Return what makes a judge of what the user named or passed; its options are declared.
+def judge_maker(target: Any, name: str = "") -> Any:
+    """Return a factory of judges for a user's class, object or function, with declared options.
 
-    A class or function that makes a judge and declares its options is returned as it is. A function
-    that cannot do without a part of an item is a judge itself. `name` is how it was named; default:
-    its module and name.
+    A class or function that declares its options is returned unchanged: it is the factory itself.
+    A function that requires a part of an item as a parameter is a judge itself. `name` is the
+    user's name of the target in messages; by default its module and name.
 
     Raises:
-        DataError: It is neither a judge nor makes one.
+        DataError: The target is neither a judge nor a factory; or it is an async function, or a
+            function with a required parameter that is neither a part of an item nor declared.
     """
-    name = name or name_of(found)
-    if not inspect.isclass(found) and callable(getattr(found, "judge", None)):
-        return _maker(found, [], lambda: found, is_judge=True)
-    if not callable(found):
+    name = name or name_of(target)
+    if not inspect.isclass(target) and callable(getattr(target, "judge", None)):
+        return _maker(target, [], lambda: target, is_judge=True)
+    if not callable(target):
         allowed = f"a class with judge(item, rubric), or a function of {', '.join(INPUTS)}"
-        raise DataError(f"'{name}' is {shown(found)}", allowed=allowed)
+        raise DataError(f"'{name}' is {shown(target)}", allowed=allowed)
     open_ended = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    every = inspect.signature(found).parameters.values()
-    parameters = [each for each in every if each.kind not in open_ended]
-    required = {each.name for each in parameters if each.default is each.empty}
-    judges = not inspect.isclass(found) and not required.isdisjoint(INPUTS)
-    if judges and inspect.iscoroutinefunction(found):
+    signature = inspect.signature(target)
+    parameters = [p for p in signature.parameters.values() if p.kind not in open_ended]
+    required = {p.name for p in parameters if p.default is p.empty}
+    is_judge = not inspect.isclass(target) and not required.isdisjoint(INPUTS)
+    if is_judge and inspect.iscoroutinefunction(target):
         raise DataError(f"'{name}' is an async function", allowed="a plain function")
-    options = [each for each in parameters if not (judges and each.name in INPUTS)]
-    declared = _declared(found)
-    for each in options:
-        if not inspect.isclass(found) and each.name in required and each.name not in declared:
+    options = [p for p in parameters if not (is_judge and p.name in INPUTS)]
+    declared = _declared_options(target)
+    for option in options:
+        # a class may require options: the YAML gives them, and a missing one is reported there
+        if not inspect.isclass(target) and option.name in required and option.name not in declared:
             allowed = f"{', '.join(INPUTS)}, and options with a default"
-            near = nearest(each.name, INPUTS)
-            raise DataError(f"'{name}' takes '{each.name}'", allowed=allowed, nearest=near)
-    if judges:
-        make = functools.partial(FunctionJudge, name, found)
-        return _maker(found, option_parameters(found, options), make, is_judge=True)
-    if all(each.name in declared for each in options):
-        return found
-    return _maker(found, option_parameters(found, options), found)
+            near = nearest(option.name, INPUTS)
+            raise DataError(f"'{name}' takes '{option.name}'", allowed=allowed, nearest=near)
+    if is_judge:
+        make = functools.partial(FunctionJudge, name, target)
+        return _maker(target, option_parameters(target, options), make, is_judge=True)
+    if all(option.name in declared for option in options):
+        return target
+    return _maker(target, option_parameters(target, options), target)
 
 
-def _declared(found: object) -> Collection[str]:
+def _declared_options(target: object) -> Collection[str]:
     try:
-        return declared_options(found)
+        return declared_options(target)
     except (NameError, TypeError, ValueError):  # annotations that only a type checker can resolve
         return ()
 
 
 def _maker(
-    found: Any,
+    target: Any,
     options: Sequence[inspect.Parameter],
     make: Callable[..., object],
     *,
     is_judge: bool = False,
 ) -> Callable[..., object]:
-    """What makes a judge, with all that is looked at before one is made."""
+    """Return a factory that calls `make`, with the name, options and facts of the target.
+
+    Validation and `ragbench list` read name, signature and `facts` off the factory before any
+    judge is created. `is_judge`: the target is the judge itself, so that `make` runs no user code.
+    """
 
     def maker(**chosen: object) -> object:
         return make(**chosen)
 
-    maker.__module__, maker.__name__ = str(getattr(found, "__module__", "")), name_of(found)
-    maker.__annotations__ = {each.name: each.annotation for each in options}
-    known = dataclasses.replace(known_of(found), is_judge=is_judge)
-    if inspect.isroutine(found) and is_judge and (own := rubric_of(found)):
-        known = dataclasses.replace(known, own_rubric=own, served=(str(own["name"]),))
-    maker.__dict__ |= {"__signature__": inspect.Signature([*options]), "known": known}
+    maker.__module__, maker.__name__ = str(getattr(target, "__module__", "")), name_of(target)
+    maker.__annotations__ = {option.name: option.annotation for option in options}
+    facts = dataclasses.replace(judge_facts(target), is_judge=is_judge)
+    if inspect.isroutine(target) and is_judge and (rubric := rubric_of(target)):
+        facts = dataclasses.replace(facts, own_rubric=rubric, served=(str(rubric["name"]),))
+    maker.__dict__ |= {"__signature__": inspect.Signature([*options]), "facts": facts}
     return maker
 
 
-def name_of(found: object) -> str:
-    """Return module and name of a function or class; of anything else those of its class."""
-    if isinstance(found, functools.partial):
-        return name_of(found.func)
-    named = found if hasattr(found, "__qualname__") else type(found)
-    return f"{named.__module__}:{named.__qualname__}"
+def name_of(target: object) -> str:
+    """Return `module:name` of a function or class; of any other object, of its class."""
+    if isinstance(target, functools.partial):
+        return name_of(target.func)
+    definition = target if hasattr(target, "__qualname__") else type(target)
+    return f"{definition.__module__}:{definition.__qualname__}"

@@ -15,7 +15,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.registry import DeclaredOption, Option, nearest
 from ragbench.score.base import read_options, split_options, write_options
-from ragbench.score.judge.base import NEEDS, Judge, KnownJudge, Rubric
+from ragbench.score.judge.base import NEEDS, JudgeFacts, Rubric, RubricJudge
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
 from ragbench.types.conversation import read_turns
@@ -31,7 +31,7 @@ def built_in_rubrics() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def default_rubrics(judge: Judge | KnownJudge) -> tuple[str | Mapping[str, Any], ...]:
+def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str, Any], ...]:
     """Return the default rubrics of a judge, or of one that is yet to be made.
 
     A plain function has its own. One that serves any has the usual three, as far as it can apply
@@ -44,7 +44,7 @@ def default_rubrics(judge: Judge | KnownJudge) -> tuple[str | Mapping[str, Any],
     return tuple(name for name in DEFAULT_RUBRICS if name in judge.served) or tuple(judge.served)
 
 
-def not_applied(rubric: Rubric, judge: Judge | KnownJudge) -> str | None:
+def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
     """Say what is allowed where a judge cannot apply a rubric; None: it can, as far as is known."""
     if judge.served is None or rubric.name in judge.served:
         return None
@@ -115,7 +115,7 @@ def embedding_identity(rubric: Rubric) -> str | None:
     return check_model(rubric.name, rubric.model).identity
 
 
-class About(NamedTuple):
+class RubricDescription(NamedTuple):
     """What the comment of a built-in rubric says to people; no judge is sent it.
 
     Attributes:
@@ -129,11 +129,11 @@ class About(NamedTuple):
     source: str
 
 
-def about(name: str) -> About:
+def describe_rubric(name: str) -> RubricDescription:
     """Return what the file of a built-in rubric says about it.
 
     Example:
-        >>> about("fluency").measures.partition("?")[0]
+        >>> describe_rubric("fluency").measures.partition("?")[0]
         'Is the answer good language'
     """
     text = (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8").partition("\nname: ")[0]
@@ -145,7 +145,7 @@ def about(name: str) -> About:
             parts.append([])
         parts[-1].append(sentence)
     measures, limits, source = (" ".join(part) for part in parts)
-    return About(measures, limits, source.removeprefix("Source: "))
+    return RubricDescription(measures, limits, source.removeprefix("Source: "))
 
 
 _NAME = re.compile(r"([a-z_]+)\s*(?:\((.*)\))?", re.DOTALL)

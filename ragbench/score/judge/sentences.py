@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ragbench.score.judge.base import Item, Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.grounding import (
     FORMULAS,
     WHY_NOT,
@@ -146,7 +146,7 @@ Pair = tuple[str, str]
 Rule = Callable[[Pair], Ruling]
 
 
-def judge_sentences(item: Item, rubric: Rubric, analyze: Analyzer, rule: Rule) -> Verdict:
+def judge_sentences(item: JudgedItem, rubric: Rubric, analyze: Analyzer, rule: Rule) -> Verdict:
     """Return a number of `FORMULAS`, with the reference that gives the best one."""
     sides = FORMULAS[rubric.formula or ""].sides
     verdicts = []
@@ -157,7 +157,7 @@ def judge_sentences(item: Item, rubric: Rubric, analyze: Analyzer, rule: Rule) -
 
 
 def _ground(
-    item: Item, reference: str, analyze: Analyzer, rule: Rule, sides: Collection[Side]
+    item: JudgedItem, reference: str, analyze: Analyzer, rule: Rule, sides: Collection[Side]
 ) -> tuple[Grounding, list[str]]:
     """Check the sentences of an answer and of a reference against the passages and each other.
 

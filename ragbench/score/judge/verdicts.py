@@ -1,6 +1,6 @@
-"""Verdicts of judges on many items, here or on workers.
+"""Verdicts of a judge on many items, in this process or on workers.
 
-Rubrics are applied at once where a judge can, else one by one; a failure is a verdict too.
+A judge that takes many items gets all of them at once, any other judge one item after another.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from typing import Any
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES
-from ragbench.score.judge.base import Item, Judge, Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.items import judge_with_evidence
-from ragbench.score.judge.python import declared
+from ragbench.score.judge.python import as_judge
 from ragbench.types.scores import Cause, Verdict
 
 
 def judge_all(
-    judge: Judge, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+    judge: RubricJudge,
+    items: Iterable[JudgedItem],
+    rubrics: Sequence[Rubric],
+    advance: Advance | None = None,
 ) -> list[dict[str, Verdict]]:
-    """Return for each item, in order, a verdict per rubric.
+    """Return rubric -> verdict per item, in order; a failure is a verdict, not an error.
 
-    A judge that takes many gets all items at once, any other one by one.
+    `advance` is called with the number of items that were completed since the last call.
     """
     if judge.takes_many:
         return judge.judge_all(items, rubrics, advance)
@@ -37,19 +40,19 @@ def judge_all(
 
 
 async def ajudge_all(
-    judge: Judge, items: Iterable[Item], rubrics: Sequence[Rubric]
+    judge: RubricJudge, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
 ) -> list[dict[str, Verdict]]:
-    """Return the same without blocking the running loop.
+    """Return what `judge_all` returns, without blocking the running event loop.
 
-    Cancelling gives up the calls under way; a judge that makes none is stopped between two items.
+    Cancelling aborts the requests in progress; a judge without requests stops between two items.
     """
     if judge.takes_many:
         return await judge.ajudge_all(items, rubrics)
     return [(await asyncio.to_thread(judge_all, judge, [item], rubrics))[0] for item in items]
 
 
-def apply_rubric(judge: Judge, item: Item, rubric: Rubric) -> Verdict:
-    """Judge one item by one rubric; whatever goes wrong becomes a verdict that says so."""
+def apply_rubric(judge: RubricJudge, item: JudgedItem, rubric: Rubric) -> Verdict:
+    """Return the verdict of a judge on one item; `failed` if the judge raises an exception."""
     try:
         return judge_with_evidence(item, rubric, judge.judge)
     except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
@@ -57,23 +60,27 @@ def apply_rubric(judge: Judge, item: Item, rubric: Rubric) -> Verdict:
 
 
 def failed_verdict(error: Exception) -> Verdict:
-    """Return the verdict of a judge that raised."""
+    """Return a verdict with status `failed` whose reasoning is the type and text of an error."""
     reason = f"{type(error).__name__}: {error}"
     return Verdict(None, reasoning=reason, status="failed", cause=Cause.ERROR.word)
 
 
-_BLOCK = 8  # items that a worker gets at once
+_BLOCK = 8  # items that a worker process gets at once
 
 
 def judge_on(
     executor: Executor,
-    items: Iterable[Item],
+    items: Iterable[JudgedItem],
     rubrics: Sequence[Rubric],
-    judge: Judge,
+    judge: RubricJudge,
     type_name: str,
     options: Mapping[str, Any],
 ) -> Iterator[list[dict[str, Verdict]]]:
-    """Yield in parts what `judge_all` returns; the items of a lost block have failed."""
+    """Judge items on the workers of an executor; yield lists of rubric -> verdict, in order.
+
+    Workers create the judge anew from `type_name` and `options`, and must report the same model.
+    Items whose worker process died get `failed` verdicts.
+    """
     task = Task(
         f"judge '{type_name}'",
         _make_judge,
@@ -91,9 +98,9 @@ def judge_on(
         ]
 
 
-def _make_judge(type_name: str, options: Mapping[str, Any]) -> Judge:
-    return declared(JUDGES.load(type_name)(**options))
+def _make_judge(type_name: str, options: Mapping[str, Any]) -> RubricJudge:
+    return as_judge(JUDGES.load(type_name)(**options))
 
 
-def _facts_of(judge: Judge) -> Facts:
+def _facts_of(judge: RubricJudge) -> Facts:
     return {"model": judge.model}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ragbench.score.judge.base import Item, Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.methods.prompt import (
-    Prompt,
+    JudgePrompt,
     Prompts,
     example_item,
     messages_of,
@@ -20,7 +20,7 @@ from ragbench.score.judge.published import RAGAS
 from ragbench.text.tokenize import sentences
 from ragbench.types import Turn
 
-_STAND_IN = Item(
+_STAND_IN = JudgedItem(
     question="When was the harbour bridge opened?",
     answer="It was opened on 3 May 1932.",
     contexts=["The harbour bridge was opened to traffic on 3 May 1932."],
@@ -40,7 +40,7 @@ class Preview(NamedTuple):
 
     purpose: str
     """What is asked, in a few words."""
-    prompt: Prompt
+    prompt: JudgePrompt
 
 
 def preview(
@@ -96,7 +96,7 @@ def _claims(prompts: Prompts, passages: Together) -> list[Preview]:
     return previews
 
 
-def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
+def _ragas(rubric: Rubric, item: JudgedItem) -> list[Preview]:
     """Each prompt once; sentences stand in for statements."""
     question, context = [("question", item.question or "")], "\n".join(item.contexts or [])
     answer, reference = item.answer or "", (item.references or [""])[0]

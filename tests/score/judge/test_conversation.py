@@ -6,7 +6,7 @@ import re
 import pytest
 
 import ragbench as rb
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.items import with_evidence
 from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.methods.prompt import Prompts
@@ -104,7 +104,7 @@ def test_an_answer_may_rest_on_tools_alone():
 
 
 def test_rubrics_on_what_was_retrieved_see_the_own_passages_alone():
-    item = Item("?", "!", ["p"], turns=(Turn("assistant", "", ("q",)),))
+    item = JudgedItem("?", "!", ["p"], turns=(Turn("assistant", "", ("q",)),))
     for name in ("context_recall", "context_precision", "citation_recall", "relevance"):
         assert with_evidence(item, load_rubric(name)) is item
     assert len(with_evidence(item, load_rubric("hallucination")).contexts) == 2
@@ -114,7 +114,7 @@ def test_evidence_comes_once():
     """Calls of a whole conversation, and a passage that was found again."""
     call, twin = ToolCall("f", {}, "18"), ToolCall("f", {"x": 1}, "18")
     turn = Turn("assistant", "", ("p", "q", "q"), (call,))
-    item = Item("?", "!", ["p"], turns=(turn,), tool_calls=(call, twin))
+    item = JudgedItem("?", "!", ["p"], turns=(turn,), tool_calls=(call, twin))
     shown = with_evidence(item, load_rubric("faithfulness")).contexts
     assert shown == [
         "p",
@@ -184,12 +184,14 @@ def test_where_nothing_was_told_there_is_nothing_to_retain(changes, cause):
 
 
 def test_ratings_show_the_earlier_turns_with_what_they_are():
-    item = Item("And in May?", "Warm.", turns=(Turn("user", "Is April warm?"), Turn("system", "S")))
+    item = JudgedItem(
+        "And in May?", "Warm.", turns=(Turn("user", "Is April warm?"), Turn("system", "S"))
+    )
     prompt = Prompts(load_rubric("answer_relevancy"), item).rating()
     assert fenced(prompt.user, "turn-1-user") == "Is April warm?"
     assert fenced(prompt.user, "turn-2-system") == "S"
     assert "what was said before the question" in prompt.user
-    alone = Prompts(load_rubric("answer_relevancy"), Item("And in May?", "Warm.")).rating()
+    alone = Prompts(load_rubric("answer_relevancy"), JudgedItem("And in May?", "Warm.")).rating()
     assert "said before" not in alone.user
     fluency = Prompts(load_rubric("fluency"), item).rating()
     assert "April" not in fluency.user
@@ -201,7 +203,7 @@ def item_with(text, place):
         "answer": {"turns": (Turn("user", "x"), Turn("assistant", text))},
         "tool": {"turns": (Turn("assistant", "x", (), (ToolCall("f", {}, text),)),)},
     }
-    return Item("Why?", "So.", **parts[place])
+    return JudgedItem("Why?", "So.", **parts[place])
 
 
 def prompts_of(item):
@@ -213,8 +215,8 @@ PLACES = {
     "turn before a split": lambda text: prompts_of(item_with(text, "turn")).claims(["x"]),
     "turn of a conversation": lambda text: prompts_of(item_with(text, "turn")).intentions(),
     "answer of a conversation": lambda text: prompts_of(item_with(text, "answer")).facts(),
-    "intention": lambda text: prompts_of(Item("?", "!")).satisfaction([text]),
-    "fact": lambda text: prompts_of(Item("?", "!")).retention({1: [text]}, [2]),
+    "intention": lambda text: prompts_of(JudgedItem("?", "!")).satisfaction([text]),
+    "fact": lambda text: prompts_of(JudgedItem("?", "!")).retention({1: [text]}, [2]),
 }
 
 
@@ -252,7 +254,7 @@ def test_rubrics_of_ones_own_may_ask_of_conversations(tmp_path):
     )
     rubric = load_rubric(path)
     assert set(rubric.needs) == {"turns", "question", "answer"}
-    prompt = Prompts(rubric, Item("Why?", "So.", turns=(Turn("user", "Hello"),))).rating()
+    prompt = Prompts(rubric, JudgedItem("Why?", "So.", turns=(Turn("user", "Hello"),))).rating()
     assert "You rate the conversation" in prompt.system
     assert "<turn-1-user-example1>" in prompt.system
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from ragbench.llm import Replies
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.methods.prompt import Prompts
 from ragbench.score.judge.rubric import load_rubric
@@ -15,7 +15,7 @@ from tests.score.judge.judging import judge_items
 
 RUBRIC = load_rubric("fluency")
 SCRIPT = Faults('{"reasoning": "It reads well.", "level": 4}', share=0.3, seed=1)
-ITEMS = [Item("When?", f"Bridge {i} opened.", query_id=f"q{i}") for i in range(200)]
+ITEMS = [JudgedItem("When?", f"Bridge {i} opened.", query_id=f"q{i}") for i in range(200)]
 
 
 def _fault(judge, item):
@@ -46,7 +46,7 @@ def test_every_item_is_scored_or_failed_by_its_cause(tmp_path):
         assert bool(row.raw) or row.cause in ("timeout", "server_error")
     column = judged.columns[RUBRIC.name]
     failed = Counter(ENDS[kind] for kind in kinds if ENDS[kind] != "scored")
-    assert judged.failed == {RUBRIC.name: failed}
+    assert judged.failures == {RUBRIC.name: failed}
     assert (column.values == 0.75).sum() + failed.total() == len(ITEMS)
 
 

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.methods import templates as fence_module
 from ragbench.score.judge.methods.prompt import Prompts
 from ragbench.score.judge.methods.templates import Fence, harmless
@@ -29,15 +29,15 @@ ITEM = {
 
 def rate(rubric, **changes):
     passage = 1 if rubric in ("context_relevancy", "passage_relevance") else None
-    return Prompts(load_rubric(rubric), Item(**ITEM | changes)).rating(passage)
+    return Prompts(load_rubric(rubric), JudgedItem(**ITEM | changes)).rating(passage)
 
 
 def compare(*, swapped=False, **changes):
-    return Prompts(load_rubric("pairwise"), Item(**ITEM | changes)).pairwise(swapped=swapped)
+    return Prompts(load_rubric("pairwise"), JudgedItem(**ITEM | changes)).pairwise(swapped=swapped)
 
 
-CLAIMS = Prompts(load_rubric("faithfulness"), Item("Why?"))
-NUGGETS = Prompts(load_rubric("nugget_recall"), Item("Why?", "y"))
+CLAIMS = Prompts(load_rubric("faithfulness"), JudgedItem("Why?"))
+NUGGETS = Prompts(load_rubric("nugget_recall"), JudgedItem("Why?", "y"))
 PLACES = {
     "rated answer": lambda text: rate("fluency", answer=text),
     "question": lambda text: rate("coverage", question=text),
@@ -55,7 +55,9 @@ PLACES = {
     "claim on passages": lambda text: CLAIMS.passages(["x", text], ["y", "z"]),
     "source of nuggets": lambda text: NUGGETS.nuggets([text]),
     "nugget": lambda text: NUGGETS.assignment(["x", text]),
-    "answer with nuggets": lambda text: replace(NUGGETS, item=Item("Why?", text)).assignment(["x"]),
+    "answer with nuggets": lambda text: replace(NUGGETS, item=JudgedItem("Why?", text)).assignment(
+        ["x"]
+    ),
 }
 
 

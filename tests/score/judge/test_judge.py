@@ -10,9 +10,9 @@ import pytest
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import to_json
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
-from ragbench.score.judge.python import declared
+from ragbench.score.judge.python import as_judge
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.judge.verdicts import apply_rubric
 from ragbench.types import Cause, Document, Verdict
@@ -81,20 +81,20 @@ def test_missing_inputs_are_not_zero(changes, causes):
 @pytest.mark.parametrize(
     ("rubric", "item", "cause"),
     [
-        ("query_detail", Item("Why?"), "no_queries"),
-        ("query_detail", Item("Why?", queries=[]), "no_queries"),
-        ("query_detail", Item(" ", queries=["why"]), "no_question"),
-        ("guidelines", Item("Why?", "So."), "no_guidelines"),
-        ("pairwise", Item("Why?", "So."), "no_other"),
-        ("pairwise", Item("Why?", None, other="So."), "no_answer"),
-        ("passage_relevance", Item("Why?", contexts=[]), "no_contexts"),
-        ("nugget_recall", Item("Why?", "So."), "no_reference"),
-        ("coherence", Item(), "no_answer"),
-        ("coherence", Item(answer=""), "scored"),
-        ("faithfulness", Item(None, "So.", ["So."]), "scored"),
-        ("guidelines", Item("Why?", "So.", guidelines=["Be kind."]), "scored"),
-        ("query_detail", Item("Why?", queries=["why"]), "scored"),
-        ("pairwise", Item("Why?", "So.", other=""), "scored"),
+        ("query_detail", JudgedItem("Why?"), "no_queries"),
+        ("query_detail", JudgedItem("Why?", queries=[]), "no_queries"),
+        ("query_detail", JudgedItem(" ", queries=["why"]), "no_question"),
+        ("guidelines", JudgedItem("Why?", "So."), "no_guidelines"),
+        ("pairwise", JudgedItem("Why?", "So."), "no_other"),
+        ("pairwise", JudgedItem("Why?", None, other="So."), "no_answer"),
+        ("passage_relevance", JudgedItem("Why?", contexts=[]), "no_contexts"),
+        ("nugget_recall", JudgedItem("Why?", "So."), "no_reference"),
+        ("coherence", JudgedItem(), "no_answer"),
+        ("coherence", JudgedItem(answer=""), "scored"),
+        ("faithfulness", JudgedItem(None, "So.", ["So."]), "scored"),
+        ("guidelines", JudgedItem("Why?", "So.", guidelines=["Be kind."]), "scored"),
+        ("query_detail", JudgedItem("Why?", queries=["why"]), "scored"),
+        ("pairwise", JudgedItem("Why?", "So.", other=""), "scored"),
     ],
 )
 def test_what_a_rubric_needs_beyond_an_answer(rubric, item, cause):
@@ -105,7 +105,7 @@ def test_what_a_rubric_needs_beyond_an_answer(rubric, item, cause):
 
 def test_guidelines_of_the_rubric_are_enough():
     rubric = replace(load_rubric("guidelines"), guidelines=("Be kind.",))
-    assert apply_rubric(Moody(), Item("Why?", "So."), rubric).cause == "scored"
+    assert apply_rubric(Moody(), JudgedItem("Why?", "So."), rubric).cause == "scored"
 
 
 def test_rows_carry_queries_guidelines_and_another_answer():
@@ -178,8 +178,8 @@ def test_columns_for_experiments():
     judge = make_judge(WORDS, {"language": "de"})
     rubrics = load_rubrics(["faithfulness", "correctness"], WORDS, judge)
     items = [
-        Item("When?", "It opened in 1932.", ["It opened in 1932."], ["1932"], "q1"),
-        Item("When?", None, [], [], "q2"),
+        JudgedItem("When?", "It opened in 1932.", ["It opened in 1932."], ["1932"], "q1"),
+        JudgedItem("When?", None, [], [], "q2"),
     ]
     judged = judge_items(judge, items, rubrics, type_name="words")
 
@@ -221,7 +221,7 @@ def test_columns_for_experiments():
 def test_failures_are_kept_in_the_column():
     judge = make_judge(MOODY, {})
     rubrics = load_rubrics(["answer_relevancy"], MOODY, judge)
-    items = [Item("Why?", "boom"), Item("Why?", "x")]
+    items = [JudgedItem("Why?", "boom"), JudgedItem("Why?", "x")]
     column = judge_items(judge, items, rubrics, type_name=MOODY).columns["answer_relevancy"]
     assert column.causes.tolist() == [Cause.ERROR, Cause.SCORED]
     assert column.details == {0: "RuntimeError: no mood"}
@@ -262,11 +262,15 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
         def check(self):
             self.checked = True
 
-    plain, many = declared(Plain()), declared(Many())
+    plain, many = as_judge(Plain()), as_judge(Many())
 
     assert (plain.served, plain.own_rubric) == (None, None)
     assert not plain.computes
-    assert (type(plain.made), plain.label, plain.judge(Item(), None).score) == (Plain, "plain", 0.5)
+    assert (type(plain.made), plain.label, plain.judge(JudgedItem(), None).score) == (
+        Plain,
+        "plain",
+        0.5,
+    )
     plain.close()
     assert (plain.takes_many, plain.asks, plain.missing_key) == (False, False, None)
     assert (many.takes_many, many.asks) == (True, False)
@@ -275,13 +279,13 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
     assert (many.served, many.computes, many.missing_key) == (["fluency"], True, "MY_KEY")
     with pytest.raises(OptionError, match="found 'correctness', allowed: fluency"):
         load_rubrics(["correctness"], "mine", many)
-    assert declared(many) is many
+    assert as_judge(many) is many
 
 
 @pytest.mark.parametrize("type_name", list(JUDGES.table))
 def test_what_is_known_of_a_judge_before_it_is_made_is_what_its_class_declares(type_name):
     cls = JUDGES.load(type_name)
-    assert issubclass(cls, base.Judge)
-    known = base.known_of(cls)
+    assert issubclass(cls, base.RubricJudge)
+    known = base.judge_facts(cls)
     assert known.served == cls.served
     assert not known.is_judge

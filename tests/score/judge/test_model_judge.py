@@ -9,7 +9,7 @@ import pytest
 
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.llm import Prices
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import FAULTS, Answer
@@ -236,7 +236,7 @@ def columns(url, *, rows=1, **options):
     judge = make_judge("openai", {"model": "m", "base_url": url, **options})
     rubrics = load_rubrics(["answer_relevancy", "faithfulness"], "openai", judge)
     items = [
-        Item("When?", f"It opened in {n}.", ["It opened in 1932."], query_id=str(n))
+        JudgedItem("When?", f"It opened in {n}.", ["It opened in 1932."], query_id=str(n))
         for n in range(rows)
     ]
     try:

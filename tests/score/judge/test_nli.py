@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ragbench as rb
 from ragbench.embed.entailment import EntailmentModel
 from ragbench.errors import OptionError
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.grounding import Grounding, apply_formula
 from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.nli import NLI
@@ -23,7 +23,7 @@ from tests.models import build_tiny_nli
 RUBRICS = [load_rubric(name) for name in NLI.served]
 SENTENCES = ["The cat sat.", "A dog ran.", "The cat sat on the mat.", "The mats ran!", "A dog."]
 PASSAGES = ["a dog ran on the mat", "the cat sat", "the the dog"]
-ITEM = Item(
+ITEM = JudgedItem(
     "the cat",
     "The cat sat on the mat. A dog ran [2]. The mats ran!",
     PASSAGES,
@@ -116,7 +116,7 @@ def test_a_rubric_computes_only_what_it_is_made_of(tiny_nli, monkeypatch):
 
 texts = st.lists(st.sampled_from(SENTENCES), max_size=3).map(" ".join)
 items = st.builds(
-    Item,
+    JudgedItem,
     question=st.sampled_from([None, "the cat"]),
     answer=st.none() | texts,
     contexts=st.none() | st.lists(texts | st.just(" "), max_size=3),
@@ -158,7 +158,7 @@ def test_cosine_of_sentences(minilm, answer, expected):
 def test_the_threshold_moves_verdicts_and_is_in_the_options(minilm, tiny_nli):
     judge = NLI(model=minilm)
     assert judge.options == {"threshold": None, "language": "en"}
-    item = Item("When?", "The bridge opened long ago.", ["The bridge was opened in 1932."])
+    item = JudgedItem("When?", "The bridge opened long ago.", ["The bridge was opened in 1932."])
     faithfulness = load_rubric("faithfulness")
 
     assert judge.judge(item, faithfulness).score == 0.0
@@ -200,7 +200,7 @@ def test_a_model_that_raises_fails_its_items_and_no_others(tiny_nli, monkeypatch
     faithfulness = load_rubric("faithfulness")
 
     failed = judge.judge(ITEM, faithfulness)
-    fine = judge.judge(Item("x", "A dog ran.", ["the cat sat"]), faithfulness)
+    fine = judge.judge(JudgedItem("x", "A dog ran.", ["the cat sat"]), faithfulness)
 
     assert (failed.status, failed.cause) == ("failed", "error")
     assert failed.reasoning == "RuntimeError: out of memory"

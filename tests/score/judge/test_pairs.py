@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragbench.score.judge.base import Item, Judge
+from ragbench.score.judge.base import JudgedItem, RubricJudge
 from ragbench.score.judge.pairs import SAME, judge_pairs
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.types import Cause, Verdict
@@ -13,7 +13,7 @@ from ragbench.types import Cause, Verdict
 RUBRIC = load_rubric("pairwise")
 
 
-class Own(Judge):
+class Own(RubricJudge):
     """A judge that sends nothing: it says what a function of the two answers says."""
 
     label, model, served, options = "a test", "own", None, {}
@@ -31,7 +31,7 @@ def longer(answer, other):
 
 
 def pair(answer, other, query_id="q"):
-    return Item(question="Why?", answer=answer, other=other, query_id=query_id)
+    return JudgedItem(question="Why?", answer=answer, other=other, query_id=query_id)
 
 
 def judged(judge, *items, rubric=RUBRIC):

@@ -5,13 +5,13 @@ import json
 import jsonschema
 import pytest
 
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.methods.prompt import Prompts
 from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
 from tests.score.judge.previews import preview
 
-ITEM = Item(
+ITEM = JudgedItem(
     question="Who found Ceres?",
     answer="Piazzi [1].",
     contexts=["Piazzi found it.", "It is round."],
@@ -206,7 +206,7 @@ def test_nuggets_are_assigned_without_their_importance():
     rubric = load_rubric("nugget_recall")
     making = Prompts(rubric, ITEM).nuggets(ITEM.references)
     assert labels_in(making) == ["question", "source-1", "source-2"]
-    assigning = Prompts(rubric, Item(answer="Piazzi.")).assignment(["Piazzi", "1801"])
+    assigning = Prompts(rubric, JudgedItem(answer="Piazzi.")).assignment(["Piazzi", "1801"])
     assert labels_in(assigning) == ["answer", "nugget-1", "nugget-2"]
     assert "vital" not in assigning.system + assigning.user
 

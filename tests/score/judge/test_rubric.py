@@ -3,12 +3,12 @@
 import pytest
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.judge.base import KnownJudge
+from ragbench.score.judge.base import JudgeFacts
 from ragbench.score.judge.rubric import (
     DEFAULT_RUBRICS,
-    about,
     built_in_rubrics,
     default_rubrics,
+    describe_rubric,
     load_rubric,
     read_rubric,
 )
@@ -43,7 +43,7 @@ def test_built_in_rubrics_are_whole(name):
 
 @pytest.mark.parametrize("name", built_in_rubrics())
 def test_a_built_in_file_says_what_for_and_from_where(name):
-    said = about(name)
+    said = describe_rubric(name)
     assert all(len(part) > 20 for part in said)
     assert said.measures.count("?") == 1, "the question that the score answers"
 
@@ -179,7 +179,7 @@ def test_an_unknown_name():
 
 def test_what_is_asked_by_default():
     def asked(served):
-        return default_rubrics(KnownJudge(served=served))
+        return default_rubrics(JudgeFacts(served=served))
 
     assert asked(None) == DEFAULT_RUBRICS
     assert asked(["refusal", "correctness", "faithfulness"]) == ("faithfulness", "correctness")

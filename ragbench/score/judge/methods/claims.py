@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ragbench.score.judge import grounding
-from ragbench.score.judge.base import Item
-from ragbench.score.judge.methods.prompt import Prompt
+from ragbench.score.judge.base import JudgedItem
+from ragbench.score.judge.methods.prompt import JudgePrompt
 from ragbench.score.judge.methods.vote import Vote
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.scores import Ruling, Verdict
@@ -38,7 +38,7 @@ class _Check(NamedTuple):
     claimant: str
     against: str
     sources: tuple[str, ...]
-    prompt: Prompt
+    prompt: JudgePrompt
 
 
 class _Finding(NamedTuple):
@@ -102,7 +102,7 @@ async def check_claims(vote: Vote) -> Verdict:
     return grounding.best_verdict(vote.rubric, verdicts)
 
 
-def _texts(item: Item) -> _Texts:
+def _texts(item: JudgedItem) -> _Texts:
     """All texts of an item that claims are made of or checked against."""
     return {
         _ANSWER: item.answer or "",

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ragbench.llm import Unreadable
-from ragbench.score.judge.base import NEEDS, Item, Rubric
+from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric
 from ragbench.score.judge.grounding import Cell
 from ragbench.score.judge.methods.templates import (
     Material,
-    shown_example,
+    format_example,
     system_text,
     user_text,
-    worked,
+    worked_examples,
 )
 from ragbench.score.judge.published import SUPPORT_LEVELS
 from ragbench.types.conversation import Turn
@@ -43,7 +43,7 @@ _LEAST = {"supported": 1, "supported_together": 2, "contradicted": 1, "not_menti
 
 
 @dataclass(frozen=True)
-class Prompt:
+class JudgePrompt:
     """One request to a language model.
 
     Attributes:
@@ -69,24 +69,24 @@ class Prompts:
     """
 
     rubric: Rubric
-    item: Item
+    item: JudgedItem
     few_shot: bool = True
 
-    def rating(self, passage: int | None = None) -> Prompt:
+    def rating(self, passage: int | None = None) -> JudgePrompt:
         """Ask for a level of the rubric, after the reasoning.
 
         `passage` is the one that is rated, counted from 0, for a rubric that asks of a context.
 
         Example:
             >>> from ragbench.score.judge.rubric import load_rubric
-            >>> prompt = Prompts(load_rubric("fluency"), Item(answer="It are red.")).rating()
+            >>> prompt = Prompts(load_rubric("fluency"), JudgedItem(answer="It are red.")).rating()
             >>> "It are red." in prompt.user, prompt.schema["properties"]["level"]["enum"]
             (True, [1, 2, 3, 4, 5])
         """
         rubric, levels = self.rubric, [*range(1, self.rubric.levels + 1)]
         rated = 0 if rubric.asks == "context" else None
         examples = [
-            shown_example(
+            format_example(
                 number,
                 _material(rubric, example_item(example), rated),
                 {"reasoning": example["reasoning"], "level": example["level"]},
@@ -94,13 +94,13 @@ class Prompts:
             for number, example in enumerate(rubric.examples if self.few_shot else (), start=1)
         ]
         words = {"rubric": rubric, "judged": _JUDGED[rubric.asks]}
-        return Prompt(
+        return JudgePrompt(
             system_text("rating", examples=examples, **words),
             user_text("rating", _material(rubric, self.item, passage), **words),
             record({"reasoning": _TEXT, "level": {"type": "integer", "enum": levels}}),
         )
 
-    def pairwise(self, *, swapped: bool = False) -> Prompt:
+    def pairwise(self, *, swapped: bool = False) -> JudgePrompt:
         """Ask which of two answers is better: A or B, or a tie.
 
         Ask twice, in both orders: a judge that contradicts itself has not told them apart. Swapped,
@@ -108,39 +108,41 @@ class Prompts:
         """
         rubric = self.rubric
         examples = [
-            shown_example(
+            format_example(
                 number,
                 _pair(rubric, example_item(example), swapped=False),
                 {"reasoning": example["reasoning"], "outcome": _outcome(rubric, example["level"])},
             )
             for number, example in enumerate(rubric.examples if self.few_shot else (), start=1)
         ]
-        return Prompt(
+        return JudgePrompt(
             system_text("pairwise", rubric=rubric, examples=examples),
             user_text("pairwise", _pair(rubric, self.item, swapped=swapped), rubric=rubric),
             record({"reasoning": _TEXT, "outcome": _word(_OUTCOMES)}),
         )
 
-    def claims(self, sentences: Sequence[str]) -> Prompt:
+    def claims(self, sentences: Sequence[str]) -> JudgePrompt:
         """Ask for the claims of each sentence of a text, an answer or a reference alike."""
-        material, n = self.item.asked + numbered("sentence", sentences), len(sentences)
+        material, n = self.item.question_messages + numbered("sentence", sentences), len(sentences)
         schema = record(dict.fromkeys(_keys("sentence", n), _TEXTS))
         return self._of_step("claims", material, schema, count=n)
 
-    def verdicts(self, claims: Sequence[str], source: str) -> Prompt:
+    def verdicts(self, claims: Sequence[str], source: str) -> JudgePrompt:
         """Ask for a verdict of one source on each claim.
 
         A source is a reference, an answer, or a passage that is read by itself.
         """
-        before = [*self.item.asked, ("source", source)]
+        before = [*self.item.question_messages, ("source", source)]
         return self._verdicts("verdicts", "claim", claims, get_args(Ruling), before)
 
-    def passages(self, claims: Sequence[str], passages: Sequence[str]) -> Prompt:
+    def passages(self, claims: Sequence[str], passages: Sequence[str]) -> JudgePrompt:
         """Ask for a verdict of passages, read together, on each claim, and which of them give it.
 
         In the reply the passages are numbered from 1, those of this request.
         """
-        material = self.item.asked + numbered("passage", passages) + numbered("claim", claims)
+        material = (
+            self.item.question_messages + numbered("passage", passages) + numbered("claim", claims)
+        )
         verdict = {"reason": _TEXT, "passages": _several({"type": "integer"})}
         shape = record({**verdict, "verdict": _word(get_args(Cell))})
         schema = record(dict.fromkeys(_keys("claim", len(claims)), shape))
@@ -148,44 +150,44 @@ class Prompts:
         prompt = self._of_step("passages", material, schema, **counts)
         return replace(prompt, check=functools.partial(_check_passages, passages))
 
-    def nuggets(self, sources: Sequence[str]) -> Prompt:
+    def nuggets(self, sources: Sequence[str]) -> JudgePrompt:
         """Ask for the facts that a good answer has, vital or okay, from gold answers or passages.
 
         References:
             Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
         """
         nugget = record({"nugget": _TEXT, "importance": _word(IMPORTANCES)})
-        material = self.item.asked + numbered("source", sources)
+        material = self.item.question_messages + numbered("source", sources)
         return self._of_step("nuggets", material, record({"nuggets": _several(nugget)}))
 
-    def assignment(self, nuggets: Sequence[str]) -> Prompt:
+    def assignment(self, nuggets: Sequence[str]) -> JudgePrompt:
         """Ask how far the answer has each nugget; the model does not see which ones are vital."""
-        before = [*self.item.asked, ("answer", self.item.answer or "")]
+        before = [*self.item.question_messages, ("answer", self.item.answer or "")]
         return self._verdicts("assignment", "nugget", nuggets, ASSIGNMENTS, before)
 
-    def support(self, statements: Sequence[str], passage: str) -> Prompt:
+    def support(self, statements: Sequence[str], passage: str) -> JudgePrompt:
         """Ask how far a passage supports each statement that cites it."""
-        before = [*self.item.asked, ("passage", passage)]
+        before = [*self.item.question_messages, ("passage", passage)]
         return self._verdicts("support", "statement", statements, SUPPORT_LEVELS, before)
 
-    def intentions(self) -> Prompt:
+    def intentions(self) -> JudgePrompt:
         """Ask for all intentions of the user, each once."""
         schema = record({"intentions": _TEXTS})
         return self._of_step("intentions", self._conversation(), schema)
 
-    def satisfaction(self, intentions: Sequence[str]) -> Prompt:
+    def satisfaction(self, intentions: Sequence[str]) -> JudgePrompt:
         """Ask for each intention whether the conversation satisfies it."""
         words = ("satisfied", "not_satisfied")
         return self._verdicts("satisfaction", "intention", intentions, words, self._conversation())
 
-    def facts(self) -> Prompt:
+    def facts(self) -> JudgePrompt:
         """Ask for the facts in each message of the user that have to be remembered."""
         messages = enumerate(messages_of(self.item), start=1)
         keys = [f"turn_{number}" for number, turn in messages if turn.role == "user"]
         schema = record(dict.fromkeys(keys, _TEXTS))
         return self._of_step("facts", self._conversation(), schema, keys=keys)
 
-    def retention(self, facts: Mapping[int, Sequence[str]], answers: Sequence[int]) -> Prompt:
+    def retention(self, facts: Mapping[int, Sequence[str]], answers: Sequence[int]) -> JudgePrompt:
         """Ask of some messages of the assistant whether they lose facts that the user told before.
 
         `facts` has the facts of each message of the user, by its number from 1; `answers` the
@@ -200,7 +202,7 @@ class Prompts:
 
     def _verdicts(
         self, step: str, label: str, texts: Sequence[str], verdicts: Sequence[str], before: Material
-    ) -> Prompt:
+    ) -> JudgePrompt:
         """Return the prompt of a step that asks for one verdict on each of several texts.
 
         `label` names a text in the prompt and in the keys of the reply, `verdicts` are the words
@@ -212,11 +214,11 @@ class Prompts:
 
     def _of_step(
         self, step: str, material: Material, schema: Mapping[str, Any], **words: object
-    ) -> Prompt:
+    ) -> JudgePrompt:
         """Ask by the templates and worked examples of a step; `words` are for the user's part."""
-        examples = worked(step) if self.few_shot else []
+        examples = worked_examples(step) if self.few_shot else []
         system = system_text(step, steps=self.rubric.own_steps, examples=examples)
-        return Prompt(system, user_text(step, material, **words), schema)
+        return JudgePrompt(system, user_text(step, material, **words), schema)
 
     def _conversation(self) -> list[tuple[str, str]]:
         """Every message under its number and speaker, tools after the message that called them."""
@@ -231,7 +233,7 @@ class Prompts:
         return material
 
 
-def ragas_prompt(step: str, material: Material) -> Prompt:
+def ragas_prompt(step: str, material: Material) -> JudgePrompt:
     """Ask for a part of a metric of ragas; the keys of the reply are those of ragas."""
     text, mark = _TEXT, {"type": "integer", "enum": [0, 1]}
     statement = {"statement": text, "reason": text}
@@ -244,7 +246,7 @@ def ragas_prompt(step: str, material: Material) -> Prompt:
         "classification": {key: _several(record(statement)) for key in ("TP", "FP", "FN")},
     }
     system = system_text("ragas", asked=step)
-    return Prompt(system, user_text("ragas", material), record(shapes[step]))
+    return JudgePrompt(system, user_text("ragas", material), record(shapes[step]))
 
 
 def _check_passages(passages: Sequence[str], value: Any) -> None:
@@ -267,7 +269,7 @@ def _check_passages(passages: Sequence[str], value: Any) -> None:
             raise Unreadable(f"{claim} is {verdict} by passages {numbers}, expected {expected}")
 
 
-def messages_of(item: Item) -> list[Turn]:
+def messages_of(item: JudgedItem) -> list[Turn]:
     """Return the whole conversation: the earlier turns, the question and the answer.
 
     The calls of an answer that is judged as the end of a whole conversation may be those of all
@@ -279,17 +281,17 @@ def messages_of(item: Item) -> list[Turn]:
     return [*item.turns, Turn("user", item.question or ""), answer]
 
 
-def example_item(example: Mapping[str, Any]) -> Item:
+def example_item(example: Mapping[str, Any]) -> JudgedItem:
     """Return an example of a rubric file as an item."""
     parts = {key: value for key, value in example.items() if key in NEEDS and key != "reference"}
-    return Item(**parts, references=[example["reference"]] if "reference" in example else [])
+    return JudgedItem(**parts, references=[example["reference"]] if "reference" in example else [])
 
 
-def _material(rubric: Rubric, item: Item, passage: int | None) -> list[tuple[str, str]]:
+def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tuple[str, str]]:
     """The parts of an item that a rubric needs, in the order of `NEEDS`."""
     contexts = numbered("passage", item.contexts or [])
     parts: Mapping[str, list[tuple[str, str]]] = {
-        "question": item.asked,  # with the turns before it
+        "question": item.question_messages,  # with the turns before it
         "guidelines": numbered("guideline", item.guidelines),
         "contexts": contexts if passage is None else [("passage", contexts[passage][1])],
         "reference": numbered("reference", item.references),
@@ -300,7 +302,7 @@ def _material(rubric: Rubric, item: Item, passage: int | None) -> list[tuple[str
     return [part for need in NEEDS if need in rubric.needs for part in parts.get(need, ())]
 
 
-def _pair(rubric: Rubric, item: Item, *, swapped: bool) -> Material:
+def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> Material:
     """The material of a rubric with its two answers as A and B."""
     labels = ("answer-B", "answer-A") if swapped else ("answer-A", "answer-B")
     names = dict(zip(("answer", "other"), labels, strict=True))

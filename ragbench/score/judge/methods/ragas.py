@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ragbench.score.judge import published
 from ragbench.score.judge.base import not_applicable
 from ragbench.score.judge.grounding import best_verdict
-from ragbench.score.judge.methods.prompt import Prompt, numbered, ragas_prompt
+from ragbench.score.judge.methods.prompt import JudgePrompt, numbered, ragas_prompt
 from ragbench.score.judge.methods.vote import Vote
 from ragbench.types.scores import Cause, Verdict
 
@@ -141,7 +141,7 @@ async def _statements(vote: Vote, text: str) -> list[str]:
     return [str(statement) for statement in reply.value["statements"] if statement.strip()]
 
 
-def _inference(statements: Sequence[str], context: str) -> Prompt:
+def _inference(statements: Sequence[str], context: str) -> JudgePrompt:
     return ragas_prompt("inference", [("context", context), *numbered("statement", statements)])
 
 

@@ -102,13 +102,13 @@ class Fence:
 _FENCE = re.compile("Fence word: ([0-9a-f]+)\n")
 
 
-def taken_apart(user: str) -> tuple[str, str, list[str]]:
+def split_user_text(user: str) -> tuple[str, str, list[str]]:
     """Return the words of a user text, its fence and its judged texts, as `SentPrompt` has them.
 
     No text has the fence of its prompt within: where it stands is known for certain.
 
     Example:
-        >>> taken_apart(user_text("claims", [("sentence-1", "It is red.")], count=1))[1:]
+        >>> split_user_text(user_text("claims", [("sentence-1", "It is red.")], count=1))[1:]
         ('93d5dfd2fb7e', ['It is red.'])
     """
     if (found := _FENCE.match(user)) is None:
@@ -167,15 +167,15 @@ def user_text(step: str, material: Material, **values: Any) -> str:
     return template.render(fence=fence, material=blocks, **values).strip()
 
 
-def worked(step: str) -> list[dict[str, str]]:
+def worked_examples(step: str) -> list[dict[str, str]]:
     """Return the worked examples of a prompt that several rubrics share, as it shows them."""
     return [
-        shown_example(number, list(example["material"].items()), example["reply"])
+        format_example(number, list(example["material"].items()), example["reply"])
         for number, example in enumerate(_examples()[step], start=1)
     ]
 
 
-def shown_example(number: int, material: Material, reply: Mapping[str, Any]) -> dict[str, str]:
+def format_example(number: int, material: Material, reply: Mapping[str, Any]) -> dict[str, str]:
     """Return a worked example as prompts show it: material between tags, and the reply."""
     blocks = _blocks(Fence(f"example{number}"), material)
     return {"material": blocks, "reply": json.dumps(reply, ensure_ascii=False)}
@@ -193,7 +193,9 @@ def prompt_fingerprint(
     names = [f"{step}.{part}.j2" for step in steps for part in ("system", "user")]
     names += ["material.j2", "reply.j2", "turns.j2"]
     texts = [(_FOLDER / name).read_text(encoding="utf-8") for name in names]
-    texts += [json.dumps(worked(step)) for step in steps if few_shot and step in _examples()]
+    texts += [
+        json.dumps(worked_examples(step)) for step in steps if few_shot and step in _examples()
+    ]
     return fingerprint([rubric.fingerprint, "few-shot" if few_shot else "zero-shot", *texts])
 
 

@@ -22,9 +22,9 @@ from ragbench.llm import (
 from ragbench.llm.calls import Ask
 from ragbench.llm.server import SamplingOptions
 from ragbench.registry import Option
-from ragbench.score.judge.base import Item, Rubric
-from ragbench.score.judge.methods.prompt import Prompt, Prompts
-from ragbench.score.judge.methods.templates import Together, harmless, taken_apart
+from ragbench.score.judge.base import JudgedItem, Rubric
+from ragbench.score.judge.methods.prompt import JudgePrompt, Prompts
+from ragbench.score.judge.methods.templates import Together, harmless, split_user_text
 from ragbench.types.scores import SentPrompt, named_text
 
 _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
@@ -93,7 +93,9 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         }
         return cls(**own | more)
 
-    def request(self, model: str, prompt: Prompt, sample: int, top_logprobs: int) -> ChatRequest:
+    def request(
+        self, model: str, prompt: JudgePrompt, sample: int, top_logprobs: int
+    ) -> ChatRequest:
         """Return the request that carries a prompt."""
         return ChatRequest(
             model=model,
@@ -108,7 +110,7 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
             sample=sample,
         )
 
-    def system(self, prompt: Prompt) -> str:
+    def system(self, prompt: JudgePrompt) -> str:
         """The task, with a line on the language where one is chosen."""
         if self.language is None:
             return prompt.system
@@ -137,7 +139,7 @@ class Vote:
         sent: The prompts, as often as they were sent.
     """
 
-    item: Item
+    item: JudgedItem
     rubric: Rubric
     model: str
     voter: str
@@ -146,19 +148,19 @@ class Vote:
     send: Ask
     tasks: Tasks
     replies: list[ChatReply] = field(default_factory=list)
-    sent: list[Prompt] = field(default_factory=list)
+    sent: list[JudgePrompt] = field(default_factory=list)
 
     @property
     def prompts(self) -> Prompts:
         """Return the builder of the prompts."""
         return Prompts(self.rubric, self.item, self.asking.few_shot)
 
-    async def ask(self, prompt: Prompt) -> StructuredReply:
+    async def ask(self, prompt: JudgePrompt) -> StructuredReply:
         """Return the reply to one prompt, as `ask_all` does."""
         return (await self.ask_all([prompt]))[0]
 
     async def ask_all(
-        self, prompts: Sequence[Prompt], *, top_logprobs: int = 0
+        self, prompts: Sequence[JudgePrompt], *, top_logprobs: int = 0
     ) -> list[StructuredReply]:
         """Return the replies to several prompts at once.
 
@@ -167,13 +169,13 @@ class Vote:
         """
         return await self._replies([self._task(prompt, top_logprobs) for prompt in prompts])
 
-    async def ask_again(self, prompt: Prompt, times: int) -> list[StructuredReply]:
+    async def ask_again(self, prompt: JudgePrompt, times: int) -> list[StructuredReply]:
         """Return several replies to one prompt, as `ask_all` does, each a sample of its own."""
         # they share the lists of replies and prompts with this vote
         votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
         return await self._replies([vote._task(prompt, 0) for vote in votes])
 
-    def _task(self, prompt: Prompt, top_logprobs: int) -> asyncio.Task[StructuredReply]:
+    def _task(self, prompt: JudgePrompt, top_logprobs: int) -> asyncio.Task[StructuredReply]:
         self.sent.append(prompt)
         key = (prompt.system, prompt.user, top_logprobs)
         if key not in self.tasks:
@@ -200,7 +202,7 @@ class Vote:
         return [outcome for outcome in outcomes if isinstance(outcome, StructuredReply)]
 
 
-def sent_prompts(votes: Sequence[Vote], item: Item) -> tuple[SentPrompt, ...]:
+def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, ...]:
     """Return the prompts of several votes, each once, the texts that the item has by their names.
 
     A text that `harmless` changes is not named: it was sent otherwise than the item has it.
@@ -218,7 +220,7 @@ def sent_prompts(votes: Sequence[Vote], item: Item) -> tuple[SentPrompt, ...]:
     receivers: dict[SentPrompt, Counter[str]] = {}
     for vote in votes:
         for prompt in vote.sent:
-            words, fence, judged = taken_apart(prompt.user)
+            words, fence, judged = split_user_text(prompt.user)
             system = intern(vote.asking.system(prompt))
             named = tuple(named_text(text, names) for text in judged)
             sent = SentPrompt(system, intern(words), fence, named)
