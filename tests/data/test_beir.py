@@ -73,7 +73,7 @@ def test_a_subtopic_column(folder, write):
     assert collection.qrels.to_dict() == {"q1": {"d1": 2}}
     assert collection.qrels.subtopics == {"q1": {"d1": {"x": 0, "y": 2}}}
     assert collection.notes[-1] == (
-        "judgements of a pair under a further subtopic, of which the best grade counts: 1"
+        "judgements that repeat a pair under another subtopic, whose best grade counts: 1"
     )
 
 
@@ -163,11 +163,11 @@ def test_splits_that_contradict_each_other(folder, write, problem):
         ),
         (
             "x1\td1\t1\nx1\td2\t1\nx2\td2\t0\n",
-            "qrels/test.tsv:2: query 'x1' is not in queries.jsonl; 1 more: 'x2' (line 4)",
+            "qrels/test.tsv:2: query 'x1' is not in queries.jsonl; 1 more missing: 'x2' (line 4)",
         ),
         (
             "".join(f"x{n}\td1\t1\n" for n in range(10)),
-            "qrels/test.tsv:2: query 'x0' is not in queries.jsonl; 9 more: "
+            "qrels/test.tsv:2: query 'x0' is not in queries.jsonl; 9 more missing: "
             "'x1' (line 3), 'x2' (line 4), 'x3' (line 5), 'x4' (line 6) and 5 others",
         ),
         ("q1\td1\tx\n", "qrels/test.tsv:2: grade 'x'; allowed: an integer from"),
@@ -184,7 +184,10 @@ def test_splits_that_contradict_each_other(folder, write, problem):
         ),
         ("q 1\td1\t1\n", "qrels/test.tsv:2: query-id holds white space: 'q 1'; allowed: an id"),
         (b"q1\td\xff\t1\n", "qrels/test.tsv:2: bad UTF-8 in corpus-id: b'd\\xff'"),
-        ("", "qrels/test.tsv: no judgements; allowed: query-id corpus-id score"),
+        (
+            "",
+            "qrels/test.tsv: the file has no judgements; allowed: lines with query-id",
+        ),
     ],
 )
 def test_bad_judgements_are_named(folder, write, problem, rows, expected):
@@ -278,7 +281,9 @@ def test_traps_of_the_lent_collections(lent_data):
     assert cranfield.notes == ["2 empty documents: 471, 995"]
     assert codes is not None
     assert set(codes.grades.tolist()) == {-1, 1, 2, 3, 4}
-    assert original.notes[-1] == "judgements with a negative grade, which gain nothing: 225"
+    assert (
+        original.notes[-1] == "judgements with a negative grade, which count as not relevant: 225"
+    )
     assert Beir(path=lent_data / "cacm").load().notes == [
         "12 queries without a judgement in the split left out"
     ]

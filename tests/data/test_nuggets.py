@@ -55,7 +55,7 @@ def test_assignments_of_several_answers_are_of_the_same_nuggets(tmp_path):
         ),
         ({"qid": "q", "nuggets": [{**VITAL, "importance": None}]}, "importance is null"),
         ({"qid": "q", "nuggets": [{**VITAL, "assignment": True}]}, "allowed: support, partial"),
-        ({"qid": "q", "nuggets": [VITAL, VITAL]}, "nugget 'it opened in 1932' comes twice"),
+        ({"qid": "q", "nuggets": [VITAL, VITAL]}, "nugget 'it opened in 1932' is repeated"),
     ],
 )
 def test_mistakes(tmp_path, line, message):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files import judgements
-from ragbench.data.files.judgements import read_judgements, read_regular_qrels
+from ragbench.data.files.judgements import read_judgements, read_uniform_qrels
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import DataError
 
@@ -60,7 +60,7 @@ def test_any_qrels_are_read_as_line_by_line(
     ],
 )
 def test_regular_files_take_the_quick_way(write, text):
-    assert read_regular_qrels(write("qrels", text)) is not None
+    assert read_uniform_qrels(write("qrels", text)) is not None
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_regular_files_take_the_quick_way(write, text):
     ],
 )  # fmt: skip
 def test_others_are_left_to_the_careful_way(write, text):
-    assert read_regular_qrels(write("qrels", text)) is None
+    assert read_uniform_qrels(write("qrels", text)) is None

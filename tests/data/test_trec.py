@@ -45,7 +45,7 @@ def test_a_collection(files):
     assert collection.qrels.to_dict() == {"1": {"AB-1": 1, "\udcff2": 0}, "2": {"AB-1": -1}}
     assert collection.notes == [
         "1 topic without a judgement left out",
-        "judgements with a negative grade, which gain nothing: 1",
+        "judgements with a negative grade, which count as not relevant: 1",
     ]
     assert set(collection.fingerprints) == {"queries", "corpus", "qrels"}
 
@@ -63,7 +63,7 @@ def test_subtopics_as_iterations(files, write):
     files["qrels"] = write("diversity.txt", "1 1 AB-1 0\n1 2 AB-1 1\n")
 
     assert Trec(**files).load().notes[-1] == (
-        "judgements of a pair under a further subtopic, of which the best grade counts: 1"
+        "judgements that repeat a pair under another subtopic, whose best grade counts: 1"
     )
 
 

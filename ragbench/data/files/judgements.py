@@ -1,6 +1,8 @@
-"""Judgements from files, with their lines: TREC qrels, BEIR's table with a header, and nuggets.
+"""Judgements from files: TREC qrels, the qrels table of BEIR, and nuggets.
 
-Nuggets are JSON lines as the TREC RAG track and AutoNuggetizer write them.
+`read_judgements` reads line by line and keeps the line of each judgement for messages;
+`read_uniform_qrels` reads plain TREC qrels by columns, much faster. Nuggets are JSON lines as the
+TREC RAG track and AutoNuggetizer write them.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ from ragbench.types.rows import Repeats
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 _TREC = "query iteration document grade"
 _BEIR = "query-id corpus-id score"
-_NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
-_SHOWN = 5
+# to look for the nearest of more ids would take seconds
+_NEAREST_LIMIT = 50_000
+_LISTED = 5
 _CHUNK_BYTES = 1 << 20
 _ROWS_AT_ONCE = 1 << 15
 _KEYS = ("text", "importance", "assignment")
@@ -45,12 +48,15 @@ _WORDS = {"importance": IMPORTANCES, "assignment": ASSIGNMENTS}
 
 
 @dataclass(slots=True)
-class Judgements:
-    """Grades by query and document, and where each was read.
+class JudgementTable:
+    """Grades of one qrels file by query and document, with the line of each judgement.
 
     Attributes:
+        file: Name of the file, for messages.
         grades: Query -> document -> grade.
-        folded: Judgements of a pair under a further subtopic; the best grade of a pair counts.
+        lines: (query, document) -> line of its first judgement.
+        folded: Number of judgements of a pair beyond its first, under further subtopics; the best
+            grade of a pair counts.
         topics: (query, document, subtopic) -> grade; empty where the file has no subtopics.
     """
 
@@ -61,7 +67,7 @@ class Judgements:
     topics: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def qrels(self) -> Qrels:
-        """Return the grades as qrels, with their subtopics where there are any."""
+        """Return the grades as `Qrels`, with subtopics where the file has them."""
         qrels = Qrels.from_dict(self.grades)
         if not self.topics:
             return qrels
@@ -71,109 +77,140 @@ class Judgements:
         return replace(qrels, subtopics=nested)
 
     def notes(self) -> list[str]:
-        """Say what a reader of the scores should know about the judgements."""
+        """Return a note on folded and one on negative judgements; empty if there are neither."""
         notes = []
         if self.folded:
-            what = "judgements of a pair under a further subtopic, of which the best grade counts"
-            notes.append(f"{what}: {self.folded}")
+            note = "judgements that repeat a pair under another subtopic, whose best grade counts"
+            notes.append(f"{note}: {self.folded}")
         negative = sum(grade < 0 for judged in self.grades.values() for grade in judged.values())
         if negative:
-            notes.append(f"judgements with a negative grade, which gain nothing: {negative}")
+            notes.append(
+                f"judgements with a negative grade, which count as not relevant: {negative}"
+            )
         return notes
 
-    def require_queries(self, known: Iterable[str], where: str) -> None:
-        """Raise a `DataError` if a judged query is not known."""
-        known = set(known)
-        missing = {q: next(iter(docs)) for q, docs in self.grades.items() if q not in known}
-        first = [(self.lines[query, doc], query) for query, doc in missing.items()]
-        if first:
-            raise dangling(self.file, first, known, where)
+    def require_queries(self, query_ids: Iterable[str], where: str) -> None:
+        """Check that all judged queries are among `query_ids`.
+
+        Raises:
+            DataError: A judged query is missing; names its line, the nearest id and further missing
+                queries. `where` names the file with the queries.
+        """
+        query_ids = set(query_ids)
+        missing = {q: next(iter(docs)) for q, docs in self.grades.items() if q not in query_ids}
+        places = [(self.lines[query, doc], query) for query, doc in missing.items()]
+        if places:
+            raise missing_queries(self.file, places, query_ids, where)
 
 
-def dangling(
-    file: str, missing: Iterable[tuple[int, str]], known: set[str], where: str
+def missing_queries(
+    file: str, missing: Iterable[tuple[int, str]], query_ids: set[str], where: str
 ) -> DataError:
-    """Return the error for queries that are not there: the first with its line, then some more."""
-    first: dict[str, int] = {}
+    """Return the error for queries of a file that are not in the data set.
+
+    Args:
+        file: File that names the queries, such as qrels or gold answers.
+        missing: (line, query) of every missing query; at least one.
+        query_ids: Queries of the data set, to suggest the nearest one.
+        where: File with the queries of the data set.
+    """
+    first_lines: dict[str, int] = {}
     for line, name in sorted(missing):
-        first.setdefault(name, line)
-    (name, line), *others = first.items()
-    found = f"query '{name}' is not in {where}"
-    if others:
-        shown = ", ".join(f"'{other}' (line {at})" for other, at in others[: _SHOWN - 1])
-        rest = len(others) - _SHOWN + 1
-        found += f"; {len(others)} more: {shown}{f' and {rest} others' if rest > 0 else ''}"
-    close = nearest(name, sorted(known)) if len(known) <= _NEAREST_LIMIT else None
-    return DataError(found, file=file, line=line, nearest=close)
+        first_lines.setdefault(name, line)
+    (name, line), *further = first_lines.items()
+    problem = f"query '{name}' is not in {where}"
+    if further:
+        places = ", ".join(f"'{query}' (line {n})" for query, n in further[: _LISTED - 1])
+        n_unlisted = len(further) - _LISTED + 1
+        problem += f"; {len(further)} more missing: {places}"
+        problem += f" and {n_unlisted} others" if n_unlisted > 0 else ""
+    close = nearest(name, sorted(query_ids)) if len(query_ids) <= _NEAREST_LIMIT else None
+    return DataError(problem, file=file, line=line, nearest=close)
 
 
-def merge_judgements(parts: Sequence[Judgements]) -> Judgements:
-    """Return the judgements of several files as one; a pair must have one grade in all of them."""
-    if len(parts) == 1:
-        return parts[0]
-    merged = Judgements(", ".join(part.file for part in parts))
-    for part in parts:
-        merged.folded += part.folded
-        for (query, document), line in part.lines.items():
-            grade = part.grades[query][document]
-            before = merged.grades.setdefault(query, {}).setdefault(document, grade)
-            if before != grade:
-                what = f"document '{document}' of query '{query}' has grade {grade} here"
-                found = f"{what} and {before} in another split"
-                raise DataError(found, file=part.file, line=line)
+def merge_judgements(files: Sequence[JudgementTable]) -> JudgementTable:
+    """Return the judgements of several files, such as all splits of a data set, as one.
+
+    Raises:
+        DataError: Two files grade one pair of query and document differently.
+    """
+    if len(files) == 1:
+        return files[0]
+    merged = JudgementTable(", ".join(file.file for file in files))
+    for file in files:
+        merged.folded += file.folded
+        for (query, document), line in file.lines.items():
+            grade = file.grades[query][document]
+            first_grade = merged.grades.setdefault(query, {}).setdefault(document, grade)
+            if first_grade != grade:
+                pair = f"document '{document}' of query '{query}'"
+                problem = f"{pair} has grade {grade} here and {first_grade} in another split"
+                raise DataError(problem, file=file.file, line=line)
             merged.lines.setdefault((query, document), line)
-        merged.topics.update(part.topics)
+        merged.topics.update(file.topics)
     return merged
 
 
-def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
-    """Read TREC qrels, or the BEIR table, which its header `query-id corpus-id score` tells.
+def read_judgements(source: Source, *, beir: bool = False) -> JudgementTable:
+    """Read TREC qrels, or the qrels table of BEIR, and remember the line of each judgement.
 
-    TREC: `query iteration document grade` between any white space; ids are bytes, and those that
-    are not UTF-8 come back as such when written; a line that starts with '#' is a comment; an
-    iteration that changes within the file is the subtopic of TREC's diversity tasks. BEIR: tabs,
-    UTF-8, an optional column `subtopic`; with `beir` the header may be missing. Blank lines are
-    skipped.
+    A header `query-id corpus-id score` in the first line tells a BEIR table.
+
+    TREC: `query iteration document grade` between any white space. Ids are bytes, and those that
+    are not UTF-8 come back as such when written. A line that starts with '#' is a comment. An
+    iteration that changes within the file is the subtopic of TREC's diversity tasks.
+
+    BEIR: columns between tabs, in UTF-8, with an optional column `subtopic`; with `beir` the header
+    may be missing. Blank lines are skipped in both.
+
+    Raises:
+        DataError: The file has no judgement, a line has other columns, a grade is no integer, or a
+            pair is judged twice under one subtopic; names the line.
     """
-    found = Judgements(source_name(source))
+    judgements = JudgementTable(source_name(source))
     topics: dict[tuple[str, str, bytes], int] = {}
-    header = False
+    has_header = False
     for number, line in read_lines(source):
         if not line.strip() or (not beir and line.startswith(b"#")):
             continue
-        if not found.lines and not header and line.split()[:3] == _BEIR.encode().split():
-            beir = header = True
+        if not judgements.lines and not has_header and line.split()[:3] == _BEIR.encode().split():
+            beir = has_header = True
             continue
-        split = _beir_fields if beir else _trec_fields
-        query, document, grade, subtopic = split(line, found.file, number)
-        _add(found, (query, document), _grade(grade, found.file, number), number)
+        read_fields = _beir_fields if beir else _trec_fields
+        query, document, grade, subtopic = read_fields(line, judgements.file, number)
+        _add(judgements, (query, document), _grade(grade, judgements.file, number), number)
         if (query, document, subtopic) in topics:
-            first = found.lines[query, document]
-            what = (
-                f"document '{document}' of query '{query}' is judged twice, first at line {first}"
-            )
-            raise DataError(what, file=found.file, line=number)
+            first_line = judgements.lines[query, document]
+            pair = f"document '{document}' of query '{query}'"
+            problem = f"{pair} is judged twice, first at line {first_line}"
+            raise DataError(problem, file=judgements.file, line=number)
         topics[query, document, subtopic] = int(grade)
-    if not found.lines:
-        raise DataError("no judgements", file=found.file, allowed=_BEIR if beir else _TREC)
+    if not judgements.lines:
+        allowed = f"lines with {_BEIR if beir else _TREC}"
+        raise DataError("the file has no judgements", file=judgements.file, allowed=allowed)
     # the iteration of TREC qrels that never changes names no subtopic
     if beir or len({topic for _, _, topic in topics}) > 1:
-        found.topics = {(q, d, trec_id(t)): grade for (q, d, t), grade in topics.items() if t}
-    return found
+        judgements.topics = {(q, d, trec_id(t)): grade for (q, d, t), grade in topics.items() if t}
+    return judgements
 
 
-def _add(found: Judgements, pair: tuple[str, str], grade: int, line: int) -> None:
+def _add(judgements: JudgementTable, pair: tuple[str, str], grade: int, line: int) -> None:
+    """Add a judgement; of a pair with several, the first line and the best grade stay."""
     query, document = pair
-    judged = found.grades.setdefault(query, {})
-    if document in judged:
-        found.folded += 1
-        judged[document] = max(judged[document], grade)
+    grades = judgements.grades.setdefault(query, {})
+    if document in grades:
+        judgements.folded += 1
+        grades[document] = max(grades[document], grade)
     else:
-        judged[document] = grade
-        found.lines[pair] = line
+        grades[document] = grade
+        judgements.lines[pair] = line
 
 
 def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
+    """Return query, document, grade and subtopic.
+
+    Raise a `DataError` unless there are 4 columns.
+    """
     fields = line.split()
     if len(fields) != 4:
         raise wrong_columns(fields, line, "4", _TREC, file, number)
@@ -182,7 +219,13 @@ def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, 
 
 
 def _beir_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
-    fields = [part.strip() for part in line.rstrip(b"\r\n").split(b"\t")]
+    """Return query, document, grade and subtopic (empty without the fourth column) of a line.
+
+    Raises:
+        DataError: The line has not 3 or 4 columns, or an id is empty, has white space or is not
+            UTF-8.
+    """
+    fields = [cell.strip() for cell in line.rstrip(b"\r\n").split(b"\t")]
     if len(fields) not in (3, 4):
         expected = "3 between tabs, or 4 with a subtopic"
         raise wrong_columns(fields, line, expected, _BEIR, file, number)
@@ -191,7 +234,11 @@ def _beir_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, 
 
 
 def _utf8_ids(fields: Iterable[bytes], file: str, number: int) -> Iterator[str]:
-    """Decode ids that stand beside JSON files, whose text is UTF-8."""
+    """Yield ids as text.
+
+    Raises:
+        DataError: The bytes are not UTF-8, as in the JSON files beside this table, or are no id.
+    """
     for raw, column in zip(fields, _BEIR.split(), strict=False):
         try:
             name = raw.decode("utf-8")
@@ -203,78 +250,83 @@ def _utf8_ids(fields: Iterable[bytes], file: str, number: int) -> Iterator[str]:
 
 
 def _grade(text: bytes, file: str, number: int) -> int:
+    """Return the grade; raise a `DataError` if it is no integer or exceeds `LARGEST_GRADE`."""
+    # int() refuses more than 4,300 digits with an error of its own
     if not _INTEGER.fullmatch(text) or len(text) > 20 or abs(int(text)) > LARGEST_GRADE:
-        shown = text[:40].decode("utf-8", "backslashreplace")
+        quote = text[:40].decode("utf-8", "backslashreplace")
         allowed = f"an integer from {-LARGEST_GRADE} to {LARGEST_GRADE}"
-        raise DataError(f"grade '{shown}'", file=file, line=number, allowed=allowed)
+        raise DataError(f"grade '{quote}'", file=file, line=number, allowed=allowed)
     return int(text)
 
 
 def trec_id(raw: bytes) -> str:
-    """Decode an id whose bytes may be anything; encoding with `surrogateescape` gives them back."""
+    """Decode an id; `surrogateescape` keeps bytes that are not UTF-8, for encoding them back."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
-    """Read query id -> nuggets.
+    """Read the nuggets of each query from JSON lines, as query id -> nuggets.
 
-    A line has `qid` (or `query_id`), `query` for people, and `nuggets`: a list of `text`,
-    `importance` (vital or okay) and, in files about answers, `assignment`. A file of assignments
-    has a line for each answer to a query: their nuggets must be the same ones.
+    A line has `qid` (or `query_id`), `query` for people, and `nuggets`: a list of objects with
+    `text`, `importance` (vital or okay) and, in files about answers, `assignment`. A file of
+    assignments has a line for each answer to a query; all lines of a query must have the same
+    nuggets.
 
     Raises:
-        DataError: Something is not of this form; names the line and the nugget.
+        DataError: A line or a nugget has another form, a nugget is repeated, or two lines of a
+            query differ; names the line and the nugget.
     """
-    found: dict[str, tuple[Nugget, ...]] = {}
+    nuggets_by_query: dict[str, tuple[Nugget, ...]] = {}
     for entry in read_jsonl(path):
         query = entry.id("query_id" if "query_id" in entry.values else "qid")
-        listed = entry.field("nuggets")
-        if not isinstance(listed, list):
-            raise entry.error(f"'nuggets' is {shown(listed)}", allowed="a list of nuggets")
-        nuggets = tuple(_nugget(entry, n, each) for n, each in enumerate(listed, start=1))
+        items = entry.field("nuggets")
+        if not isinstance(items, list):
+            raise entry.error(f"'nuggets' is {shown(items)}", allowed="a list of nuggets")
+        nuggets = tuple(_nugget(entry, n, item) for n, item in enumerate(items, start=1))
         texts = [nugget.text for nugget in nuggets]
-        if repeated := next((text for text in texts if texts.count(text) > 1), None):
-            raise entry.error(f"nugget {shown(repeated)} comes twice", allowed="each nugget once")
-        before = found.setdefault(query, nuggets)
-        if [nugget[:2] for nugget in before] != [nugget[:2] for nugget in nuggets]:
-            allowed = "one list of nuggets for each query"
-            raise entry.error(
-                f"query '{query}' has other nuggets on an earlier line", allowed=allowed
-            )
-    return found
+        if duplicate := next((text for text in texts if texts.count(text) > 1), None):
+            raise entry.error(f"nugget {shown(duplicate)} is repeated", allowed="each nugget once")
+        first_nuggets = nuggets_by_query.setdefault(query, nuggets)
+        # text and importance only: the assignment differs from answer to answer
+        if [nugget[:2] for nugget in first_nuggets] != [nugget[:2] for nugget in nuggets]:
+            allowed = "the same nuggets, in the same order, on every line of a query"
+            problem = f"query '{query}' has other nuggets on an earlier line"
+            raise entry.error(problem, allowed=allowed)
+    return nuggets_by_query
 
 
 def _nugget(entry: Entry, number: int, value: object) -> Nugget:
+    """Return nugget `number` of a line; raise a `DataError` if it has another form."""
     if not isinstance(value, dict):
         allowed = '{"text": "...", "importance": "vital"}'
         raise entry.error(f"nugget {number} is {shown(value)}", allowed=allowed)
     for key in _KEYS[:2]:
         if key not in value:
             near = nearest(key, value)
-            raise entry.error(
-                f"nugget {number} has no '{key}'", allowed=", ".join(_KEYS), near=near
-            )
+            problem = f"nugget {number} has no '{key}'"
+            raise entry.error(problem, allowed=", ".join(_KEYS), near=near)
     text = value["text"]
     if not isinstance(text, str) or not text.strip():
         raise entry.error(f"nugget {number}: text is {shown(text)}", allowed="a text")
     for key, words in _WORDS.items():
-        if (given := value.get(key)) is not None and given not in words:
-            close = nearest(given, words) if isinstance(given, str) else None
-            found = f"nugget {number}: {key} is {shown(given)}"
-            raise entry.error(found, allowed=", ".join(words), near=close)
+        if (word := value.get(key)) is not None and word not in words:
+            close = nearest(word, words) if isinstance(word, str) else None
+            problem = f"nugget {number}: {key} is {shown(word)}"
+            raise entry.error(problem, allowed=", ".join(words), near=close)
     if value["importance"] is None:
         raise entry.error(f"nugget {number}: importance is null", allowed=", ".join(IMPORTANCES))
     return Nugget(text, value["importance"], value.get("assignment"))
 
 
-def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
-    """Read TREC qrels with one space or tab between four columns; some 0.2 s a million lines.
+def read_uniform_qrels(path: str | os.PathLike[str]) -> Qrels | None:
+    """Read TREC qrels with one space or tab between four columns, some 0.2 s a million lines.
 
-    None where anything is not regular, where a pair is judged twice, and where the second column
-    changes: what reads line by line can tell what it is, and whether it is wrong.
+    Return None for any other file: a pair judged twice, a comment, another number of columns, a
+    grade that is no short integer, or a second column that changes. `read_judgements` then reads it
+    line by line, and says what is wrong where something is.
     """
     keep_freed_memory()
-    columns = _Columns()
+    columns = _QrelsColumns()
     try:
         with opened(path, os.fspath(path)) as stream:
             lines = WholeLines(reader(stream), os.fspath(path))
@@ -286,8 +338,8 @@ def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
     return columns.qrels()
 
 
-class _Columns:
-    """The columns of qrels, chunk by chunk."""
+class _QrelsColumns:
+    """Columns of TREC qrels, filled chunk by chunk."""
 
     def __init__(self) -> None:
         self._query_ids: list[str] = []
@@ -298,9 +350,10 @@ class _Columns:
         self._iteration = b""
 
     def add(self, text: bytes) -> bool:
-        """Add whole lines; return whether they are regular."""
+        """Add whole lines; return False unless all have four columns and one iteration."""
         if not text:
             return True
+        # the separators below are single bytes; a lone \r stays, and fails as white space
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
         data = joined_bytes([text])
@@ -309,12 +362,13 @@ class _Columns:
             return False
         starts = np.concatenate((np.zeros(1, np.int64), table[:-1, -1] + 1))
         grades = read_integers(data, table[:, 2] + 1, table[:, 3])
+        # a line that starts with # may be a comment of four words
         if grades is None or (data[starts] == ord("#")).any():
             return False
-        second = table[:, 0] + 1
-        iterations = ByteIds(data, second, table[:, 1] - second)
+        iteration_starts = table[:, 0] + 1
+        iterations = ByteIds(data, iteration_starts, table[:, 1] - iteration_starts)
         self._iteration = self._iteration or iterations[0]
-        # where it changes, it may name subtopics
+        # an iteration that changes may be the subtopic of a diversity task
         if iterations[0] != self._iteration or iterations.differ_from_last().any():
             return False
         self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
@@ -325,25 +379,25 @@ class _Columns:
         return True
 
     def _add_queries(self, ids: ByteIds) -> None:
-        """Note where queries start; the first may be the last one of the chunk before."""
-        first = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(ids.differ_from_last()) + 1))
-        names = TextIds.of(ids.take(first))[:]
-        n_old = int(self._query_ids[-1:] == names[:1])
-        self._query_ids += names[n_old:]
-        self._starts += (first[n_old:] + self._n_rows).tolist()
+        """Add each query with its first row; the first may continue that of the last chunk."""
+        rows = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(ids.differ_from_last()) + 1))
+        names = TextIds.of(ids.take(rows))[:]
+        n_continued = int(self._query_ids[-1:] == names[:1])
+        self._query_ids += names[n_continued:]
+        self._starts += (rows[n_continued:] + self._n_rows).tolist()
 
     def qrels(self) -> Qrels | None:
-        """Return what was added; None where a query or a pair came up again."""
+        """Return the qrels; None without any, or where a query or a judged pair comes again."""
         if not self._n_rows or len(set(self._query_ids)) < len(self._query_ids):
             return None
         starts = np.array([*self._starts, self._n_rows], np.int64)
         documents, grades = TextIds.joined(self._documents), np.concatenate(self._grades)
         qrels = Qrels(tuple(self._query_ids), starts, documents, grades)
         hashes, repeats = qrels.document_hashes, Repeats()
-        # some whole queries at a time, whose table stays in the cache of a core
+        # whole queries, few at a time, so that the hash table stays in the cache of a core
         cuts = np.searchsorted(starts, np.arange(0, self._n_rows, _ROWS_AT_ONCE)).tolist()
-        for first, end in pairwise([*cuts, len(starts) - 1]):
-            query = np.repeat(np.arange(end - first), np.diff(starts[first : end + 1]))
-            if len(repeats.suspects(query_keys(hashes[starts[first] : starts[end]], query))):
+        for start, end in pairwise([*cuts, len(starts) - 1]):
+            query = np.repeat(np.arange(end - start), np.diff(starts[start : end + 1]))
+            if len(repeats.suspects(query_keys(hashes[starts[start] : starts[end]], query))):
                 return None
         return qrels

@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.judgements import read_judgements, read_regular_qrels, trec_id
+from ragbench.data.files.judgements import read_judgements, read_uniform_qrels, trec_id
 from ragbench.data.files.lines import (
     GZIP_MAGIC,
     Part,
@@ -251,7 +251,7 @@ def read_qrels(source: Source) -> Qrels:
     Raises:
         DataError: What is wrong, with file and line; see `judgements.read_judgements`.
     """
-    regular = read_regular_qrels(source) if isinstance(source, (str, os.PathLike)) else None
+    regular = read_uniform_qrels(source) if isinstance(source, (str, os.PathLike)) else None
     return read_judgements(source).qrels() if regular is None else regular
 
 

@@ -9,7 +9,12 @@ from typing import Annotated, Any
 
 from ragbench.data.files.collection import check_unique, corpus_notes, read_documents, read_queries
 from ragbench.data.files.fields import counted
-from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
+from ragbench.data.files.judgements import (
+    JudgementTable,
+    merge_judgements,
+    missing_queries,
+    read_judgements,
+)
 from ragbench.data.files.lines import find_file
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.base import CorpusReader, finish_collection, parse_split
@@ -79,7 +84,7 @@ class Beir(CorpusReader):
         )
         return finish_collection(collection, self._random)
 
-    def _judgements(self, queries: list[Query]) -> Judgements | None:
+    def _judgements(self, queries: list[Query]) -> JudgementTable | None:
         """The judgements of the split, every query of them known; None where there are none."""
         parts = [read_judgements(path, beir=True) for path in self._qrels_files()]
         for part in parts:
@@ -121,7 +126,7 @@ def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
     known = {query.id for query in queries}
     missing = [(entry.line or 0, name) for name, entry in seen.items() if name not in known]
     if missing:
-        raise dangling(str(path), missing, known, "queries.jsonl")
+        raise missing_queries(str(path), missing, known, "queries.jsonl")
     return {query_id: gold for query_id, gold in answers.items() if gold}
 
 
