@@ -186,7 +186,7 @@ def test_splits_that_contradict_each_other(folder, write, problem):
         (b"q1\td\xff\t1\n", "qrels/test.tsv:2: bad UTF-8 in corpus-id: b'd\\xff'"),
         (
             "",
-            "qrels/test.tsv: the file has no judgements; allowed: lines with query-id",
+            "qrels/test.tsv: no judgements; allowed: lines with query-id",
         ),
     ],
 )

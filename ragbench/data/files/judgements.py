@@ -187,7 +187,7 @@ def read_judgements(source: Source, *, beir: bool = False) -> JudgementTable:
         topics[query, document, subtopic] = int(grade)
     if not judgements.lines:
         allowed = f"lines with {_BEIR if beir else _TREC}"
-        raise DataError("the file has no judgements", file=judgements.file, allowed=allowed)
+        raise DataError("no judgements", file=judgements.file, allowed=allowed)
     # the iteration of TREC qrels that never changes names no subtopic
     if beir or len({topic for _, _, topic in topics}) > 1:
         judgements.topics = {(q, d, trec_id(t)): grade for (q, d, t), grade in topics.items() if t}
