@@ -384,7 +384,7 @@ def test_columns_of_other_names_are_said(here):
     )
     table = ("--from", "qa.csv", "--corpus", "docs")
 
-    with pytest.raises(DataError, match=r"of init: --column question=NAME"):
+    with pytest.raises(DataError, match=r"with ragbench init: --column question=NAME"):
         invoke(*table)
     result = invoke(
         *(*table, "--column", "question=Frage", "--column", "reference=Antwort"),

@@ -180,7 +180,7 @@ def test_resolved(present, columns, expected):
             None,
             "logs.csv: no column with the question (columns: ask, answer); "
             "allowed: one of question, user_input, input, query, or columns: {question: NAME} "
-            "(of init: --column question=NAME)",
+            "(with ragbench init: --column question=NAME)",
         ),
         (
             ["question", "gold", "target"],

@@ -147,15 +147,15 @@ def test_what_the_corpus_lacks_keeps_its_place(load):
             {"relevant": True},
             "column 'relevant': a truth value; "
             "allowed: an id, a list of ids, or an object {id: grade}; "
-            "columns: {relevant: null} where 'relevant' is something else",
+            "columns: {relevant: null} if 'relevant' holds no gold documents",
         ),
         ({"relevant": ["io", {"id": "x"}]}, "column 'relevant': a list with ids beside objects"),
         ({"relevant": ["io", None]}, "column 'relevant': a list with null; allowed: an id"),
         ({"relevant": '["io"'}, "column 'relevant': bad JSON at column 6: Expecting ',' delimiter"),
         (
             {"relevant": "maps.txt"},
-            "column 'relevant': 'maps.txt' may be 'moon/maps.txt' or 'venus/maps.txt'; "
-            "allowed: the whole path within the corpus",
+            "column 'relevant': 'maps.txt' fits 'moon/maps.txt' or 'venus/maps.txt'; "
+            "allowed: the whole path in the corpus folder",
         ),
         ({"relevant": {"io": 1, "io.md": 2}}, "column 'relevant': 'io.md' has two grades"),
         ({"relevant": {"io": 0.5}}, "column 'relevant': grade 0.5; allowed: an integer"),
@@ -270,7 +270,7 @@ def test_any_part_of_a_document_is_placed_there(data):
 def test_an_id_always_means_itself(ids):
     names = DocumentNames([Document(name) for name in ids])
 
-    assert all(names.meant(name) == [name] for name in ids if name == name.strip())
+    assert all(names.resolve(name) == [name] for name in ids if name == name.strip())
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
@@ -338,7 +338,7 @@ def test_a_question_under_several_ids_is_noted(load):
 def test_absolute_paths_are_known_by_their_end(written, expected):
     documents = [Document(name, "text") for name in (VENERA, RADAR, FAR, IO)]
 
-    assert DocumentNames(documents, "docs").meant(written) == ([expected] if expected else [])
+    assert DocumentNames(documents, "docs").resolve(written) == ([expected] if expected else [])
 
 
 def test_numbered_columns_of_a_likely_name(load):

@@ -1,8 +1,9 @@
-"""Which column of a table plays which part: `columns: {question: user_input, ...}`.
+"""Columns of a table by part: `columns: {question: user_input, ...}`.
 
-A column may lie inside another, as in exported traces (`columns: {answer: output.text}`), and some
-parts may have several columns (`columns: {relevant: [doc_1, doc_2]}`). The names that are
-understood without being told stand here once, for the loaders and for `ragbench init`.
+A part is what a column holds of a record: question, answer, contexts, relevant and so on. A column
+may lie inside another, as in exported traces (`columns: {answer: output.text}`), and some parts may
+have several columns (`columns: {relevant: [doc_1, doc_2]}`). The column names that are known
+without `columns` stand in `types/tables.py`, for the loaders and for `ragbench init`.
 """
 
 from __future__ import annotations
@@ -22,42 +23,48 @@ from ragbench.types.tables import PARTS, SEVERAL, columns_named, folded
 _Values = dict[str, Any]
 
 _CONTEXT = "context"
-# Columns that tell the RAGBench data set, whose passages are its `documents`.
+# the columns that identify the RAGBench data set, whose passages are its `documents`
 _RAGBENCH = {"documents", "documents_sentences", "response"}
-# Part -> the column that plays it; parts that no column plays are absent.
+# Part -> its column; parts without a column are absent.
 Columns = Mapping[str, str]
-# What `columns:` says: part -> its column, its columns, or none.
-Named = Mapping[str, str | Sequence[str] | None]
+# The option `columns`: part -> its column, its columns, or None for no column.
+ColumnOption = Mapping[str, str | Sequence[str] | None]
 
 
-def check_mapping(columns: Named, owner: str) -> None:
-    """Check the option `columns` by itself, without a file."""
+def check_mapping(columns: ColumnOption, owner: str) -> None:
+    """Check the option `columns` of a loader by itself, before a file is read.
+
+    Raises:
+        OptionError: A part is unknown, a column is no text, or two parts have the same column;
+            `owner` names the loader.
+    """
     check_allowed(owner, "columns", columns, PARTS)
-    players: dict[str, str] = {}
-    for part, named in columns.items():
-        if named is None:
+    parts: dict[str, str] = {}
+    for part, option in columns.items():
+        if option is None:
             continue
-        several = part in SEVERAL and isinstance(named, (list, tuple)) and bool(named)
-        for column in named if several else [named]:
+        is_list = part in SEVERAL and isinstance(option, (list, tuple)) and bool(option)
+        for column in option if is_list else [option]:
             if not isinstance(column, str):
                 names = ", a list of names" if part in SEVERAL else ""
                 allowed = f"the name of a column{names}, or null"
                 raise OptionError(owner, f"columns.{part}", column, allowed)
-            if column in players:
-                allowed = f"another column than that of {players[column]}"
+            if column in parts:
+                allowed = f"another column than that of {parts[column]}"
                 raise OptionError(owner, f"columns.{part}", column, allowed)
-            players[column] = part
+            parts[column] = part
 
 
-def several_columns(
+def group_numbered_columns(
     present: Sequence[str],
-    columns: Named | None,
+    columns: ColumnOption | None,
     holds_ids: Callable[[str], bool] = lambda column: False,
-) -> Named:
-    """Add to `columns` the parts that several columns play without being named.
+) -> ColumnOption:
+    """Return `columns` with a list of columns for each part that numbered columns hold.
 
-    Their names differ in a number at the end alone, and are names of the part before it:
-    `source_doc_1`, `source_doc_2`. Likely names of `relevant` need `holds_ids` of one column.
+    `source_doc_1` and `source_doc_2` hold `relevant`. Parts that `columns` names stay as they are,
+    and so do parts whose name without a number is a column. Names that are only likely for
+    `relevant` need a column for which `holds_ids` returns True.
     """
     mapping = dict(columns or {})
     for part in SEVERAL:
@@ -67,30 +74,39 @@ def several_columns(
 
 
 def join_columns(
-    entries: Sequence[Entry], columns: Named
+    entries: Sequence[Entry], columns: ColumnOption
 ) -> tuple[Sequence[Entry], dict[str, str | None]]:
-    """Make one column, a list, of the several that play one part; say how it is called."""
+    """Return the rows with each group of columns as one column, a list, and part -> column name.
+
+    A group of `columns` is named `a + b`; empty cells of a group are left out.
+
+    Raises:
+        DataError: A column of a group is not in the table.
+    """
     present = list(dict.fromkeys(key for entry in entries for key in entry.values))
     groups: list[Sequence[str]] = []
     names: dict[str, str | None] = {}
-    for part, value in columns.items():
-        if value is None or isinstance(value, str):
-            names[part] = value
+    for part, option in columns.items():
+        if option is None or isinstance(option, str):
+            names[part] = option
             continue
-        for column in value:
-            _require(column, present, part, entries[0].file if entries else None)
-        groups.append(value)
-        names[part] = " + ".join(value)
+        for column in option:
+            _check_present(column, present, part, entries[0].file if entries else None)
+        groups.append(option)
+        names[part] = " + ".join(option)
     if groups:
         entries = [replace(e, values=_with_joined(e.values, groups)) for e in entries]
     return entries, names
 
 
 def _numbered(
-    part: str, present: Sequence[str], mapping: Named, holds_ids: Callable[[str], bool]
+    part: str, present: Sequence[str], columns: ColumnOption, holds_ids: Callable[[str], bool]
 ) -> list[str]:
-    """Return columns `name_1, name_2, ...` of a part whose name alone no column has."""
-    used = set(_columns_in(mapping))
+    """Return the columns `name_1, name_2, ...` of a part; empty where they do not surely hold it.
+
+    They do not if a column has the name without a number, or if there is only one.
+    """
+    used = set(_columns_in(columns))
     sure = set(map(folded, PARTS[part].sure))
     names = sure.union(map(folded, PARTS[part].likely))
     alone = [column for column in present if folded(column) in names]
@@ -109,6 +125,7 @@ def _numbered(
 
 
 def _with_joined(values: _Values, groups: Sequence[Sequence[str]]) -> _Values:
+    """Return a copy of the values of a row with one list for the cells of each group."""
     values = dict(values)
     for group in groups:
         cells = [values.pop(column, None) for column in group]
@@ -126,109 +143,117 @@ def resolve_columns(
     holds_ids: Callable[[str], bool] = lambda column: False,
     doubts: list[str] | None = None,
 ) -> Columns:
-    """Say which column plays which part.
+    """Return the column of each part that has one.
 
-    A part that `columns` names is played by that column, or by none where it says null; every
-    other part by a column of its names.
+    A part that `columns` names has that column, or none for null. Every other part gets the free
+    column with one of its known names.
 
     Args:
         present: The columns of the file.
-        columns: Part -> column, as the user says it.
+        columns: Part -> column, as the user names them.
         file: For messages.
-        holds_ids: Whether the corpus knows what stands in a column.
-        doubts: Where a guess is wanted: what else could be meant is added here, and not raised.
+        holds_ids: Returns True if a column holds ids of the corpus.
+        doubts: Receives each ambiguity as a sentence, and the first candidate is taken. None raises
+            it as an error.
 
     Raises:
-        DataError: No column has the question, or what a column means cannot be told.
+        DataError: A named column is missing, no column has the question, two columns fit one part,
+            or `answer` may be gold as well as generated.
     """
     mapping = columns or {}
     chosen = {part: column for part, column in mapping.items() if column is not None}
     for part, column in chosen.items():
-        _require(column, present, part, file)
+        _check_present(column, present, part, file)
     free = [column for column in present if column not in chosen.values()]
     for part in PARTS:
-        players = [] if part in mapping else _players(part, free, present, holds_ids)
-        if len(players) > 1:
-            both = " and ".join(f"'{column}'" for column in players)
-            allowed = f"one of them: columns: {{{part}: {players[0]}}}"
-            found = f"columns {both} could both be the {part}"
-            _doubt(DataError(found, file=file, allowed=allowed), doubts)
-        if players:
-            chosen[part] = players[0]
-            free.remove(players[0])
+        candidates = [] if part in mapping else _candidates(part, free, present, holds_ids)
+        if len(candidates) > 1:
+            both = " and ".join(f"'{column}'" for column in candidates)
+            allowed = f"one of them: columns: {{{part}: {candidates[0]}}}"
+            problem = f"columns {both} could both be the {part}"
+            _report_ambiguity(DataError(problem, file=file, allowed=allowed), doubts)
+        if candidates:
+            chosen[part] = candidates[0]
+            free.remove(candidates[0])
+    # after all other parts: it depends on whether there are passages and an answer
     _place_context(chosen, free, mapping)
     if "grades" in chosen and "grades" not in mapping and "relevant" not in chosen:
         del chosen["grades"]
     if "question" not in chosen and "turns" not in chosen:
         names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
-        option = "columns: {question: NAME} (of init: --column question=NAME)"
-        found = f"no column with the question (columns: {', '.join(present)})"
-        raise DataError(found, file=file, allowed=f"one of {names}, or {option}")
-    # refuse `question` with `answer` alone: in half of all files it is gold
+        option = "columns: {question: NAME} (with ragbench init: --column question=NAME)"
+        problem = f"no column with the question (columns: {', '.join(present)})"
+        raise DataError(problem, file=file, allowed=f"one of {names}, or {option}")
+    # a file with `question` and `answer` alone: in half of all such files the answer is gold
     is_decided = "answer" in mapping or "reference" in mapping
-    of_systems = {"contexts", "queries", "system", "standalone_question", "tool_calls"}
-    is_alone = not chosen.keys() & {"reference", *of_systems}
-    if chosen.get("answer", "").casefold() == "answer" and is_alone and not is_decided:
-        found = "cannot tell whether the column 'answer' is gold or generated"
+    system_parts = {"contexts", "queries", "system", "standalone_question", "tool_calls"}
+    lacks_output = not chosen.keys() & {"reference", *system_parts}
+    if chosen.get("answer", "").casefold() == "answer" and lacks_output and not is_decided:
+        problem = "cannot tell whether the column 'answer' is gold or generated"
         answer, question = chosen["answer"], chosen.get("question", "NAME")
         gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
         output = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
-        _doubt(DataError(found, file=file, allowed=f"{gold}, {output}"), doubts)
+        _report_ambiguity(DataError(problem, file=file, allowed=f"{gold}, {output}"), doubts)
     return {part: chosen[part] for part in PARTS if part in chosen}
 
 
-def _players(
+def _candidates(
     part: str, free: Sequence[str], present: Sequence[str], holds_ids: Callable[[str], bool]
 ) -> list[str]:
-    """Return the columns that may play a part: by its sure names, or else by its likely names."""
+    """Return the columns that may hold a part: those with a sure name, or else with a likely one.
+
+    Several are an ambiguity; likely names of `relevant` count only where `holds_ids` is True.
+    """
     ragbench = set(present) >= _RAGBENCH
     if part == "contexts" and ragbench:
         return ["documents"] if "documents" in free else []
     names = PARTS[part]
-    if players := columns_named(free, names.sure):
-        return players
-    players = columns_named(free, names.likely)
+    if candidates := columns_named(free, names.sure):
+        return candidates
+    candidates = columns_named(free, names.likely)
     if part != "relevant":
-        return players
-    return [column for column in players if not ragbench and holds_ids(column)]
+        return candidates
+    return [column for column in candidates if not ragbench and holds_ids(column)]
 
 
-def _doubt(error: DataError, doubts: list[str] | None) -> None:
+def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:
+    """Add the text of an error to `doubts`; raise the error if `doubts` is None."""
     if doubts is None:
         raise error
     doubts.append(error.problem.found)
 
 
-def _place_context(found: dict[str, str], free: Sequence[str], named: Named) -> None:
-    """A column `context` holds what was retrieved, or what should have been.
+def _place_context(chosen: dict[str, str], free: Sequence[str], option: ColumnOption) -> None:
+    """Add a column `context` to `chosen`, as gold passages or as retrieved ones.
 
-    It is gold beside retrieved passages, as in deepeval, and where no system says anything, as in
-    SQuAD; it was retrieved where an answer is certainly a system's. Else it is left alone.
+    It is gold beside retrieved passages, as in deepeval, and in a table without answers, as in
+    SQuAD. It was retrieved if an answer is surely a system's. In other tables it stays metadata.
     """
     columns = [column for column in free if folded(column) == _CONTEXT]
     if not columns:
         return
-    by_system = "answer" in found and (found["answer"] != "answer" or "reference" in found)
-    if "contexts" in found or "answer" not in found:
-        if "reference_contexts" not in found and "reference_contexts" not in named:
-            found["reference_contexts"] = columns[0]
-    elif by_system and "contexts" not in named:
-        found["contexts"] = columns[0]
+    by_system = "answer" in chosen and (chosen["answer"] != "answer" or "reference" in chosen)
+    if "contexts" in chosen or "answer" not in chosen:
+        if "reference_contexts" not in chosen and "reference_contexts" not in option:
+            chosen["reference_contexts"] = columns[0]
+    elif by_system and "contexts" not in option:
+        chosen["contexts"] = columns[0]
 
 
-def _require(column: str, present: Sequence[str], part: str, file: object) -> None:
+def _check_present(column: str, present: Sequence[str], part: str, file: object) -> None:
+    """Raise a `DataError` with the nearest name unless a named column is in the table."""
     if column not in present:
-        what = f"no column '{column}' (columns: {', '.join(present)})"
+        problem = f"no column '{column}' (columns: {', '.join(present)})"
         close = nearest(column, present)
-        raise DataError(what, file=file, record=f"columns.{part}", nearest=close)
+        raise DataError(problem, file=file, record=f"columns.{part}", nearest=close)
 
 
-def with_paths(entries: Sequence[Entry], columns: Named) -> Sequence[Entry]:
-    """Return the rows with a column of its own for each path that `columns` names.
+def with_paths(entries: Sequence[Entry], columns: ColumnOption) -> Sequence[Entry]:
+    """Return the rows with a further column for each path that `columns` names, as `output.text`.
 
     A path is keys and numbers of list items, joined by dots; keys may hold dots themselves, and
-    objects may be written as JSON. A column that has the whole name
-    comes first; where some row has the path, rows without it have null there.
+    objects may be written as JSON. A column with the whole name comes first. Rows without the path
+    have None; a path that no row has is left for `resolve_columns` to refuse.
     """
     paths = [
         column
@@ -245,14 +270,16 @@ def with_paths(entries: Sequence[Entry], columns: Named) -> Sequence[Entry]:
     ]
 
 
-def _columns_in(mapping: Named) -> Iterator[str]:
-    """Yield the columns that `columns` names."""
-    for value in mapping.values():
-        yield from [value] if isinstance(value, str) else value or ()
+def _columns_in(columns: ColumnOption) -> Iterator[str]:
+    """Yield every column that `columns` names; parts with null have none."""
+    for option in columns.values():
+        yield from [option] if isinstance(option, str) else option or ()
 
 
 def value_at(value: Any, path: str | None) -> Any:
-    """Return the value at a path, the value itself without one; None where the path leads nowhere.
+    """Return the value at a path of keys and list positions; None where the path leads nowhere.
+
+    An empty path returns the value itself. Texts that begin like JSON are parsed on the way.
 
     Example:
         >>> value_at({"a.b": [1, '{"c": 2}']}, "a.b.1.c")
@@ -264,14 +291,14 @@ def value_at(value: Any, path: str | None) -> Any:
         with suppress(ValueError):
             value = parse_json(value)
     if isinstance(value, list):
-        step, _, rest = path.partition(".")
-        return value_at(value[int(step)], rest) if step in map(str, range(len(value))) else None
+        head, _, tail = path.partition(".")
+        return value_at(value[int(head)], tail) if head in map(str, range(len(value))) else None
     if not isinstance(value, Mapping):
         return None
     steps = path.split(".")
     # the longest key comes first: keys may hold dots themselves
-    for n in range(len(steps), 0, -1):
-        inner = value_at(value.get(".".join(steps[:n])), ".".join(steps[n:]))
+    for length in range(len(steps), 0, -1):
+        inner = value_at(value.get(".".join(steps[:length])), ".".join(steps[length:]))
         if inner is not None:
             return inner
     return None

@@ -1,4 +1,8 @@
-"""Gold documents of a question: ids and grades in any usual writing, and quoted passages."""
+"""Gold documents of a question: ids and grades in any usual notation, and quoted passages.
+
+`DocumentNames` resolves what people write for an id, `GoldIds` reads the columns `relevant` and
+`grades`, `QuotedPassages` finds the documents that hold the texts of `reference_contexts`.
+"""
 
 from __future__ import annotations
 
@@ -22,103 +26,128 @@ from ragbench.types.packed_documents import by_id_of
 if TYPE_CHECKING:
     from ragbench.types.rows import IntArray
 
-_LISTED = "an id, a list of ids, or an object {id: grade}"
+_GOLD_FORMS = "an id, a list of ids, or an object {id: grade}"
 _ID_KEYS = ("id", "_id", "doc_id", "document_id")
 _GRADE_KEYS = ("grade", "score", "relevance")
+# between ids in one cell; a comma separates only where a piece is an id: titles hold commas
 _SEPARATORS = re.compile(r"[;|\n\r]+")
+# starts of paths that do not begin at the corpus folder: /, C:/, file:, ~/, ../
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:/|file:|~/|\.\./")
+# an integer, also as pandas writes a column with an empty cell: 2.0
 _NUMBER = re.compile(r"[+-]?\d+(?:\.0*)?")
 
 
 class DocumentNames:
-    r"""The ids of a corpus, and what else people write for them.
+    r"""Ids of a corpus, with the other names that people write for a document.
 
-    A document of a folder is also known by its path without the ending, by its file's name, with
-    and without the ending, and by the path from the folder itself on, also where that is the end
-    of an absolute path (`C:\work\docs\a.md`); any document by its title. Such a name counts, in
-    upper or lower case, where one document alone has it.
+    A document of a folder also answers to its path without the ending, to its file name with and
+    without the ending, and to an absolute path that ends in its path (`C:\work\docs\a.md`); any
+    document answers to its title. Such a name counts, in any case, where one document alone has it.
+
+    Attributes:
+        ids: The ids themselves; a text that equals one means that document.
     """
 
     def __init__(self, documents: Sequence[Document], folder: str = "") -> None:
+        """Index `documents`.
+
+        `folder` is the name of their folder, empty for a corpus in one file.
+        """
         self._documents = documents
         self.ids: Container[str] = by_id_of(documents)
         self._folder = f"{folder}/" if folder else ""
-        self._of_files = bool(folder)
+        self._is_folder = bool(folder)
 
     @cached_property
-    def _others(self) -> tuple[IntArray, IntArray]:
-        """The hashes of all other names, ascending, and the rows of the documents they are of."""
+    def _other_names(self) -> tuple[IntArray, IntArray]:
+        """Hashes of all other names, ascending, and for each the row of its document.
+
+        Hashes in arrays: a dict of names would take as much memory as the ids of a large corpus.
+        """
         import numpy as np
 
         hashes, rows = array("q"), array("q")
         for row, document in enumerate(self._documents):
-            for name in {_plain(name) for name in _other_names(document)}:
+            for name in {_normalize(name) for name in _alternative_names(document)}:
                 hashes.append(hash(name))
                 rows.append(row)
         order = np.argsort(hashes, kind="stable")
         return np.array(hashes, np.int64)[order], np.array(rows, np.int64)[order]
 
-    def _called(self, name: str) -> list[str]:
-        """The ids of the documents that have another name."""
-        (hashes, rows), own = self._others, hash(name)
-        among = slice(hashes.searchsorted(own, "left"), hashes.searchsorted(own, "right"))
-        found = (self._documents[row] for row in rows[among].tolist())
-        return sorted({d.id for d in found if name in map(_plain, _other_names(d))})
+    def _with_other_name(self, name: str) -> list[str]:
+        """Return the sorted ids of the documents with another name.
 
-    def __contains__(self, written: object) -> bool:
-        return isinstance(written, str) and len(self.meant(written)) == 1
+        `name` is normalised already.
+        """
+        (hashes, rows), key = self._other_names, hash(name)
+        span = slice(hashes.searchsorted(key, "left"), hashes.searchsorted(key, "right"))
+        # names with the same hash may differ
+        documents = (self._documents[row] for row in rows[span].tolist())
+        return sorted({d.id for d in documents if name in map(_normalize, _alternative_names(d))})
 
-    def meant(self, written: str) -> list[str]:
-        """Return the ids that a text may mean: one, none, or several that cannot be told apart."""
-        name = written.strip()
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and len(self.resolve(name)) == 1
+
+    def resolve(self, text: str) -> list[str]:
+        """Return the ids that a text may mean: one, none, or several that cannot be told apart.
+
+        An id as it is written comes first, then paths within the folder, then other names.
+        """
+        name = text.strip()
         path = name.replace("\\", "/").removeprefix("./").lstrip("/")
-        for form in (name, encode_spaces(name), encode_spaces(path)):
-            if form in self.ids:
-                return [form]
+        for candidate in (name, encode_spaces(name), encode_spaces(path)):
+            if candidate in self.ids:
+                return [candidate]
         inner = path.removeprefix(self._folder)
-        for form in (inner, path, name, *self._ends(name)):
-            if encode_spaces(form) in self.ids:
-                return [encode_spaces(form)]
-            if found := self._called(_plain(form)):
-                return found
+        for candidate in (inner, path, name, *self._inner_paths(name)):
+            if encode_spaces(candidate) in self.ids:
+                return [encode_spaces(candidate)]
+            if ids := self._with_other_name(_normalize(candidate)):
+                return ids
         return []
 
-    def _ends(self, name: str) -> Iterable[str]:
-        """What an absolute path may be called within the folder: from its name on, or any end."""
+    def _inner_paths(self, name: str) -> Iterable[str]:
+        """Yield the paths that an absolute path may mean within the folder.
+
+        That is the path below the folder's name, or else every end of it. Nothing for a relative
+        path, or where the corpus is no folder.
+        """
         path = name.replace("\\", "/")
-        if not self._of_files or not _ABSOLUTE.match(path):
+        if not self._is_folder or not _ABSOLUTE.match(path):
             return
         if f"/{self._folder}" in path:
             yield path.rpartition(f"/{self._folder}")[2]
             return
         steps = [step for step in path.split("/") if step]
-        yield from ("/".join(steps[at:]) for at in range(1, len(steps)))
+        yield from ("/".join(steps[start:]) for start in range(1, len(steps)))
 
 
-def _other_names(document: Document) -> Iterable[str]:
+def _alternative_names(document: Document) -> Iterable[str]:
+    """Yield the path without ending, the file name with and without it, the id and the title."""
     path = PurePosixPath(document.id)
     if path.suffix and path.stem != ".":  # `..a` has no name before its suffix (Python 3.13)
         yield str(path.with_suffix(""))
         yield path.stem
     yield path.name
+    # in another case or with spaces it is a different text
     yield document.id
     if document.title:
         yield document.title
 
 
-def _plain(name: str) -> str:
-    """A name as it is compared: composed characters, blanks as blanks, case left out."""
+def _normalize(name: str) -> str:
+    """Return a name for comparison: NFC, %20 as a space, without case."""
     return unicodedata.normalize("NFC", name).replace("%20", " ").strip().casefold()
 
 
 @dataclass(slots=True)
 class GoldIds:
-    """Reads the ids and grades of gold documents, and counts what was odd.
+    """Reader of the columns `relevant` and `grades`; counts renamed and repeated ids for notes.
 
     Attributes:
-        names: The corpus; None where there is none, and ids are taken as they are written.
-        renamed: What is written for an id -> how often.
-        repeated: Ids that stood twice in a row.
+        names: Names of the corpus; without a corpus None, and ids are taken as they are written.
+        renamed: Text in the file -> how often it was read as the id of another spelling.
+        repeated: Number of ids that stand twice in a row.
     """
 
     names: DocumentNames | None
@@ -126,36 +155,57 @@ class GoldIds:
     repeated: int = 0
 
     def read(self, entry: Entry, column: str) -> list[tuple[str, int | None]]:
-        """Return the ids of a row in their order, with the grades that stand beside them."""
-        found: dict[str, int | None] = {}
-        for written, grade in self._items(entry, column, entry.values.get(column), top=True):
-            name = self._id(entry, column, written)
-            if name in found:
+        """Return (id, grade) of each gold document of a row, in order.
+
+        The grade is None without one.
+
+        Args:
+            entry: The row; an empty cell gives an empty list.
+            column: Column with the ids: an id, a list in any usual notation, or {id: grade}.
+
+        Raises:
+            DataError: The cell has another form, a name fits several documents, or an id has two
+                grades.
+        """
+        grades: dict[str, int | None] = {}
+        for text, grade in self._items(entry, column, entry.values.get(column), top=True):
+            name = self._id(entry, column, text)
+            if name in grades:
                 self.repeated += 1
-                if found[name] != grade:
+                if grades[name] != grade:
                     raise entry.error(f"column '{column}': '{name}' has two grades")
-            found[name] = grade
-        return list(found.items())
+            grades[name] = grade
+        return list(grades.items())
 
     def grades(
         self, entry: Entry, column: str, gold: Sequence[tuple[str, int | None]]
     ) -> dict[str, int]:
-        """Return id -> grade of a row; grades are in the order of its gold ids, or name them."""
+        """Return gold document -> grade of a row, from a column with grades alone.
+
+        Args:
+            entry: The row.
+            column: Column with the grades: one for each gold id, in their order, or an object {id:
+                grade}. An empty cell leaves the grades of `gold`, or 1.
+            gold: The gold documents of the row, as `read` returns them.
+
+        Raises:
+            DataError: There are more or fewer grades than ids, or a grade is no integer.
+        """
         value = entry.values.get(column)
         if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
             value = _parse_list(entry, column, value)
         if isinstance(value, str):
-            value = [piece for piece in re.split(r"[;|,\s]+", value.strip()) if piece]
+            value = [text for text in re.split(r"[;|,\s]+", value.strip()) if text]
         if isinstance(value, Mapping):
             pairs = self._of_object(entry, column, value)
-            named = [(self._id(entry, column, name), grade) for name, grade in pairs]
-            return {name: 1 for name, _ in gold} | {n: g for n, g in named if g is not None}
+            graded = [(self._id(entry, column, name), grade) for name, grade in pairs]
+            return {name: 1 for name, _ in gold} | {n: g for n, g in graded if g is not None}
         values = value if isinstance(value, list) else [] if value is None else [value]
         if not values and gold:  # an empty cell
             return {name: 1 if grade is None else grade for name, grade in gold}
         if len(values) != len(gold):
-            found_in = f"column '{column}': {len(values)} grades for {len(gold)} gold documents"
-            raise entry.error(found_in, allowed="one grade for each, in their order")
+            problem = f"column '{column}': {len(values)} grades for {len(gold)} gold documents"
+            raise entry.error(problem, allowed="one grade for each, in their order")
         return {
             name: read_grade(entry, column, grade)
             for (name, _), grade in zip(gold, values, strict=True)
@@ -164,7 +214,11 @@ class GoldIds:
     def _items(
         self, entry: Entry, column: str, value: Any, *, top: bool
     ) -> list[tuple[str, int | None]]:
-        """Take a value apart: lists, objects, and texts that hold a list."""
+        """Return (id, grade) pairs of a value: a list, an object, or a text that may hold a list.
+
+        `top` is True for the whole cell: only there a text may be a list in brackets or with
+        separators.
+        """
         if value is None or value != value:  # an empty cell is NaN in tables that pandas wrote
             return []
         if isinstance(value, str):
@@ -179,42 +233,48 @@ class GoldIds:
             }
             bad = [item for item in value if isinstance(item, (bool, list)) or item is None]
             if bad or len(kinds) > 1:
-                what = kind(bad[0]) if bad else "ids beside objects"
-                raise entry.error(f"column '{column}': a list with {what}", allowed=_LISTED)
+                items = kind(bad[0]) if bad else "ids beside objects"
+                raise entry.error(f"column '{column}': a list with {items}", allowed=_GOLD_FORMS)
             return [pair for item in value for pair in self._items(entry, column, item, top=False)]
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # a column of integers with an empty cell
         if isinstance(value, int) and not isinstance(value, bool):
             return [(str(value), None)]
-        null = f"columns: {{relevant: null}} where '{column}' is something else"
-        raise entry.error(f"column '{column}': {kind(value)}", allowed=f"{_LISTED}; {null}")
+        hint = f"columns: {{relevant: null}} if '{column}' holds no gold documents"
+        raise entry.error(f"column '{column}': {kind(value)}", allowed=f"{_GOLD_FORMS}; {hint}")
 
     def _of_text(
         self, entry: Entry, column: str, text: str, *, top: bool
     ) -> list[tuple[str, int | None]]:
+        """Return (id, None) pairs of a text: an id, ids between separators, or a list in brackets.
+
+        A text that the corpus knows is one id, whatever it holds.
+        """
         text = text.strip()
-        if not text or (text.casefold() in ("nan", "none", "null") and not self._knows(text)):
+        if not text or (text.casefold() in ("nan", "none", "null") and not self._is_name(text)):
             return []
-        if self._knows(text):
+        if self._is_name(text):
             return [(text, None)]
         if top and text[0] in "[{":
             return self._items(entry, column, _parse_list(entry, column, text), top=False)
         pieces = [piece.strip() for piece in _SEPARATORS.split(text) if piece.strip()]
-        if len(pieces) > 1 and (top or any(map(self._knows, pieces))):
+        if len(pieces) > 1 and (top or any(map(self._is_name, pieces))):
             return [
                 pair for piece in pieces for pair in self._of_text(entry, column, piece, top=False)
             ]
         by_comma = [piece.strip() for piece in text.split(",") if piece.strip()]
-        if len(by_comma) > 1 and any(map(self._knows, by_comma)):
+        if len(by_comma) > 1 and any(map(self._is_name, by_comma)):
             return [(piece, None) for piece in by_comma]
         return [(text, None)]
 
     def _of_object(
         self, entry: Entry, column: str, value: Mapping[str, Any]
     ) -> list[tuple[str, int | None]]:
-        key = next((each for each in _ID_KEYS if each in value), None)
+        """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}."""
+        key = next((key for key in _ID_KEYS if key in value), None)
         if key is not None:
-            grade = next((value[each] for each in _GRADE_KEYS if each in value), None)
+            grade = next((value[key] for key in _GRADE_KEYS if key in value), None)
+            # an empty id, which `_id` refuses
             [(name, _)] = self._items(entry, column, value[key], top=False) or [("", None)]
             return [(name, None if grade is None else read_grade(entry, column, grade))]
         return [
@@ -223,41 +283,51 @@ class GoldIds:
             if grade is not None  # Parquet has all keys of the column in each row
         ]
 
-    def _knows(self, text: str) -> bool:
+    def _is_name(self, text: str) -> bool:
         return self.names is not None and text in self.names
 
-    def _id(self, entry: Entry, column: str, written: str) -> str:
-        meant = [] if self.names is None else self.names.meant(written)
-        if len(meant) > 1:
-            several = " or ".join(f"'{name}'" for name in meant[:3])
-            found = f"column '{column}': '{written}' may be {several}"
-            raise entry.error(found, allowed="the whole path within the corpus")
-        name = meant[0] if meant else encode_spaces(written)
-        if why := id_problem(name):
-            raise entry.error(f"column '{column}': an id {why}", allowed=ID_ALLOWED)
-        if meant and name not in (written, encode_spaces(written)):
-            self.renamed[written] += 1
+    def _id(self, entry: Entry, column: str, text: str) -> str:
+        """Return the id that a text means; a text that the corpus lacks is an id of its own.
+
+        Raises:
+            DataError: Several documents have the name, or the text cannot be an id.
+        """
+        ids = [] if self.names is None else self.names.resolve(text)
+        if len(ids) > 1:
+            candidates = " or ".join(f"'{name}'" for name in ids[:3])
+            problem = f"column '{column}': '{text}' fits {candidates}"
+            raise entry.error(problem, allowed="the whole path in the corpus folder")
+        name = ids[0] if ids else encode_spaces(text)
+        if reason := id_problem(name):
+            raise entry.error(f"column '{column}': an id {reason}", allowed=ID_ALLOWED)
+        if ids and name not in (text, encode_spaces(text)):
+            self.renamed[text] += 1
         return name
 
 
 def _parse_list(entry: Entry, column: str, text: str) -> Any:
+    """Return the list or object in a cell: JSON, a printed list, or [a, b] without quotes."""
     try:
-        return parse_cell(entry, column, text, _LISTED)
+        return parse_cell(entry, column, text, _GOLD_FORMS)
     except DataError:
-        if (inner := re.fullmatch(r"\[([^\[\]{}\"']*)\]", text)) is None:
+        if (unquoted := re.fullmatch(r"\[([^\[\]{}\"']*)\]", text)) is None:
             raise
-        return [piece.strip() for piece in re.split(r"[,;|]", inner[1]) if piece.strip()]
+        return [piece.strip() for piece in re.split(r"[,;|]", unquoted[1]) if piece.strip()]
 
 
 def read_grade(entry: Entry, column: str, value: object) -> int:
-    """Read a grade: an integer, also one that is written as text or as 2.0."""
+    """Return a grade; integers as text ('2') or as floats (2.0) are read.
+
+    Raises:
+        DataError: The value is no integer.
+    """
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = float(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        shown = repr(value) if isinstance(value, (str, float)) else kind(value)
-        raise entry.error(f"column '{column}': grade {shown}", allowed="an integer, 0: irrelevant")
+        text = repr(value) if isinstance(value, (str, float)) else kind(value)
+        raise entry.error(f"column '{column}': grade {text}", allowed="an integer, 0: irrelevant")
     return value
 
 
@@ -266,56 +336,66 @@ _WORD = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
     r"|[^\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+"
 )
-# What ragas puts before the passages of a question that needs several.
+# ragas puts `<1-hop>` before each passage of a question that needs several
 _HOP = re.compile(r"^\s*<\d+-hop>\s*")
-_PIECE, _MANY, _ALIKE = 4, 8, 0.8
-_CANDIDATES = 5
-_LINES = 1_000  # documents whose words are remembered
+_NGRAM = 4  # words in a row
+_MIN_WORDS = 8  # a shorter quote must stand word for word: parts of it stand anywhere
+_MIN_SHARE = 0.8  # of the n-grams of a quote: one cut or typing error leaves more
+_CANDIDATES = 5  # documents with most of the words, whose n-grams are compared
+_CACHED_TEXTS = 1_000
 
 
 class QuotedPassages:
-    """Finds in which documents of a corpus quoted texts stand.
+    """Index of the words of quoted texts, to find the documents of a corpus that hold a quote.
 
-    Case, punctuation and white space do not matter. A text of at least 8 words that stands nowhere
+    Case, punctuation and white space do not matter. A quote of at least 8 words that stands nowhere
     is placed where at least 80 % of its sequences of four words stand, so that a cut or a typing
-    error does not lose it. A text that several documents hold is placed in each of them.
+    error does not lose it. A quote that several documents hold is placed in each of them.
     """
 
     def __init__(self, texts: Iterable[str], documents: Sequence[Document]) -> None:
-        wanted = dict.fromkeys(word for text in texts for word in _words(text))
+        # only words of quotes are indexed: few of the words of a large corpus
+        quoted_words = dict.fromkeys(word for text in texts for word in _words(text))
         self._documents = documents
-        self._holding: dict[str, list[int]] = {word: [] for word in wanted}
-        for number, document in enumerate(documents):
-            for word in set(_words(document.full_text)).intersection(self._holding):
-                self._holding[word].append(number)
-        self._line = lru_cache(_LINES)(self._words_of)
+        self._rows_with: dict[str, list[int]] = {word: [] for word in quoted_words}
+        for row, document in enumerate(documents):
+            for word in set(_words(document.full_text)).intersection(self._rows_with):
+                self._rows_with[word].append(row)
+        self._joined_words = lru_cache(_CACHED_TEXTS)(self._join_words)
 
     def place(self, text: str) -> tuple[list[str], bool]:
-        """Return the ids of the documents that hold a text, and whether word for word."""
+        """Return the ids of the documents that hold a quote, and whether word for word.
+
+        ([], True) if no document holds it, or if it has no words. `text` is one of the texts that
+        the index was made for.
+        """
         words = _words(text)
         if not words:
             return [], True
-        rare = sorted(set(words), key=lambda word: len(self._holding[word]))[:_MANY]
-        common = set(self._holding[rare[0]]).intersection(*(self._holding[w] for w in rare))
-        line = f" {' '.join(words)} "
-        if found := [number for number in sorted(common) if line in self._line(number)]:
-            return [self._documents[number].id for number in found], True
-        if len(words) < _MANY:
+        # the rarest words suffice to find candidates, and have the shortest lists
+        rare = sorted(set(words), key=lambda word: len(self._rows_with[word]))[:_MIN_WORDS]
+        candidates = set(self._rows_with[rare[0]]).intersection(*(self._rows_with[w] for w in rare))
+        # spaces at both ends, so that only whole words match
+        quote = f" {' '.join(words)} "
+        if rows := [row for row in sorted(candidates) if quote in self._joined_words(row)]:
+            return [self._documents[row].id for row in rows], True
+        if len(words) < _MIN_WORDS:
             return [], True
-        counts = Counter(number for word in set(words) for number in self._holding[word])
-        pieces = [" ".join(words[at : at + _PIECE]) for at in range(len(words) - _PIECE + 1)]
+        counts = Counter(row for word in set(words) for row in self._rows_with[word])
+        ngrams = [" ".join(words[n : n + _NGRAM]) for n in range(len(words) - _NGRAM + 1)]
         shares = {
-            number: sum(f" {piece} " in self._line(number) for piece in pieces) / len(pieces)
-            for number, _ in counts.most_common(_CANDIDATES)
+            row: sum(f" {ngram} " in self._joined_words(row) for ngram in ngrams) / len(ngrams)
+            for row, _ in counts.most_common(_CANDIDATES)
         }
         best = max(shares.values(), default=0.0)
-        if best < _ALIKE:
+        if best < _MIN_SHARE:
             return [], True
-        return [self._documents[n].id for n in sorted(shares) if shares[n] == best], False
+        return [self._documents[row].id for row in sorted(shares) if shares[row] == best], False
 
-    def _words_of(self, number: int) -> str:
-        return f" {' '.join(_words(self._documents[number].full_text))} "
+    def _join_words(self, row: int) -> str:
+        return f" {' '.join(_words(self._documents[row].full_text))} "
 
 
 def _words(text: str) -> list[str]:
+    """Return the words of a text in lower case; in scripts without spaces each character is one."""
     return _WORD.findall(_HOP.sub("", text).casefold())

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.data.files.columns import (
+    ColumnOption,
     Columns,
-    Named,
+    group_numbered_columns,
     join_columns,
     resolve_columns,
-    several_columns,
     with_paths,
 )
 from ragbench.data.files.fields import Talk, content_id, read_texts
@@ -303,7 +303,7 @@ class GoldColumns:
             notes.append(f"{self._without} of {self._rows} rows name no gold document")
         if renamed := self._ids.renamed:
             name = next(iter(renamed))
-            (meant,) = self._names.meant(name) if self._names else [""]
+            (meant,) = self._names.resolve(name) if self._names else [""]
             are = "document is" if len(renamed) == 1 else "documents are"
             notes.append(
                 f"{len(renamed)} gold {are} not written as the corpus has them: "
@@ -343,11 +343,11 @@ class GoldColumns:
 
 def map_columns(
     entries: Sequence[Entry],
-    named: Named,
+    named: ColumnOption,
     names: DocumentNames | None,
     file: object,
     doubts: list[str] | None = None,
-) -> tuple[Sequence[Entry], Columns, Named]:
+) -> tuple[Sequence[Entry], Columns, ColumnOption]:
     """Return the rows with paths and groups as columns, the column of each part, and the groups.
 
     Args:
@@ -362,7 +362,7 @@ def map_columns(
     """
     rows = with_paths(entries, named)
     present = list(dict.fromkeys(key for row in rows for key in row.values))
-    groups = several_columns(present, named, lambda column: holds_ids(rows, names, column))
+    groups = group_numbered_columns(present, named, lambda column: holds_ids(rows, names, column))
     joined, columns = join_columns(rows, groups)
     # a group is one column now, so that the names are read again
     present = list(dict.fromkeys(key for row in joined for key in row.values))
