@@ -99,7 +99,7 @@ def test_a_record_with_its_turns_and_calls(write):
         "c2": (),
     }
     assert first.metadata == second.metadata == {}
-    assert "1 question after 2 turns, which judges and chat models get; " in collection.notes[-2]
+    assert "1 question after 2 turns: judges and chat models get them, " in collection.notes[-2]
     assert collection.notes[-1] == "gold tool calls: 2 questions"
 
 

@@ -1,8 +1,7 @@
-"""Documents and queries of a data set: files in the layout of BEIR, TREC topics, folders, tables.
+"""Documents and queries of a data set: BEIR files, TREC topics, folders of texts, tables.
 
-A corpus that people have is a folder of texts, or a table with a document in each row: `corpus:
-docs/` reads .txt and .md files, and with the extra `documents` also .pdf and .html files; `corpus:
-passages.csv` reads the formats of tables.
+`corpus: docs/` reads a folder of .txt and .md files, and with the extra `documents` also .pdf and
+.html files; `corpus: passages.csv` reads a table with a document in each row.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ TopicField = Literal["title", "description", "narrative"]
 _QUERY_FIELDS = frozenset({"_id", "text", "metadata"})
 _TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.IGNORECASE)
 _FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
-# the tags of the TREC topics repeat their names in words: `<desc> Description:`
+# the tags of TREC topics repeat their names in words: `<desc> Description:`
 _LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
-_SHOWN = 5
+_LISTED_IDS = 5
 _NO_VALUES: dict[str, object] = {}
 
-# Part of a document -> the columns that are known for it, the first that is there is taken.
+# Part of a document -> the usual names of its column; the first one in the table counts.
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("_id", "id", "doc_id", "docid", "document_id", "passage_id", "chunk_id", "pid"),
     "text": ("text", "content", "contents", "body", "passage", "page_content", "document", "chunk"),
@@ -56,26 +55,48 @@ _EXTRA = "documents"
 
 
 def read_documents(path: Path) -> Iterator[Document]:
-    """Read `{"_id", "title"?, "text", "metadata"?}` lines; further keys become metadata."""
-    first_lines: dict[str, Entry] = {}
+    """Yield the documents of `corpus.jsonl`: lines of `{"_id", "title"?, "text", "metadata"?}`.
+
+    Further keys become metadata.
+
+    Raises:
+        DataError: A line is no such object, or an id comes again; names the line.
+    """
+    entries: dict[str, Entry] = {}
     for entry in read_jsonl(path):
         document = read_document(entry, "_id")
-        check_unique(document.id, "_id", entry, first_lines)
+        check_unique(document.id, "_id", entry, entries)
         yield document
 
 
-def check_unique(name: str, noun: str, entry: Entry, seen: dict[str, Entry]) -> None:
-    """Note where an id is; raise a `DataError` with both places if it was seen before."""
-    if name in seen:
-        first = seen[name]
+def check_unique(name: str, noun: str, entry: Entry, entries: dict[str, Entry]) -> None:
+    """Add an id to the ids of a file.
+
+    Args:
+        name: The id.
+        noun: What the id identifies, for the message.
+        entry: The row with the id.
+        entries: Id -> its first row, without values; receives the id.
+
+    Raises:
+        DataError: The id is there already; names both rows.
+    """
+    if name in entries:
+        first = entries[name]
         other = f" of {first.file}" if first.file != entry.file else ""
         raise entry.error(f"{noun} '{name}' is repeated, first at {first.place}{other}")
     # without its values: the texts of a large corpus must not stay in memory
-    seen[name] = Entry(entry.file, entry.line, _NO_VALUES, entry.record)
+    entries[name] = Entry(entry.file, entry.line, _NO_VALUES, entry.record)
 
 
 def read_document(entry: Entry, id_key: str) -> Document:
-    """Read `{id, "title"?, "text", "metadata"?}`; further keys become metadata."""
+    """Return the document in a row `{id, "title"?, "text", "metadata"?}`.
+
+    Further keys become metadata.
+
+    Raises:
+        DataError: The id or the text is missing, or a field has the wrong kind.
+    """
     title = entry.values.get("title")
     if title is not None and not isinstance(title, str):
         raise entry.error(f"'title' is {kind(title)}", allowed="text or null")
@@ -84,16 +105,23 @@ def read_document(entry: Entry, id_key: str) -> Document:
 
 
 def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:
-    """Return the object `metadata` of an entry, with the keys that are no fields of it."""
+    """Return the keys of a row that are not in `fields`, updated with its object `metadata`.
+
+    Raises:
+        DataError: `metadata` is neither an object nor null.
+    """
     metadata = entry.values.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise entry.error(f"'metadata' is {kind(metadata)}", allowed="an object or null")
-    extra = {key: value for key, value in entry.values.items() if key not in fields}
-    return {**extra, **(metadata or {})}
+    further = {key: value for key, value in entry.values.items() if key not in fields}
+    return {**further, **(metadata or {})}
 
 
 def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> list[str]:
-    """Return a note with the documents that have neither title nor text, or `missing` for None."""
+    """Return a note on the documents with neither title nor text; empty if there are none.
+
+    Without a corpus (`documents` is None) it is the note `missing`, if that is not empty.
+    """
     if documents is None:
         return [missing] if missing else []
     empty = (
@@ -101,17 +129,21 @@ def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> lis
         if isinstance(documents, PackedDocuments)
         else [document.id for document in documents if not document.full_text.strip()]
     )
-    shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
-    return [f"{counted(len(empty), 'empty document')}: {shown}"] if empty else []
+    ids = ", ".join(empty[:_LISTED_IDS]) + (", ..." if len(empty) > _LISTED_IDS else "")
+    return [f"{counted(len(empty), 'empty document')}: {ids}"] if empty else []
 
 
 def read_queries(path: Path) -> list[Query]:
-    """Read `{"_id", "text", "metadata"?}` lines; further keys become metadata."""
+    """Read `queries.jsonl`: lines of `{"_id", "text", "metadata"?}`; further keys become metadata.
+
+    Raises:
+        DataError: A line is no such object, an id comes again, or a text is empty.
+    """
     queries: list[Query] = []
-    seen: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for entry in read_jsonl(path):
         name, text = entry.id("_id"), entry.text("text")
-        check_unique(name, "_id", entry, seen)
+        check_unique(name, "_id", entry, entries)
         if not text.strip():
             raise entry.error(f"query '{name}' has an empty text")
         queries.append(Query(name, text, read_metadata(entry, _QUERY_FIELDS)))
@@ -121,7 +153,12 @@ def read_queries(path: Path) -> list[Query]:
 def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
     """Read topics: JSON lines by the suffix, TREC topics by their tags, or `id<TAB>text` lines.
 
-    `field` is the part of a TREC topic that is the query; the others become metadata.
+    Args:
+        path: The file.
+        field: Part of a TREC topic that becomes the query; the other parts become metadata.
+
+    Raises:
+        DataError: There is no topic, a topic lacks the part, or an id comes again.
     """
     if plain_suffix(path) == ".jsonl":
         return read_queries(path)
@@ -129,21 +166,25 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
     start = next((text.lstrip() for _, text in lines if text.strip()), "")
     entries = _tagged(lines, path) if start.startswith("<") else _tabbed(lines, path)
     queries: list[Query] = []
-    seen: dict[str, Entry] = {}
+    first_entries: dict[str, Entry] = {}
     for entry in entries:
         name = entry.id("num")
-        check_unique(name, "topic", entry, seen)
+        check_unique(name, "topic", entry, first_entries)
         key = field if start.startswith("<") else "title"
         if not entry.values.get(key):
             raise entry.error(f"topic '{name}' has no {key}")
-        rest = {k: v for k, v in entry.values.items() if k not in ("num", key)}
-        queries.append(Query(name, entry.values[key], rest))
+        metadata = {k: v for k, v in entry.values.items() if k not in ("num", key)}
+        queries.append(Query(name, entry.values[key], metadata))
     if not queries:
         raise DataError("no topics", file=path, allowed="<top> ... </top>, or id<TAB>text lines")
     return queries
 
 
 def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
+    """Yield a row of `num` and `title` for each `id<TAB>text` line.
+
+    Raise a `DataError` without a tab.
+    """
     for number, text in lines:
         if text.strip():
             name, tab, title = text.strip().partition("\t")
@@ -154,7 +195,11 @@ def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
 
 
 def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
-    """Yield the fields of every `<top>`; closing tags of the fields are optional, as in TREC."""
+    """Yield the fields of each `<top>` of a TREC file; closing tags of the fields are optional.
+
+    Raises:
+        DataError: A `<top>` is not closed.
+    """
     entry: Entry | None = None
     field: str | None = None
     for number, text in lines:
@@ -184,11 +229,11 @@ def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents, and how they were read.
+    """Documents for retrieval, with notes on how they were read.
 
     Attributes:
-        folder: The name of the folder that they come from; empty where they come from a file.
-        notes: What was left out, and what is odd.
+        folder: Name of the folder of the documents; empty for a file.
+        notes: What was left out, and empty documents, as sentences.
     """
 
     documents: Sequence[Document]
@@ -196,115 +241,134 @@ class Corpus:
     notes: list[str] = field(default_factory=list)
 
 
-# Reads documents; what is odd is added to the list when all are read.
-Read = Callable[[list[str]], Iterable[Document]]
-# Returns what is read of some files below a folder, with what was odd.
-Keep = Callable[[Path, Sequence[Path], Read], tuple[Sequence[Document], list[str]]]
+# Yields documents, and then adds notes on odd ones to the list.
+Parse = Callable[[list[str]], Iterable[Document]]
+# Returns the documents of some files below a folder, and the notes on them.
+Load = Callable[[Path, Sequence[Path], Parse], tuple[Sequence[Document], list[str]]]
 
 
-def in_memory(folder: Path, files: Sequence[Path], read: Read) -> tuple[list[Document], list[str]]:
-    """Read documents into a list."""
-    odd = list[str]()
-    return list(read(odd)), odd
+def load_list(folder: Path, files: Sequence[Path], read: Parse) -> tuple[list[Document], list[str]]:
+    """Return the documents as a list, and the notes on them."""
+    notes = list[str]()
+    return list(read(notes)), notes
 
 
-def read_corpus(path: Path, keep: Keep = in_memory) -> Corpus:
+def read_corpus(path: Path, load: Load = load_list) -> Corpus:
     """Read a corpus: a folder of documents, or a file with a document in each row.
 
-    `keep` may have it from the time before, or keep it where it takes no memory.
+    Args:
+        path: The folder or file.
+        load: Loads the documents; a loader passes `CorpusReader.load_packed`, which keeps large
+            corpora on disk.
 
     Raises:
-        DataError: No document, or one that cannot be read.
-        MissingExtra: .pdf or .html files, or Parquet, without what reads them.
+        DataError: There is no document, or one cannot be read.
+        MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
     """
     if os.path.isdir(path):
-        return _read_folder(path, keep)
-    known = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
-    if os.path.exists(path) and plain_suffix(path) not in known:
+        return _read_folder(path, load)
+    suffixes = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+    if os.path.exists(path) and plain_suffix(path) not in suffixes:
         allowed = f"{SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
-    documents, odd = keep(path.parent, [Path(path.name)], lambda odd: _read_rows(path, odd))
-    return Corpus(documents, notes=[*corpus_notes(documents), *odd])
+    documents, notes = load(path.parent, [Path(path.name)], lambda notes: _read_rows(path, notes))
+    return Corpus(documents, notes=[*corpus_notes(documents), *notes])
 
 
-def _read_rows(path: Path, odd: list[str]) -> Iterator[Document]:
-    seen: dict[str, Entry] = {}
+def _read_rows(path: Path, notes: list[str]) -> Iterator[Document]:
+    """Yield the document of each row of a table.
+
+    `notes` then gets a note on documents without an id.
+
+    Raises:
+        DataError: A row has no text, or an id comes again.
+    """
+    entries: dict[str, Entry] = {}
     without_id = repeated = 0
     columns: dict[str, str] = {}
     for entry in read_rows(path, "corpus"):
         columns = {part: name for part in _NAMES if (name := _column(entry, part))}
         if "text" not in columns:
-            has = ", ".join(entry.values) or "none"
-            raise entry.error(f"no text (columns: {has})", allowed=", ".join(_NAMES["text"]))
+            names = ", ".join(entry.values) or "none"
+            raise entry.error(f"no text (columns: {names})", allowed=", ".join(_NAMES["text"]))
         document = _row_document(entry, columns)
         without_id += "id" not in columns
         # without an id, the same text is the same document
-        if "id" not in columns and document.id in seen:
+        if "id" not in columns and document.id in entries:
             repeated += 1
             continue
-        check_unique(document.id, columns.get("id", "id"), entry, seen)
+        check_unique(document.id, columns.get("id", "id"), entry, entries)
         yield document
     if without_id:
         same = f"; {repeated} repeated ones left out" if repeated else ""
-        odd.append(f"{without_id} documents have no id: hashes of their texts{same}")
+        notes.append(f"{without_id} documents have no id: hashes of their texts{same}")
 
 
-def _read_folder(folder: Path, keep: Keep) -> Corpus:
-    """Read the documents below a folder, in the order of their names.
+def _read_folder(folder: Path, load: Load) -> Corpus:
+    """Read the documents below a folder, in the order of their paths; hidden files are left out.
 
-    The id is the path within the folder, with white space as %20, since run files are split at it;
-    the title is the first heading, or else the file's name. Hidden files are left out, empty ones
-    are empty documents.
+    The id is the path within the folder, with white space as %20, since run files are split at
+    white space. The title is the first heading, or else the file's name. Empty files are empty
+    documents.
+
+    Raises:
+        DataError: No file has an ending that can be read.
     """
     paths = sorted(
         (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
         key=lambda path: path.parts,
     )
-    shown = [path for path in paths if not any(part[0] == "." for part in path.parts)]
-    wanted = [path for path in shown if path.suffix.lower() in _READERS]
-    if not wanted:
+    visible = [path for path in paths if not any(part[0] == "." for part in path.parts)]
+    files = [path for path in visible if path.suffix.lower() in _READERS]
+    if not files:
         allowed = f"{', '.join(_READERS)} files"
         raise DataError("no documents in the folder", file=folder, allowed=allowed)
     notes = []
-    if others := Counter(path.suffix.lower() for path in shown if path not in set(wanted)):
+    if suffixes := Counter(path.suffix.lower() for path in visible if path not in set(files)):
         kinds = ", ".join(
-            f"{count} {name or 'without an ending'}" for name, count in others.items()
+            f"{count} {name or 'without an ending'}" for name, count in suffixes.items()
         )
         notes.append(f"files of {folder} that are no documents: {kinds}")
-    documents, _ = keep(folder, wanted, lambda odd: (_read_file(folder, path) for path in wanted))
+    documents, _ = load(folder, files, lambda remarks: (_read_file(folder, path) for path in files))
     return Corpus(documents, folder.resolve().name, [*notes, *corpus_notes(documents)])
 
 
 def _read_file(folder: Path, path: Path) -> Document:
-    whole = folder / path
+    """Return the document of a file; `path` is relative to the folder."""
+    full_path = folder / path
     text, title = ("", "")
-    if whole.stat().st_size:
-        text, title = _READERS[path.suffix.lower()](whole)
+    if full_path.stat().st_size:
+        text, title = _READERS[path.suffix.lower()](full_path)
     return Document(encode_spaces(path.as_posix()), text, title or path.name)
 
 
 def _read_plain(path: Path) -> tuple[str, str]:
+    """Return the text of a file, and no title."""
     return "".join(line for _, line in text_lines(path)), ""
 
 
 def _read_markdown(path: Path) -> tuple[str, str]:
+    """Return the text of a Markdown file as it is, and its first heading as title."""
     text, _ = _read_plain(path)
     return text, _first_heading(text) or ""
 
 
 def _first_heading(text: str) -> str | None:
-    """The first `# heading` outside of fenced code, where '#' starts a comment."""
-    fenced = False
+    """Return the first `# heading` outside of fenced code, where '#' starts a comment.
+
+    Else None.
+    """
+    is_fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):
-            fenced = not fenced
-        elif not fenced and (match := _HEADING.match(line)) and match[1]:
+            is_fenced = not is_fenced
+        elif not is_fenced and (match := _HEADING.match(line)) and match[1]:
             return match[1]
     return None
 
 
 def _read_html(path: Path) -> tuple[str, str]:
-    """The text that a reader sees, and the title of the page."""
+    """Return the visible text of a page, without scripts and styles, and its title."""
     try:
         from bs4 import BeautifulSoup
     except ImportError as error:
@@ -319,7 +383,7 @@ def _read_html(path: Path) -> tuple[str, str]:
 
 
 def _read_pdf(path: Path) -> tuple[str, str]:
-    """The text of all pages; one of scanned pages has none, and counts as empty."""
+    """Return the text of all pages, and no title; scanned pages have no text."""
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
@@ -333,7 +397,7 @@ def _read_pdf(path: Path) -> tuple[str, str]:
     return _BLANK_LINES.sub("\n\n", "\n\n".join(pages)).strip(), ""
 
 
-# Ending -> what reads a file's text and title.
+# Ending of a file -> function that returns its text and its title.
 _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
     ".txt": _read_plain,
     ".md": _read_markdown,
@@ -345,10 +409,16 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
 
 
 def _column(entry: Entry, part: str) -> str | None:
+    """Return the column of a part of a document; None where the row has none of the usual names."""
     return next((name for name in _NAMES[part] if name in entry.values), None)
 
 
 def _row_document(entry: Entry, columns: Mapping[str, str]) -> Document:
+    """Return the document of a row; without a column for the id, the id is a hash of the text.
+
+    Raises:
+        DataError: The text or title is not text, or the id cannot be one.
+    """
     texts = {}
     for part in ("text", "title"):
         value = entry.values.get(columns.get(part, ""))
@@ -364,10 +434,11 @@ def _row_document(entry: Entry, columns: Mapping[str, str]) -> Document:
 
 
 def _id(entry: Entry, column: str) -> str:
+    """Return the id in a column, with white space as %20; raise a `DataError` if it is no id."""
     value = entry.values[column]
     if not isinstance(value, str):
         return entry.id(column)
     name = encode_spaces(value.strip())
-    if why := id_problem(name):
-        raise entry.error(f"'{column}' {why}: {value!r}", allowed=ID_ALLOWED)
+    if reason := id_problem(name):
+        raise entry.error(f"'{column}' {reason}: {value!r}", allowed=ID_ALLOWED)
     return name

@@ -1,4 +1,4 @@
-"""The fields of a record: texts, lists, passages with or without ids, earlier turns, tool calls."""
+"""Fields of a record: texts, lists, passages with or without ids, earlier turns, tool calls."""
 
 from __future__ import annotations
 
@@ -30,17 +30,21 @@ from ragbench.types.conversation import (
 from ragbench.types.packed_documents import by_id_of
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
-# Where an object has its text: our name, LangChain's, and that of OpenInference's documents.
+# keys of the text of a passage: ours, LangChain's, and that of documents in OpenInference
 _TEXT_KEYS = ("text", "page_content", "content")
 
 
 def content_id(text: str) -> str:
-    """Return the id of a question or passage that has none: a hash of its text."""
+    """Return the id of a question or passage without one: a hash of its text, equal in all runs."""
     return fingerprint([text])
 
 
 def read_text(entry: Entry, column: str, value: Any) -> str | None:
-    """Return a text, an integer as its digits, or None for null."""
+    """Return a text, an integer as its digits, or None for null.
+
+    Raises:
+        DataError: The value is something else; names the column.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if value is None or isinstance(value, str):
@@ -49,10 +53,16 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
 
 
 def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
-    """Return the items of a column: those of a list, or a single value as one item.
+    """Return the items of a column: those of a list, or a single value as one item; None for null.
 
-    With `cells` the file holds text only, as CSV does: a list is written as JSON, or as Python and
-    NumPy print it, and an empty cell is nothing.
+    Args:
+        entry: The row.
+        column: The column.
+        cells: True for files that hold text only, such as CSV. A text in brackets is then parsed as
+            JSON or as a list that Python or NumPy printed, and an empty cell gives None.
+
+    Raises:
+        DataError: A cell begins with a bracket and cannot be parsed.
     """
     value = entry.values.get(column)
     if cells and isinstance(value, str):
@@ -67,38 +77,51 @@ def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
 
 
 def parse_cell(entry: Entry, column: str, cell: str, allowed: str) -> Any:
-    """Read what a text holds as JSON, or as Python or NumPy print a list."""
+    """Return the value in a text: JSON, or a list as Python or NumPy prints it.
+
+    Raises:
+        DataError: The text is neither; `allowed` says in the message what a cell may hold.
+    """
     try:
         return parse_json(cell)
     except ValueError as error:
-        if (found := read_printed_list(cell)) is not None:
-            return found
+        if (items := read_printed_list(cell)) is not None:
+            return items
         raise entry.error(f"column '{column}': {error}", allowed=allowed) from error
 
 
 def read_printed_list(cell: str) -> list[Any] | None:
-    """Read a list as Python or NumPy prints it, as tables that pandas wrote hold it; else None.
+    """Return a list that Python or NumPy printed, as in tables that pandas wrote.
+
+    None for other text.
 
     Example:
         >>> read_printed_list("['a', 'b']"), read_printed_list("['a' 'b']"), read_printed_list("[a")
         (['a', 'b'], ['a', 'b'], None)
     """
     try:
-        found = ast.literal_eval(cell.strip())
+        items = ast.literal_eval(cell.strip())
         tokens = list(tokenize.generate_tokens(io.StringIO(cell.strip()).readline))
     except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
         return None
-    if not isinstance(found, list):
+    if not isinstance(items, list):
         return None
     # NumPy writes no commas, and Python would join such texts to one
     texts = [token.string for token in tokens if token.type == tokenize.STRING]
-    if all(isinstance(item, str) for item in found) and len(texts) != len(found):
+    if all(isinstance(item, str) for item in items) and len(texts) != len(items):
         return [ast.literal_eval(text) for text in texts]
-    return found
+    return items
 
 
 def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
-    """Return the texts of a column; an item may be an object with `text`, as in SQuAD."""
+    """Return the texts of a column; None if it is null or missing.
+
+    An item may be an object with `text`, and the whole column one with a list of texts, as in
+    SQuAD. `cells` is as in `read_list`.
+
+    Raises:
+        DataError: An item is neither.
+    """
     items = read_list(entry, column, cells=cells)
     if items is None:
         return None
@@ -108,24 +131,27 @@ def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
     for position, item in enumerate(items, start=1):
         value = item.get("text") if isinstance(item, dict) else item
         # in a CSV cell, [0, 1] is more likely an interval than two answers
-        known = isinstance(value, str) if cells else value is not None
-        text = read_text(entry, column, value) if known else None
+        is_text = isinstance(value, str) if cells else value is not None
+        text = read_text(entry, column, value) if is_text else None
         if text is None:
-            found = f"column '{column}': item {position} is {kind(item)}"
-            raise entry.error(found, allowed="text, or an object with text")
+            problem = f"column '{column}': item {position} is {kind(item)}"
+            raise entry.error(problem, allowed="text, or an object with text")
         texts.append(text)
     return texts
 
 
 class Passages:
-    """Reads passages, and knows the corpus that they may come from."""
+    """Reader of passages: those with an id or text of a document of the corpus get its id and text.
+
+    Without documents every passage stands for itself.
+    """
 
     def __init__(self, documents: Sequence[Document] = ()) -> None:
         self._documents, self._by_id = documents, by_id_of(documents)
 
     @cached_property
     def _row_of(self) -> dict[int, int]:
-        """Hash of a text, without the title and with it -> row of the first document that has it.
+        """Hash of a text, without its title and with it -> row of the first document that has it.
 
         Hashes, since the texts of a packed corpus are not in memory.
         """
@@ -135,14 +161,21 @@ class Passages:
                 rows.setdefault(hash(text), row)
         return rows
 
-    def _with_text(self, text: str) -> Document | None:
+    def _find_text(self, text: str) -> Document | None:
+        """Return the document with a text; None where no document has it."""
         row = self._row_of.get(hash(text))
         document = None if row is None else self._documents[row]
+        # two texts may have one hash
         has_text = document is not None and text in (document.text, document.full_text)
         return document if has_text else None
 
     def read(self, entry: Entry, column: str, *, cells: bool) -> list[Document] | None:
-        """Return the passages of a record, best first; None where it has none."""
+        """Return the passages in a column, best first; None if it is null or missing.
+
+        Raises:
+            DataError: A passage has neither a text nor the id of a document, or a field of the
+                wrong kind.
+        """
         items = read_list(entry, column, cells=cells)
         if items is None:
             return None
@@ -152,15 +185,19 @@ class Passages:
         ]
 
     def _passage(self, entry: Entry, place: str, item: Any) -> Document:
-        """One passage: its own text, or that of the corpus document which its id names."""
+        """Return one passage: its own text, or the text of the corpus document with its id.
+
+        A text without an id gets the id of the corpus document with that text, else a hash. Further
+        keys become metadata. Raise a `DataError` that begins with `place` for anything else.
+        """
         if isinstance(item, str):
-            return self._with_text(item) or Document(content_id(item), item)
+            return self._find_text(item) or Document(content_id(item), item)
         if not isinstance(item, dict):
             allowed = "text, or an object with id and text"
             raise entry.error(f"{place} is {kind(item)}", allowed=allowed)
-        key_of_text = next((key for key in _TEXT_KEYS if item.get(key) is not None), "text")
-        text, title, name = item.get(key_of_text), item.get("title"), item.get("id")
-        for key, value in ((key_of_text, text), ("title", title)):
+        text_key = next((key for key in _TEXT_KEYS if item.get(key) is not None), "text")
+        text, title, name = item.get(text_key), item.get("title"), item.get("id")
+        for key, value in ((text_key, text), ("title", title)):
             if value is not None and not isinstance(value, str):
                 raise entry.error(f"{place}: '{key}' is {kind(value)}", allowed="text")
         if isinstance(name, int) and not isinstance(name, bool):
@@ -173,24 +210,24 @@ class Passages:
                 return self._by_id[name]
             raise entry.error(f"{place} has no text", allowed="text, or the id of a document")
         if name is None:
-            known = self._with_text(text)
-            name = content_id(text) if known is None else known.id
-        metadata = {key: value for key, value in item.items() if key not in {*_FIELDS, key_of_text}}
+            document = self._find_text(text)
+            name = content_id(text) if document is None else document.id
+        metadata = {key: value for key, value in item.items() if key not in {*_FIELDS, text_key}}
         if isinstance(item.get("metadata"), dict):
             metadata |= item["metadata"]
         return Document(name, text, title or "", metadata)
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
-    """What a record says of a conversation, and of tools.
+class Chat:
+    """Fields of a record about a conversation and tools.
 
     Attributes:
-        turns: What was said before the question.
-        standalone: The question as the system put it for search, without its context.
+        turns: The turns before the question.
+        standalone: The question as the system reworded it for search, without its context.
         tool_calls: The tools that the system called; None where the file does not say.
-        expected: The gold calls; None where there are none, empty where none is right.
-        whole: The conversation that the record is, where no column has the question alone.
+        expected: The gold calls; None where there are none, empty if no call is right.
+        whole: The conversation, in records without a column for the question alone; else None.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -201,44 +238,44 @@ class Talk:
 
     @property
     def contexts(self) -> list[Document] | None:
-        """The passages behind the last answer of a whole conversation; None where it has none."""
+        """Passages behind the last answer of a whole conversation; None without any."""
         texts = () if self.whole is None else self.whole.contexts
         return [Document(content_id(text), text) for text in texts] or None
 
     def question_id(self, question: str) -> str:
-        """Return the id of a question that has none: in another conversation it is another one."""
+        """Return the id of a question without one; it depends on the earlier turns as well."""
         if not self.turns:
             return content_id(question)
         return fingerprint_json([question, *(turn.to_dict() for turn in self.turns)])
 
     def parts(self) -> dict[str, Json]:
-        """The values by part, for people."""
+        """Return part -> its values as readable text, for `ragbench validate`."""
         return {
-            "turns": [f"{turn.role}: {_shown(turn)}" for turn in self.turns],
+            "turns": [f"{turn.role}: {_format_turn(turn)}" for turn in self.turns],
             "standalone_question": self.standalone,
-            "tool_calls": _lines(self.tool_calls),
-            "expected_tool_calls": _lines(self.expected),
+            "tool_calls": _format_calls(self.tool_calls),
+            "expected_tool_calls": _format_calls(self.expected),
         }
 
 
-def _shown(turn: Turn) -> str:
-    """A turn in one line, with the passages and calls that it has."""
-    more = [f"{len(turn.contexts)} passages"] if turn.contexts else []
-    more += [call.written for call in turn.tool_calls]
-    return f"{turn.text} ({', '.join(more)})".strip() if more else turn.text
+def _format_turn(turn: Turn) -> str:
+    """Return a turn as one line, with the number of its passages and with its tool calls."""
+    details = [f"{len(turn.contexts)} passages"] if turn.contexts else []
+    details += [call.written for call in turn.tool_calls]
+    return f"{turn.text} ({', '.join(details)})".strip() if details else turn.text
 
 
-def _lines(calls: Iterable[ToolCall] | None) -> list[str] | None:
+def _format_calls(calls: Iterable[ToolCall] | None) -> list[str] | None:
+    """Return a line per call, with its output if there is one; None for None."""
     if calls is None:
         return None
-    return [c.written if c.output is None else f"{c.written} = {c.output}" for c in calls]
+    return [
+        call.written if call.output is None else f"{call.written} = {call.output}" for call in calls
+    ]
 
 
-class TalkReader:
-    """Reads what the records of a file say of conversations, by their columns.
-
-    `columns` is part -> column; with `cells` the file holds text only, as CSV does.
-    """
+class ChatReader:
+    """Reader of the conversation and the tool calls of each row, by the columns of a file."""
 
     def __init__(
         self,
@@ -248,13 +285,25 @@ class TalkReader:
         *,
         cells: bool,
     ) -> None:
-        self._columns, self._known, self._cells = columns, by_id_of(documents), cells
+        """Look through the rows for tool calls.
+
+        Args:
+            entries: All rows of the file.
+            columns: Part -> column.
+            documents: The corpus, in which passages of a turn are found by id; may be empty.
+            cells: True for files that hold text only, such as CSV.
+        """
+        self._columns, self._documents, self._cells = columns, by_id_of(documents), cells
         column = columns.get("tool_calls", "")
-        # then a row without any made none
+        # if some row has tool calls, an empty cell means that the system made none
         self._has_calls = any(entry.values.get(column) not in (None, "") for entry in entries)
 
-    def read(self, entry: Entry) -> Talk:
-        """Read one record."""
+    def read(self, entry: Entry) -> Chat:
+        """Return the conversation and the tool calls of one row.
+
+        Raises:
+            DataError: Turns or calls have a form that is not known.
+        """
         whole = self._whole(entry)
         turns: tuple[Turn, ...] = ()
         if whole is not None:
@@ -267,7 +316,7 @@ class TalkReader:
         if calls is None and whole is not None:
             calls = whole.all_calls
         column = self._columns.get("standalone_question", "")
-        return Talk(
+        return Chat(
             turns=turns,
             standalone=read_text(entry, column, entry.values.get(column)) or None,
             tool_calls=() if calls is None and self._has_calls else calls,
@@ -276,7 +325,7 @@ class TalkReader:
         )
 
     def _whole(self, entry: Entry) -> Conversation | None:
-        """The conversation that a record is; None where a column has the question alone."""
+        """Return the conversation that a row consists of; None if the question has a column."""
         column = self._columns.get("question")
         if column is None:
             column = self._columns["turns"]
@@ -287,48 +336,62 @@ class TalkReader:
                     value = parse_json(value)
             if not is_conversation(value):
                 return None
-        return cut_conversation(self._turns(entry, column), failing(entry, column))
+        return cut_conversation(self._turns(entry, column), error_maker(entry, column))
 
     def _turns(self, entry: Entry, column: str) -> tuple[Turn, ...]:
+        """Return the turns in a column; empty for null."""
         items = read_list(entry, column, cells=self._cells) or []
-        return read_turns(items, failing(entry, column), self._known)
+        return read_turns(items, error_maker(entry, column), self._documents)
 
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
+        """Return the calls in the column of a part; None without the column or a value."""
         column = self._columns.get(part)
         return None if column is None else read_calls(entry, column, cells=self._cells)
 
 
 def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...] | None:
-    """Return the tool calls in a column; None where it has nothing, not even an empty list."""
+    """Return the tool calls in a column.
+
+    None where it is null or an empty cell, () for an empty list.
+
+    Raises:
+        DataError: The column holds something else.
+    """
     items = read_list(entry, column, cells=cells)
-    return None if items is None else read_tool_calls(items, failing(entry, column))
+    return None if items is None else read_tool_calls(items, error_maker(entry, column))
 
 
-def failing(entry: Entry, column: str) -> Fail:
-    """Return a function that makes errors about a column of a record."""
+def error_maker(entry: Entry, column: str) -> Fail:
+    """Return a function of (found, allowed) that creates the error about a column of a row."""
     return lambda found, allowed: entry.error(f"'{column}': {found}", allowed=allowed)
 
 
-def talk_notes(
-    queries: Iterable[Query], expected: Mapping[str, Sequence[ToolCall]], whole: int
+def chat_notes(
+    queries: Iterable[Query], expected_calls: Mapping[str, Sequence[ToolCall]], n_whole: int
 ) -> list[str]:
-    """Say what a data set has of conversations and tools, a sentence each."""
+    """Return notes on the conversations and tools of a data set, one sentence each.
+
+    Args:
+        queries: The questions with their turns.
+        expected_calls: Query id -> gold tool calls.
+        n_whole: Number of records that were read as a whole conversation.
+    """
     lengths = [len(query.turns) for query in queries if query.turns]
     notes = []
-    if whole:
+    if n_whole:
         notes.append(
-            f"{counted(whole, 'record')} read as a whole conversation: its last question, "
-            "what was said before, and the answer; its tool calls are those of all turns"
+            f"{counted(n_whole, 'record')} read as a whole conversation: its last question, "
+            "the turns before it, its answer, and the tool calls of all turns"
         )
     if lengths:
         least, most = min(lengths), max(lengths)
         turns = counted(most, "turn") if least == most else f"{least} to {most} turns"
         notes.append(
-            f"{counted(len(lengths), 'question')} after {turns}, which judges and chat models get; "
-            "retrievers and apps get the question as it stands"
+            f"{counted(len(lengths), 'question')} after {turns}: judges and chat models get them, "
+            "retrievers and apps the question alone"
         )
-    if expected:
-        notes.append(f"gold tool calls: {counted(len(expected), 'question')}")
+    if expected_calls:
+        notes.append(f"gold tool calls: {counted(len(expected_calls), 'question')}")
     return notes
 
 

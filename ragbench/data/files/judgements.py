@@ -48,7 +48,7 @@ _WORDS = {"importance": IMPORTANCES, "assignment": ASSIGNMENTS}
 
 
 @dataclass(slots=True)
-class JudgementTable:
+class QrelsTable:
     """Grades of one qrels file by query and document, with the line of each judgement.
 
     Attributes:
@@ -100,10 +100,10 @@ class JudgementTable:
         missing = {q: next(iter(docs)) for q, docs in self.grades.items() if q not in query_ids}
         places = [(self.lines[query, doc], query) for query, doc in missing.items()]
         if places:
-            raise missing_queries(self.file, places, query_ids, where)
+            raise unknown_query(self.file, places, query_ids, where)
 
 
-def missing_queries(
+def unknown_query(
     file: str, missing: Iterable[tuple[int, str]], query_ids: set[str], where: str
 ) -> DataError:
     """Return the error for queries of a file that are not in the data set.
@@ -128,7 +128,7 @@ def missing_queries(
     return DataError(problem, file=file, line=line, nearest=close)
 
 
-def merge_judgements(files: Sequence[JudgementTable]) -> JudgementTable:
+def merge_judgements(files: Sequence[QrelsTable]) -> QrelsTable:
     """Return the judgements of several files, such as all splits of a data set, as one.
 
     Raises:
@@ -136,7 +136,7 @@ def merge_judgements(files: Sequence[JudgementTable]) -> JudgementTable:
     """
     if len(files) == 1:
         return files[0]
-    merged = JudgementTable(", ".join(file.file for file in files))
+    merged = QrelsTable(", ".join(file.file for file in files))
     for file in files:
         merged.folded += file.folded
         for (query, document), line in file.lines.items():
@@ -151,7 +151,7 @@ def merge_judgements(files: Sequence[JudgementTable]) -> JudgementTable:
     return merged
 
 
-def read_judgements(source: Source, *, beir: bool = False) -> JudgementTable:
+def read_judgements(source: Source, *, beir: bool = False) -> QrelsTable:
     """Read TREC qrels, or the qrels table of BEIR, and remember the line of each judgement.
 
     A header `query-id corpus-id score` in the first line tells a BEIR table.
@@ -167,7 +167,7 @@ def read_judgements(source: Source, *, beir: bool = False) -> JudgementTable:
         DataError: The file has no judgement, a line has other columns, a grade is no integer, or a
             pair is judged twice under one subtopic; names the line.
     """
-    judgements = JudgementTable(source_name(source))
+    judgements = QrelsTable(source_name(source))
     topics: dict[tuple[str, str, bytes], int] = {}
     has_header = False
     for number, line in read_lines(source):
@@ -194,7 +194,7 @@ def read_judgements(source: Source, *, beir: bool = False) -> JudgementTable:
     return judgements
 
 
-def _add(judgements: JudgementTable, pair: tuple[str, str], grade: int, line: int) -> None:
+def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -> None:
     """Add a judgement; of a pair with several, the first line and the best grade stay."""
     query, document = pair
     grades = judgements.grades.setdefault(query, {})

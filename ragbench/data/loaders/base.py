@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
 from ragbench.data import files
-from ragbench.data.files.collection import Read, in_memory
+from ragbench.data.files.collection import Parse, load_list
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_json
 from ragbench.registry import Option, check_allowed
@@ -186,8 +186,8 @@ class CorpusReader:
 
     arrays: ArrayStore | None = None
 
-    def keep(
-        self, folder: Path, files: Sequence[Path], read: Read
+    def load_packed(
+        self, folder: Path, files: Sequence[Path], read: Parse
     ) -> tuple[Sequence[Document], list[str]]:
         """Return the documents of some files below a folder, with what was odd about them.
 
@@ -198,7 +198,7 @@ class CorpusReader:
         sources = [folder / file for file in files]
         states = _states(sources) if all(source.is_file() for source in sources) else []
         if self.arrays is None or sum(size for size, *_ in states) < WORTH_KEEPING:
-            return in_memory(folder, files, read)
+            return load_list(folder, files, read)
         names = [file.as_posix() for file in files]
         key = fingerprint([_FORMAT, *_code(type(self)), *names, *map(_digest, sources)], 32)
 
@@ -212,10 +212,10 @@ class CorpusReader:
 
         arrays = _stored(self.arrays, ", ".join(names)[:200], key, write)
         if arrays is None:
-            return in_memory(folder, files, read)
+            return load_list(folder, files, read)
         return _unpacked(arrays), [] if arrays.get(_ODD) is None else [*arrays.texts(_ODD)]
 
-    def packed_again(self, documents: Iterable[Document], of: str) -> Sequence[Document]:
+    def pack(self, documents: Iterable[Document], of: str) -> Sequence[Document]:
         """Return documents that come from no file of ours: mapped where they are many.
 
         They are kept under a hash of all of them, so that the next run keeps no second copy.

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from ragbench.data.files.collection import check_unique, corpus_notes, read_documents, read_queries
 from ragbench.data.files.fields import counted
 from ragbench.data.files.judgements import (
-    JudgementTable,
+    QrelsTable,
     merge_judgements,
-    missing_queries,
     read_judgements,
+    unknown_query,
 )
 from ragbench.data.files.lines import find_file
 from ragbench.data.files.rows import Entry, read_jsonl
@@ -61,7 +61,7 @@ class Beir(CorpusReader):
         documents = None
         if corpus is not None:
             name = Path(corpus.name)
-            documents, _ = self.keep(self._path, [name], lambda odd: read_documents(corpus))
+            documents, _ = self.load_packed(self._path, [name], lambda odd: read_documents(corpus))
         judgements = self._judgements(queries)
         notes = corpus_notes(documents, "no corpus.jsonl: only stored rankings can be scored")
         judged = queries
@@ -84,7 +84,7 @@ class Beir(CorpusReader):
         )
         return finish_collection(collection, self._random)
 
-    def _judgements(self, queries: list[Query]) -> JudgementTable | None:
+    def _judgements(self, queries: list[Query]) -> QrelsTable | None:
         """The judgements of the split, every query of them known; None where there are none."""
         parts = [read_judgements(path, beir=True) for path in self._qrels_files()]
         for part in parts:
@@ -126,7 +126,7 @@ def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
     known = {query.id for query in queries}
     missing = [(entry.line or 0, name) for name, entry in seen.items() if name not in known]
     if missing:
-        raise missing_queries(str(path), missing, known, "queries.jsonl")
+        raise unknown_query(str(path), missing, known, "queries.jsonl")
     return {query_id: gold for query_id, gold in answers.items() if gold}
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragbench.data.files.collection import corpus_notes, read_document, read_metadata
-from ragbench.data.files.fields import failing
+from ragbench.data.files.fields import error_maker
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
 from ragbench.data.loaders.base import (
     CorpusReader,
@@ -54,7 +54,7 @@ class PythonLoader(CorpusReader):
             raise
         except BaseException as error:  # code of the user's may raise anything, also SystemExit
             raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error
-        return as_collection(returned, self._owner, self.packed_again)
+        return as_collection(returned, self._owner, self.pack)
 
 
 def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") -> Loader:
@@ -175,7 +175,7 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
 
 def _query(entry: Entry) -> Query:
     name, text, turns = entry.id("id"), entry.text("text"), entry.values.get("turns")
-    messages = () if turns is None else read_turns(turns, failing(entry, "turns"))
+    messages = () if turns is None else read_turns(turns, error_maker(entry, "turns"))
     return Query(name, text, read_metadata(entry, _QUERY_FIELDS), messages)
 
 
@@ -195,7 +195,7 @@ def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
         raise DataError(f"'{part}' is {kind(value)}", file=owner, allowed=allowed)
     entries = {query: Entry(owner, None, {}, record=repr(query)) for query in value}
     return {
-        query: read_tool_calls(calls, failing(entries[query], part))
+        query: read_tool_calls(calls, error_maker(entries[query], part))
         for query, calls in value.items()
     }
 

@@ -16,7 +16,7 @@ from ragbench.data.files.columns import (
     resolve_columns,
     with_paths,
 )
-from ragbench.data.files.fields import Talk, content_id, read_texts
+from ragbench.data.files.fields import Chat, content_id, read_texts
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
@@ -172,7 +172,7 @@ class Row:
     answer: str | None
     reference: list[str]
     queries: list[str]
-    talk: Talk
+    talk: Chat
     grades: dict[str, int]
     quoted: list[str]
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
 from ragbench.data.files.columns import ColumnOption, Columns, check_mapping
-from ragbench.data.files.fields import Passages, TalkReader, read_text, read_texts, talk_notes
+from ragbench.data.files.fields import ChatReader, Passages, chat_notes, read_text, read_texts
 from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import (
@@ -57,7 +57,7 @@ class TableLoader(Previewed, CorpusReader):
         """Return the table of the rows."""
 
     def _table(self, entries: Sequence[Entry], file: object, *, cells: bool = False) -> RecordTable:
-        corpus = None if self._corpus is None else read_corpus(Path(self._corpus), self.keep)
+        corpus = None if self._corpus is None else read_corpus(Path(self._corpus), self.load_packed)
         return RecordTable(entries, columns=self._columns, corpus=corpus, file=file, cells=cells)
 
 
@@ -201,7 +201,7 @@ class RecordTable:
         self._entries, self._corpus, self._file = entries, corpus, file
         self._columns, self._cells = resolved, cells
         self._gold = GoldColumns(resolved, entries, documents, names, cells=cells)
-        self._talk = TalkReader(entries, resolved, documents or (), cells=cells)
+        self._talk = ChatReader(entries, resolved, documents or (), cells=cells)
         self._passages = Passages(documents or [])
 
     def collection(self) -> Collection:
@@ -309,7 +309,7 @@ def _notes(
         advice = "if they answered the same ones, map id to the question's id, or to null"
         notes.append(f"no question is shared by two systems; {advice}")
     notes += corpus_notes(documents)
-    return notes + talk_notes(gathered.queries.values(), gathered.expected, gathered.whole)
+    return notes + chat_notes(gathered.queries.values(), gathered.expected, gathered.whole)
 
 
 def _asked_twice(gathered: Gathered) -> list[str]:

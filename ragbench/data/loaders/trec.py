@@ -86,7 +86,7 @@ class Trec(CorpusReader):
     def _documents(self, corpus: Path) -> Sequence[Document]:
         folder = corpus if os.path.isdir(corpus) else corpus.parent
         files = [file.relative_to(folder) for file in _files(corpus)]
-        return self.keep(folder, files, lambda odd: read_trec_corpus(corpus))[0]
+        return self.load_packed(folder, files, lambda odd: read_trec_corpus(corpus))[0]
 
 
 def read_trec_corpus(path: Path) -> Iterator[Document]:
