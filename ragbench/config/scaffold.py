@@ -16,7 +16,7 @@ from ragbench.registry import nearest
 
 if TYPE_CHECKING:
     from ragbench.data.files.collection import Corpus
-    from ragbench.data.files.columns import ColumnOption
+    from ragbench.data.files.columns import PartMap
     from ragbench.data.files.rows import Entry
     from ragbench.types import Collection
 
@@ -48,7 +48,7 @@ def scaffold_beir(file: Path) -> tuple[str, Sequence[str]]:
 
 
 def scaffold_records(
-    file: Path, records: Path, corpus: Path | None = None, named: ColumnOption | None = None
+    file: Path, records: Path, corpus: Path | None = None, named: PartMap | None = None
 ) -> tuple[str, Sequence[str]]:
     """Return a config that reads a file of records, and notes on the columns and the corpus.
 
@@ -86,7 +86,7 @@ def scaffold_records(
 
 
 def _guess_columns(
-    records: Path, corpus: Corpus | None, named: ColumnOption
+    records: Path, corpus: Corpus | None, named: PartMap
 ) -> tuple[_PartColumns, list[str]]:
     """Return the column or columns of each part, and notes on other possible readings.
 
@@ -128,7 +128,7 @@ def _guess_columns(
     return columns, doubts
 
 
-def _remove_empty_gold(columns: _PartColumns, rows: Sequence[Entry], groups: ColumnOption) -> list[str]:
+def _remove_empty_gold(columns: _PartColumns, rows: Sequence[Entry], groups: PartMap) -> list[str]:
     """Remove guessed columns of gold that are empty in every row; return a note for each."""
     notes = []
     for part in ("relevant", "reference_contexts", "reference"):

@@ -28,10 +28,10 @@ _RAGBENCH = {"documents", "documents_sentences", "response"}
 # Part -> its column; parts without a column are absent.
 Columns = Mapping[str, str]
 # The option `columns`: part -> its column, its columns, or None for no column.
-ColumnOption = Mapping[str, str | Sequence[str] | None]
+PartMap = Mapping[str, str | Sequence[str] | None]
 
 
-def check_mapping(columns: ColumnOption, owner: str) -> None:
+def check_mapping(columns: PartMap, owner: str) -> None:
     """Check the option `columns` of a loader by itself, before a file is read.
 
     Raises:
@@ -57,9 +57,9 @@ def check_mapping(columns: ColumnOption, owner: str) -> None:
 
 def group_numbered_columns(
     present: Sequence[str],
-    columns: ColumnOption | None,
+    columns: PartMap | None,
     holds_ids: Callable[[str], bool] = lambda column: False,
-) -> ColumnOption:
+) -> PartMap:
     """Return `columns` with a list of columns for each part that numbered columns hold.
 
     `source_doc_1` and `source_doc_2` hold `relevant`. Parts that `columns` names stay as they are,
@@ -74,7 +74,7 @@ def group_numbered_columns(
 
 
 def join_columns(
-    entries: Sequence[Entry], columns: ColumnOption
+    entries: Sequence[Entry], columns: PartMap
 ) -> tuple[Sequence[Entry], dict[str, str | None]]:
     """Return the rows with each group of columns as one column, a list, and part -> column name.
 
@@ -100,7 +100,7 @@ def join_columns(
 
 
 def _numbered(
-    part: str, present: Sequence[str], columns: ColumnOption, holds_ids: Callable[[str], bool]
+    part: str, present: Sequence[str], columns: PartMap, holds_ids: Callable[[str], bool]
 ) -> list[str]:
     """Return the columns `name_1, name_2, ...` of a part; empty where they do not surely hold it.
 
@@ -223,7 +223,7 @@ def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:
     doubts.append(error.problem.found)
 
 
-def _place_context(chosen: dict[str, str], free: Sequence[str], option: ColumnOption) -> None:
+def _place_context(chosen: dict[str, str], free: Sequence[str], option: PartMap) -> None:
     """Add a column `context` to `chosen`, as gold passages or as retrieved ones.
 
     It is gold beside retrieved passages, as in deepeval, and in a table without answers, as in
@@ -248,7 +248,7 @@ def _check_present(column: str, present: Sequence[str], part: str, file: object)
         raise DataError(problem, file=file, record=f"columns.{part}", nearest=close)
 
 
-def with_paths(entries: Sequence[Entry], columns: ColumnOption) -> Sequence[Entry]:
+def with_paths(entries: Sequence[Entry], columns: PartMap) -> Sequence[Entry]:
     """Return the rows with a further column for each path that `columns` names, as `output.text`.
 
     A path is keys and numbers of list items, joined by dots; keys may hold dots themselves, and
@@ -270,7 +270,7 @@ def with_paths(entries: Sequence[Entry], columns: ColumnOption) -> Sequence[Entr
     ]
 
 
-def _columns_in(columns: ColumnOption) -> Iterator[str]:
+def _columns_in(columns: PartMap) -> Iterator[str]:
     """Yield every column that `columns` names; parts with null have none."""
     for option in columns.values():
         yield from [option] if isinstance(option, str) else option or ()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.data.files.columns import (
-    ColumnOption,
     Columns,
+    PartMap,
     group_numbered_columns,
     join_columns,
     resolve_columns,
@@ -343,11 +343,11 @@ class GoldColumns:
 
 def map_columns(
     entries: Sequence[Entry],
-    named: ColumnOption,
+    named: PartMap,
     names: DocumentNames | None,
     file: object,
     doubts: list[str] | None = None,
-) -> tuple[Sequence[Entry], Columns, ColumnOption]:
+) -> tuple[Sequence[Entry], Columns, PartMap]:
     """Return the rows with paths and groups as columns, the column of each part, and the groups.
 
     Args:

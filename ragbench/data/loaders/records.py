@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
-from ragbench.data.files.columns import ColumnOption, Columns, check_mapping
+from ragbench.data.files.columns import Columns, PartMap, check_mapping
 from ragbench.data.files.fields import ChatReader, Passages, chat_notes, read_text, read_texts
 from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import Entry, is_csv, read_rows
@@ -37,7 +37,7 @@ class TableLoader(Previewed, CorpusReader):
     def __init__(
         self,
         owner: str,
-        columns: ColumnOption | None,
+        columns: PartMap | None,
         corpus: Path | None,
         split: Mapping[str, object] | None,
     ) -> None:
@@ -189,7 +189,7 @@ class RecordTable:
         self,
         entries: Sequence[Entry],
         *,
-        columns: ColumnOption | None,
+        columns: PartMap | None,
         corpus: Corpus | None,
         file: object,
         cells: bool = False,

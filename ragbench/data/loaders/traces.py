@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from ragbench.data.files.collection import Corpus, read_corpus
-from ragbench.data.files.columns import ColumnOption
+from ragbench.data.files.columns import PartMap
 from ragbench.data.files.fields import counted
 from ragbench.data.files.lines import plain_suffix
 from ragbench.data.files.rows import (
@@ -349,7 +349,7 @@ def read_export(path: Path) -> Iterator[Entry]:
 
 
 def read_gold(
-    path: Path | None, columns: ColumnOption | None, corpus: Corpus | None, queries: Sequence[Query]
+    path: Path | None, columns: PartMap | None, corpus: Corpus | None, queries: Sequence[Query]
 ) -> Collection:
     """Read a table of gold, and give each trace its row; without one, no trace has any.
 
