@@ -1,4 +1,4 @@
-"""Where answers are lost: from what a run measured to one cause per query and system."""
+"""The last stage of a run: the cause of each query by each system, where its answer was lost."""
 
 from __future__ import annotations
 
@@ -30,17 +30,23 @@ from ragbench.score.retrieval.ranking import rank_order
 from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn
 from ragbench.types.rows import Mapped
 
-# Hits in which a gold answer is looked for where a question is not judged: reading is slow.
-_LOOKED_AT = 20
-_SAYS_SO = ("answerable", "is_answerable")
-_SAYS_NOT = ("is_impossible", "unanswerable", "is_unanswerable")
+# First hits whose texts are searched for the gold answer of a query without judgements: to read
+# all texts is slow.
+_READ_HITS = 20
+# Metadata keys that say whether a question has an answer, as public data sets name them.
+_ANSWERABLE_KEYS = ("answerable", "is_answerable")
+_UNANSWERABLE_KEYS = ("is_impossible", "unanswerable", "is_unanswerable")
+
+
+# True, False or None where it is unknown; and the reason, empty where it is unknown.
+Decision = tuple[bool | None, str]
 
 
 class FindCauses(Stage):
-    """The last one: looks at what the others found; nothing is asked or stored."""
+    """Stage that finds the cause of each query from the results of other stages; stores nothing."""
 
     def collect(self, results: Results) -> None:
-        """Add the cause of every query by every system, and which queries moved."""
+        """Add the causes to the results, and how many queries moved from one cause to another."""
         plan = self.plan
         results.causes = find_causes(plan, results)
         baselines = ((system.name, system.baseline) for system in plan.systems)
@@ -49,10 +55,11 @@ class FindCauses(Stage):
 
 
 def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
-    """Give every query of every system one cause.
+    """Return the causes of all queries by the name of the system.
 
-    Costs a walk over the judged documents that each ranking has; for queries without judgements
-    also reading the first hits, until a gold answer is found in one.
+    A system without answers gets causes of its ranking alone. The time is that of a pass over the
+    judged documents of each ranking; for queries without judgements the first hits are read as
+    well, until one holds a gold answer.
     """
     gold = _Gold(plan, results)
     causes = {}
@@ -60,28 +67,33 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
         source, answers = plan.system(system.name), results.answers.get(system.name)
         ranking = results.rankings.get(source.ranking_of or "")
         lost: Iterator[Lost]
-        # records may have rankings of a system, and not one answer
+        # recorded systems may have contexts and no answer: their rankings have causes
         if answers is None or (
             ranking is not None
             and all(o.value is None and o.cause is Cause.MISSING_ANSWER for o in answers.outcomes)
         ):
             lost = (
                 cause_of_ranking(facts, gold.rules, answerable=gold.answerable[row])
-                for row, facts in enumerate(gold.found_in(ranking))
+                for row, facts in enumerate(gold.retrieved_gold(ranking))
             )
         else:
-            lost = _of_answers(_Answering(gold, source, answers, ranking, system))
+            lost = _answer_causes(_SystemAnswers(gold, source, answers, ranking, system))
         causes[system.name] = SystemCauses(list(lost))
     return causes
 
 
 @dataclass
 class _Gold:
-    """What is known to be right, and where rankings have it."""
+    """Gold documents and gold answers of the queries, and the ranks that rankings give them.
+
+    Attributes:
+        plan: Plan of the run.
+        results: Results of the stages before.
+    """
 
     plan: Plan
     results: Results
-    _found: dict[str, Sequence[RankingFacts]] = field(default_factory=dict)
+    _compared: dict[str, Sequence[RankingFacts]] = field(default_factory=dict)
 
     @property
     def rules(self) -> CauseRules:
@@ -93,38 +105,39 @@ class _Gold:
 
     @cached_property
     def relevant(self) -> Mapping[str, list[str]]:
-        """Judged query -> its relevant documents, the best first."""
+        """Relevant documents of each judged query, the highest grade first; empty without qrels."""
         if self.qrels is None:
             return {}
-        least = self.rules.relevant
+        low = self.rules.relevant
         return {
-            query: sorted((d for d, g in grades.items() if g >= least), key=lambda d: -grades[d])
+            query: sorted((d for d, g in grades.items() if g >= low), key=lambda d: -grades[d])
             for query, grades in self.qrels.by_query.items()
         }
 
     @cached_property
     def _names(self) -> list[str]:
-        """The document of each row of the judgements."""
+        """Document id of each row of the qrels; empty without qrels."""
         return [] if self.qrels is None else [*self.qrels.documents]
 
     def words(self, row: int) -> GoldWords | None:
-        """Return the gold answers of a query, by their words; None where it has none."""
+        """Return the words of the gold answers of the query at `row`; None where it has none."""
         query = self.plan.queries[row]
         answers = self.plan.collection.answers.get(query.id)
         return GoldWords(answers, query.text) if answers else None
 
     @cached_property
     def answerable(self) -> list[bool | None]:
-        """Whether each question has an answer; None where nothing says so.
+        """True for each question that has an answer, False for one without, None where unknown.
 
-        The metadata say so, the gold answers, or people who judged documents and found none.
+        By the metadata; else by the gold answers; else by the qrels: a judged query without a
+        relevant document has no answer.
         """
         return [*map(self._answerable, range(len(self.plan.queries)))]
 
     def _answerable(self, row: int) -> bool | None:
         query = self.plan.queries[row]
-        for names, value in ((_SAYS_SO, False), (_SAYS_NOT, True)):
-            if any(query.metadata.get(name) is value for name in names):
+        for keys, value in ((_ANSWERABLE_KEYS, False), (_UNANSWERABLE_KEYS, True)):
+            if any(query.metadata.get(name) is value for name in keys):
                 return False
         gold = self.plan.collection.answers.get(query.id)
         if gold:
@@ -132,31 +145,33 @@ class _Gold:
         relevant = self.relevant.get(query.id)
         return None if relevant is None else bool(relevant)
 
-    def found_in(self, ranking: Ranked | None) -> Sequence[RankingFacts]:
-        """Return what a ranking has of the gold documents of every query."""
+    def retrieved_gold(self, ranking: Ranked | None) -> Sequence[RankingFacts]:
+        """Return the gold that a ranking has of each query; no hits for all without a ranking."""
         if ranking is None:
-            return Mapped(lambda query: self._judged(query, 0), self.plan.ids)
-        if ranking.name not in self._found:
-            self._found[ranking.name] = list(self._look(ranking))
-        return self._found[ranking.name]
+            return Mapped(lambda query: self._facts(query, 0), self.plan.ids)
+        if ranking.name not in self._compared:
+            self._compared[ranking.name] = list(self._compare(ranking))
+        return self._compared[ranking.name]
 
-    def _look(self, ranking: Ranked) -> Iterator[RankingFacts]:
+    def _compare(self, ranking: Ranked) -> Iterator[RankingFacts]:
+        """Yield the retrieved gold of each query, or the cause where its retrieval failed."""
         run, outcomes = ranking.run, ranking.outcomes
-        ranks, strange = self._ranks(ranking), self._is_strange(run)
-        depths = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
+        ranks, has_foreign_ids = self._ranks(ranking), self._has_foreign_ids(run)
+        depth_of = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
         may_fail = not isinstance(outcomes, FileRankings)  # what a file lacks is no failure
         for row, query in enumerate(self.plan.queries):
-            failed = outcomes[row].cause if may_fail and outcomes[row].value is None else None
-            if failed is not None and failed is not Cause.SCORED:
-                yield self._judged(query.id, 0)._replace(failed=failed.word)
+            cause = outcomes[row].cause if may_fail and outcomes[row].value is None else None
+            if cause is not None and cause is not Cause.SCORED:
+                yield self._facts(query.id, 0)._replace(failed=cause.word)
                 continue
-            one = self._judged(query.id, depths.get(query.id, 0), ranks.get(query.id, ()))
-            if strange and one.gold:
-                one = RankingFacts(retrieved=one.retrieved, ranks=one.ranks)
-            words = self.words(row) if one.gold is None else None
+            facts = self._facts(query.id, depth_of.get(query.id, 0), ranks.get(query.id, ()))
+            # judgements of other ids say nothing: the query counts as not judged
+            if has_foreign_ids and facts.gold:
+                facts = RankingFacts(retrieved=facts.retrieved, ranks=facts.ranks)
+            words = self.words(row) if facts.gold is None else None
             if words is not None and words.can_be_found:
                 value = outcomes[row].value
-                hits = [] if value is None else value.documents[:_LOOKED_AT]
+                hits = [] if value is None else value.documents[:_READ_HITS]
                 passages = [document_of(hit, self.plan.corpus) for hit in hits]
                 if not hits or any(passages):
                     ranks_with_answer = (
@@ -166,46 +181,56 @@ class _Gold:
                         and words.share(passage.full_text).reaches(self.rules.words)
                     )
                     rank = next(ranks_with_answer, 0)
-                    one = one._replace(answer_rank=rank, retrieved=len(hits))
-            yield one
+                    facts = facts._replace(answer_rank=rank, retrieved=len(hits))
+            yield facts
 
-    def _is_strange(self, run: Run) -> bool:
-        """Whether no judgement has an id of the hits, so that judgements say nothing of them."""
+    def _has_foreign_ids(self, run: Run) -> bool:
+        """Return True if no hit is a judged document or one of the corpus.
+
+        The qrels then hold ids of something else, and say nothing of the ranking. False where hits
+        are matched by their texts.
+        """
         if self.qrels is None or self.plan.config.metrics.retrieval.match.level == "text":
             return False
         judged, corpus = set(self._names), self.plan.corpus or ()
-        # some at a time: mostly one of the first is known
+        # 1,000 ids at a time: usually one of the first is known, and the others are not decoded
         parts = (run.documents[start : start + 1_000] for start in range(0, len(run), 1_000))
         hits = chain.from_iterable(parts)
         return len(run) > 0 and not any(name in judged or name in corpus for name in hits)
 
     def _ranks(self, ranking: Ranked) -> dict[str, tuple[tuple[int, str], ...]]:
-        """Query -> rank and id of each relevant document that a ranking has, best first."""
+        """Return rank and id of the relevant documents in a ranking by query, best rank first.
+
+        A query without a relevant hit has no entry; all lack one without qrels.
+        """
         if (qrels := self.qrels) is None:
             return {}
         ranks = ranking.ranks(qrels, self.plan.config.metrics.retrieval)
         rows = np.flatnonzero((ranks > 0) & (qrels.grades >= self.rules.relevant))
-        query = np.searchsorted(qrels.starts, rows, "right") - 1
-        rows = rows[rank_order(query, ranks[rows])]
+        row_queries = np.searchsorted(qrels.starts, rows, "right") - 1
+        rows = rows[rank_order(row_queries, ranks[rows])]
         names = map(self._names.__getitem__, rows.tolist())
         pairs = tuple(zip(ranks[rows].tolist(), names, strict=True))
-        starts = np.searchsorted(query, np.arange(len(qrels.query_ids) + 1)).tolist()
+        starts = np.searchsorted(row_queries, np.arange(len(qrels.query_ids) + 1)).tolist()
         return {
             query: pairs[start:end]
             for query, start, end in zip(qrels.query_ids, starts, starts[1:], strict=False)
             if start < end
         }
 
-    def _judged(
+    def _facts(
         self, query: str, retrieved: int, ranks: tuple[tuple[int, str], ...] = ()
     ) -> RankingFacts:
-        """What is known of a query's gold before the texts of a ranking are looked at."""
-        gold, example, missing = self._documents.get(query, (None, "", ()))
+        """Return the gold documents of a query id with their ranks, before texts are read."""
+        gold, example, missing = self._relevant_counts.get(query, (None, "", ()))
         return RankingFacts(None, gold, example, missing, ranks, retrieved)
 
     @cached_property
-    def _documents(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
-        """Judged query -> how many documents are relevant, one of them, those not in the corpus."""
+    def _relevant_counts(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
+        """Number of relevant documents of each judged query, the best, and those not in the corpus.
+
+        None counts as missing where qrels need not hold ids of the corpus.
+        """
         # gold texts and folded documents have ids that the corpus need not have
         by_id = self.plan.config.metrics.retrieval.match.level == "id"
         corpus = self.plan.corpus if by_id else None
@@ -220,7 +245,15 @@ class _Gold:
 
 
 @dataclass
-class _Answering:
+class _SystemAnswers:
+    """Answers and scores of one system, beside the gold that they are compared with.
+
+    Attributes:
+        source: The system as it is planned.
+        ranking: Its ranking; None for an app that returns no passages.
+        system: The system with its score columns.
+    """
+
     gold: _Gold
     source: System
     answers: Answers
@@ -229,47 +262,51 @@ class _Answering:
 
     @cached_property
     def samples(self) -> list[Sequence[Outcome[Prediction]]]:
-        """The outcomes sample by sample, each with one per query."""
-        return [each.outcomes for each in self.answers.each()]
+        """Outcomes of each sample, one per query."""
+        return [sample.outcomes for sample in self.answers.each()]
 
     @cached_property
     def ids(self) -> Mapping[str, Mapping[str, str]]:
-        """Query -> passage -> the id by which it was scored."""
+        """Id by which each passage was scored, by query and passage id."""
         if self.ranking is None:
             return {}
         return scored_ids(self.ranking, self.gold.plan)
 
     def column(self, name: str | None, rubric: str | None = None) -> ScoreColumn | None:
-        """Return the score that the config names, or else a rubric of a judge that understands."""
+        """Return the column of the score `name`; without a name, the first judge's of `rubric`.
+
+        None where the system has no such score.
+        """
         columns = self.system.columns
         if name is not None:
-            found = find_score(name, list(columns))
-            several = (each for each in columns if each.startswith(f"{name}(judge="))
-            return columns.get(found or next(several, ""))
+            score = find_score(name, list(columns))
+            of_judges = (column for column in columns if column.startswith(f"{name}(judge="))
+            return columns.get(score or next(of_judges, ""))
         for judge in self.gold.plan.judges:
-            of = columns.get(self.gold.plan.judge_score(str(rubric), judge))
-            if of is not None:
-                return of
+            column = columns.get(self.gold.plan.judge_score(str(rubric), judge))
+            if column is not None:
+                return column
         return None
 
 
-def _of_answers(asked: _Answering) -> Iterator[Lost]:
-    rules, gold = asked.gold.rules, asked.gold
-    right = asked.column(rules.right.measure, "correctness")
-    supported = asked.column(rules.supported.measure, "faithfulness")
-    recall, refusal = asked.column(None, "context_recall"), asked.column(None, "refusal")
+def _answer_causes(system: _SystemAnswers) -> Iterator[Lost]:
+    """Yield the cause of each query of a system that answers."""
+    rules, gold = system.gold.rules, system.gold
+    correctness = system.column(rules.right.measure, "correctness")
+    faithfulness = system.column(rules.supported.measure, "faithfulness")
+    recall, refusal = system.column(None, "context_recall"), system.column(None, "refusal")
     # a control gets other passages than any retriever found
-    ranked = asked.source.control is None
-    found = gold.found_in(asked.ranking if ranked else None)
-    for row in range(len(asked.gold.plan.queries)):
-        said, facts = _said(asked, row), found[row]
-        if said.failed is None:
-            is_right, right_how = _right(asked, right, row)
-            is_supported, supported_how = _reached(supported, row, rules.supported.min)
-            holds, holds_how = _holds(asked, recall, row, facts)
-            is_refusal, how = _reached(refusal, row, 0.5, oriented=False)
-            said = replace(
-                said,
+    reads_ranking = system.source.control is None
+    retrieved = gold.retrieved_gold(system.ranking if reads_ranking else None)
+    for row in range(len(system.gold.plan.queries)):
+        answer, facts = _answer_facts(system, row), retrieved[row]
+        if answer.failed is None:
+            is_right, right_how = _is_right(system, correctness, row)
+            is_supported, supported_how = _reaches(faithfulness, row, rules.supported.min)
+            holds, holds_how = _holds_answer(system, recall, row, facts)
+            is_refusal, how = _reaches(refusal, row, 0.5, oriented=False)
+            answer = replace(
+                answer,
                 is_right=is_right,
                 right_how=right_how,
                 is_supported=is_supported,
@@ -278,84 +315,105 @@ def _of_answers(asked: _Answering) -> Iterator[Lost]:
                 holds_how=holds_how,
             )
             if is_refusal is not None:
-                said = replace(said, refuses=is_refusal, refuses_how=f"declines ({how})")
-        if asked.ranking is None and ranked and said.read is None:
-            facts = RankingFacts()  # an app that never says what it retrieved
-        yield cause_of_answer(facts, said, rules, answerable=gold.answerable[row])
+                answer = replace(answer, refuses=is_refusal, refuses_how=f"declines ({how})")
+        if system.ranking is None and reads_ranking and answer.read is None:
+            facts = RankingFacts()  # an app without passages: nothing tells what it retrieved
+        yield cause_of_answer(facts, answer, rules, answerable=gold.answerable[row])
 
 
-def _said(asked: _Answering, row: int) -> AnswerFacts:
-    """What an answer is, before anything is compared."""
-    outcomes = [sample[row] for sample in asked.samples]
-    known = [outcome.value for outcome in outcomes if outcome.value is not None]
-    if not known:
+def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
+    """Return the facts of the answers to one query that need no score.
+
+    The most frequent reply among several samples decides whether they decline to answer; their
+    passages are those of the first one that did not fail.
+    """
+    outcomes = [sample[row] for sample in system.samples]
+    predictions = [outcome.value for outcome in outcomes if outcome.value is not None]
+    if not predictions:
         cause = outcomes[0].cause
         return AnswerFacts(failed=cause.word, was_asked=cause.failed or cause is Cause.SCORED)
-    refusing = [how for how in (refuses(each.answer) for each in known) if how is not None]
-    said = AnswerFacts(
-        refuses=2 * len(refusing) > len(known),
-        refuses_how=refusing[0] if refusing else "declines",
-    )
-    contexts = known[0].contexts
+    reasons = (refuses(prediction.answer) for prediction in predictions)
+    refusals = [reason for reason in reasons if reason is not None]
+    declines, how = 2 * len(refusals) > len(predictions), [*refusals, "declines"][0]
+    facts = AnswerFacts(refuses=declines, refuses_how=how)
+    contexts = predictions[0].contexts
     if contexts is None:
-        generator = asked.source.generator
-        return replace(said, passages=asked.gold.plan.passages(generator) if generator else None)
-    query = asked.gold.plan.ids[row]
-    relevant = set(asked.gold.relevant.get(query, ()))
-    scored = asked.ids.get(query, {})
+        generator = system.source.generator
+        return replace(facts, passages=system.gold.plan.passages(generator) if generator else None)
+    query = system.gold.plan.ids[row]
+    relevant = set(system.gold.relevant.get(query, ()))
+    scored_id = system.ids.get(query, {})
     names = [passage.id for passage in contexts]
-    read = frozenset(scored.get(name, name) for name in names) & relevant
-    if asked.ranking is not None and asked.source.control is None and not read and names:
-        hits = asked.ranking.outcomes[row].value
+    read_ids = frozenset(scored_id.get(name, name) for name in names) & relevant
+    if system.ranking is not None and system.source.control is None and not read_ids and names:
+        hits = system.ranking.outcomes[row].value
         if hits is None or not {hit.id for hit in hits.documents} & set(names):
-            return replace(said, passages=len(contexts))  # ids of its own: the ranks have to tell
-    return replace(said, passages=len(contexts), read=read)
+            return replace(facts, passages=len(contexts))  # other ids: ranks decide
+    return replace(facts, passages=len(contexts), read=read_ids)
 
 
-def _right(asked: _Answering, column: ScoreColumn | None, row: int) -> tuple[bool | None, str]:
-    """Whether an answer is right, by the score that decides, or else by the gold words."""
-    rules = asked.gold.rules.right
-    decided, how = _reached(column, row, rules.min)
-    if decided is not None or rules.measure is not None:
-        return decided, how or f"{rules.measure} has no value"
-    words = asked.gold.words(row)
+def _is_right(system: _SystemAnswers, column: ScoreColumn | None, row: int) -> Decision:
+    """Decide if the answer to a query is right; return the reason as well: "f1 0.7 >= 0.5".
+
+    By the column of the config; else by the share of gold words in the answers, of several samples
+    in at least half of them. None where neither has a value.
+    """
+    rules = system.gold.rules.right
+    decision, how = _reaches(column, row, rules.min)
+    if decision is not None or rules.measure is not None:
+        return decision, how or f"{rules.measure} has no value"
+    words = system.gold.words(row)
     if words is None:
         return None, ""
-    answers = [sample[row].value for sample in asked.samples]
-    shares = [words.share(each.answer) for each in answers if each is not None]
+    answers = [sample[row].value for sample in system.samples]
+    shares = [words.share(answer.answer) for answer in answers if answer is not None]
     right = [share for share in shares if share.reaches(rules.words)]
-    decided = 2 * len(right) >= len(shares)
-    shown = next(share for share in shares if share.reaches(rules.words) is decided)
-    return decided, f"the answer {shown.says}"
+    decision = 2 * len(right) >= len(shares)
+    example = next(share for share in shares if share.reaches(rules.words) is decision)
+    return decision, f"the answer {example.says}"
 
 
-def _holds(
-    asked: _Answering, recall: ScoreColumn | None, row: int, found: RankingFacts
-) -> tuple[bool | None, str]:
-    """Whether the passages of a query that is not judged tell the gold answer."""
-    if found.gold is not None:
+def _holds_answer(
+    system: _SystemAnswers, context_recall: ScoreColumn | None, row: int, facts: RankingFacts
+) -> Decision:
+    """Decide if the passages of a query hold its gold answer; return the reason as well.
+
+    By the judge's context recall, else by the share of gold words in the passages. None for a
+    judged query, where ranks decide, and where neither has a value.
+    """
+    if facts.gold is not None:
         return None, ""
-    decided, how = _reached(recall, row, 0.5)
-    if decided is not None:
-        return decided, how
-    words, answers = asked.gold.words(row), [sample[row].value for sample in asked.samples]
-    contexts = next((each.contexts for each in answers if each is not None), None)
+    decision, how = _reaches(context_recall, row, 0.5)
+    if decision is not None:
+        return decision, how
+    words, answers = system.gold.words(row), [sample[row].value for sample in system.samples]
+    contexts = next((answer.contexts for answer in answers if answer is not None), None)
     if words is None or contexts is None or not words.can_be_found:
         return None, ""
     share = words.share(" ".join(passage.full_text for passage in contexts))
-    number = f"what was read, {len(contexts)} passages," if contexts else "what was read, nothing,"
-    return share.reaches(asked.gold.rules.words), f"{number} {share.says}"
+    read = f"what was read, {len(contexts)} passages," if contexts else "what was read, nothing,"
+    return share.reaches(system.gold.rules.words), f"{read} {share.says}"
 
 
-def _reached(
-    column: ScoreColumn | None, row: int, least: float, *, oriented: bool = True
-) -> tuple[bool | None, str]:
-    """Whether a score reaches a threshold, the other way round where lower is better; and how."""
+def _reaches(
+    column: ScoreColumn | None, row: int, threshold: float, *, oriented: bool = True
+) -> Decision:
+    """Decide if a score reaches a threshold; return the comparison as text as well.
+
+    None and an empty text where the query has no value.
+
+    Args:
+        column: Column of the score; None where the system lacks it.
+        row: Row of the query.
+        threshold: Smallest value that reaches it.
+        oriented: True turns scores where lower is better around: the value must be at most
+            `1 - threshold`.
+    """
     value = math.nan if column is None else float(column.values[row])
     if column is None or math.isnan(value):
         return None, ""
     if oriented and column.direction == "lower":
-        good = 1 - value >= least
-        return good, f"{column.name} {value:.2g} {'<=' if good else '>'} {1 - least:.2g}"
-    good = value >= least
-    return good, f"{column.name} {value:.2g} {'>=' if good else '<'} {least:.2g}"
+        reaches = 1 - value >= threshold
+        return reaches, f"{column.name} {value:.2g} {'<=' if reaches else '>'} {1 - threshold:.2g}"
+    reaches = value >= threshold
+    return reaches, f"{column.name} {value:.2g} {'>=' if reaches else '<'} {threshold:.2g}"
