@@ -428,7 +428,7 @@ class Generate(AnswerQueries):
         for row in (number % n for number, outcome in enumerate(outcomes) if outcome == PENDING):
             passages: Sequence[Document] | None = contexts[row]
             if passages is None:
-                passages = self.workspace.some_passages(row, self.passages)
+                passages = self.workspace.example_passages(row, self.passages)
             requests.append((self.plan.queries[row], passages))
         return generator.estimate(requests)
 

@@ -1,4 +1,4 @@
-"""What a stage of a run is, and the one loop in which items are read, made, stored and counted."""
+"""Base of the stages of a run, with the loop that reads, makes, stores and counts their items."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from ragbench.store.items import StageItems, StageStore
 from ragbench.types import Cause, Document
 from ragbench.types.conversation import Json
 
-# The outcome of an item that is not made yet: neither a value nor a cause.
+# Outcome of an item that is not made yet: neither a value nor a cause.
 PENDING: Outcome[Any] = Outcome(None)
 
-# The key of an item that depends on one that is not made yet.
+# Key of an item that depends on one that is not made yet: it cannot be looked up.
 UNKNOWN = "not known yet"
 
-# Told an item's position and what was made of it.
+# Takes the position of an item and its value, when the value is made.
 Keep = Callable[[int, Any], None]
 
 
@@ -68,20 +68,29 @@ class NoProgress:
 
 
 def keep_all(
-    found: Iterable[tuple[int, object]], rows: Sequence[int], keep: Keep, advance: Advance
+    outcomes: Iterable[tuple[int, object]], rows: Sequence[int], keep: Keep, advance: Advance
 ) -> None:
-    """Keep what comes of some rows, by its number among them, as soon as it is there."""
-    for number, outcome in found:
+    """Keep each outcome as it comes, and count it as done.
+
+    Args:
+        outcomes: Pairs of number and outcome; the number is a position in `rows`.
+        rows: Positions of the items that were asked for.
+        keep: Stores an outcome by the position of its item.
+        advance: Counts items for the progress display.
+    """
+    for number, outcome in outcomes:
         keep(rows[number], outcome)
         advance(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where one item of a stage is stored.
+    """Place of one item of a stage in the store.
 
     Attributes:
-        row: The query, or answer, that it is of; items of one row are made together.
+        items: Stored items of the stage, by key.
+        key: Key of the item; `UNKNOWN` if it depends on an item that is not made yet.
+        row: Row of its query or answer; items of one row are made together.
     """
 
     items: StageItems
@@ -91,14 +100,18 @@ class Slot:
 
 @dataclass(slots=True)
 class Node:
-    """One stage as `ragbench plan` shows it.
+    """Stage in the forecast that `ragbench plan` prints.
 
     Attributes:
-        name: `retrieve bm25`, `judge bm25/gpt (openai)`.
-        cost: What the calls for the others will take; None for a stage that asks no model of ours.
-        after: The stages that read it.
-        by_workers: Whether the workers of the executor compute what takes long of it.
-        at_most: Whether what is stored of it could not be looked up: it may be less, and cost less.
+        name: Title of the stage: `retrieve bm25`, `judge bm25/gpt (openai)`.
+        items: Number of all items.
+        stored: Number of items that are stored, and not made again.
+        unit: Name of the items, a plural.
+        cost: Estimated cost of the other items; None for a stage that sends no prompts.
+        after: Nodes of the stages that read it.
+        by_workers: True if the workers of the executor do its computing.
+        at_most: True if its items depend on others that are not made: `items - stored` and the cost
+            are upper limits.
     """
 
     name: str
@@ -111,7 +124,7 @@ class Node:
     at_most: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """Return the stage as `ragbench plan --json` prints it, with the stages that read it."""
+        """Return the node as `ragbench plan --json` prints it, without the parts that are empty."""
         parts = {
             "stage": self.name,
             "items": self.items,
@@ -128,17 +141,23 @@ class Node:
 
 @dataclass(kw_only=True)
 class Workspace:
-    """What the stages of a run share.
+    """Resources that the stages of a run share.
 
     Attributes:
-        run_token: Of the run; part of the keys of what cannot be seen from here.
-        executor: The workers of an executor that has some; only what needs no store and no server
-            is given to them.
-        dry: Whether nothing is made: what is missing is counted and stays None.
-        work: Title of a stage -> how much of it was made.
-        retried: The items that were made in this run, where failed ones are made again.
+        plan: Plan of the run.
+        store: Stored items of all stages.
+        run_token: Token of the run: part of the keys of components whose code or service may change
+            unseen, so that no other run reads their results.
+        progress: Progress display.
+        budget: Money and minutes that the run may take.
+        replies: Stored replies of models; None if the run asks no model.
+        executor: Workers, which compute what needs no store and no server; None without any.
+        dry: True for a forecast, which counts missing items and makes none.
+        work: Number of items, of stored ones, and seconds of each stage by its title.
+        retried: Folder key and item key of the failed items that were made again in this run, so
+            that they are not made a third time.
         ready: Names of the retrievers that are indexed.
-        prompts: Id -> system and user words of the prompts that judges were sent.
+        prompts: System and user words of the prompts that judges were sent, by their id.
     """
 
     plan: Plan
@@ -156,21 +175,21 @@ class Workspace:
 
     @contextmanager
     def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[StageProgress]:
-        """Show and time what a stage makes."""
+        """Show a stage of `total` items in the progress display, and add its seconds to `work`."""
         start = time.perf_counter()
         with self.progress.stage(name, total, unit) as stage:
             yield stage
         self.work.setdefault(name, Work(total, 0)).seconds += time.perf_counter() - start
 
     def component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
-        """Return the key of what a component makes of its inputs."""
+        """Return the key of the results of a component for `inputs`, which are JSON-ready."""
         component = self.plan.component(noun, name)
-        if component is None:  # a live object is known by its name alone
+        if component is None:  # a live object has no entry: its name and the run identify it
             inputs["name"] = name
         return component_key(component, self.run_token, self.plan.config.secrets, **inputs)
 
     def calls(self, noun: Noun, name: str) -> Calls:
-        """Return how a component is called: no more when the time is up."""
+        """Return the timeout and concurrency of a component; calls end when the time is up."""
         calls = calls_of(noun, name, self.plan.component(noun, name))
         return replace(calls, refused=self._refused)
 
@@ -180,42 +199,53 @@ class Workspace:
         return f"not asked: the budget's {self.budget.minutes:g} minutes are over"
 
     def in_random_order(self, rows: Sequence[int]) -> list[int]:
-        """Return rows in an order that depends on the seed and the ids alone.
+        """Return rows of queries, or of answers as in `Answers`, in random order.
 
-        Rows of several samples, as `Answers` has them, stay together where they are of one query.
-        Whatever stops a run, what is done by then is a random sample, the same for each system.
+        The order depends on the seed and the query ids alone, and answers to one query stay
+        together. A run that stops early so has done the same random sample for each system.
         """
         seed, names = self.plan.config.seed, self.plan.ids
         return sorted(rows, key=lambda row: order_key(seed, names[row % len(names)]))
 
     @cached_property
     def clean(self) -> Redactor:
-        """What keeps the secrets of the config out of what is stored and written."""
+        """Replacer of the config's secrets in texts that are stored; falsy without secrets."""
         return redactor(self.plan.config.secrets)
 
-    def imagined(self, row: int, passages: int) -> JudgedItem:
-        """An item that is like those to come: the gold answer, and passages of the corpus."""
+    def example_item(self, row: int, passages: int) -> JudgedItem:
+        """Return an item that stands for an answer to come, to estimate the cost of judging it.
+
+        Args:
+            row: Row of the query.
+            passages: Number of passages, taken from the corpus; the answer is the gold answer, or
+                the question where there is none.
+        """
         query, answers = self.plan.queries[row], self.plan.collection.answers
         gold = list(answers.get(query.id, ()))
-        texts = [document.full_text for document in self.some_passages(row, passages)]
+        texts = [document.full_text for document in self.example_passages(row, passages)]
         answer = gold[0] if gold else query.text
         return JudgedItem(query.text, answer, texts, gold, query.id, turns=query.turns)
 
-    def some_passages(self, row: int, passages: int) -> Sequence[Document]:
-        """Passages of the corpus, others for each row: what a plan takes for those to come."""
+    def example_passages(self, row: int, passages: int) -> Sequence[Document]:
+        """Return up to `passages` documents, others for each row; empty without a corpus.
+
+        They stand for passages to come, to estimate the cost of prompts.
+        """
         corpus = self.plan.collection.documents or []
         start = (row * passages) % max(len(corpus), 1)
         return corpus[start : start + passages]
 
 
 class Stage:
-    """One stage of a run: whatever walks a run walks the list of them in `graph.stages_of`.
-
-    One without a title stores nothing and is not shown. A plan shows a stage `under` the one whose
-    output it reads.
+    """Step of a run; `graph.stages_of` lists all stages in the order of their work.
 
     Attributes:
-        place: Where a plan shows it among the stages that read the data set: smaller ones first.
+        workspace: Resources that the stages share.
+        plan: Plan of the run.
+        title: Title in progress, `summary.json` and plans; empty for a stage that stores nothing.
+        under: Stage whose output it reads; a plan shows it below that one.
+        unit: Name of its items, a plural.
+        place: Rank in a plan among the stages without `under`: smaller ones first.
     """
 
     unit: str = "queries"
@@ -226,38 +256,38 @@ class Stage:
 
     @property
     def computes(self) -> bool:
-        """Whether workers can compute what takes long of it."""
+        """Return True if workers on any machine can do the computing of the stage."""
         return False
 
     @property
     def computes_here(self) -> bool:
-        """Whether workers that read the files of this machine can."""
+        """Return True if workers that read files of this machine can do it."""
         return self.computes
 
     def collect(self, results: Results) -> None:
-        """Make what is not stored, and add what came out to the results of the run."""
+        """Make the items that are not stored, and add all to the results of the run."""
 
     def pay_for(self, rows: Sequence[int]) -> None:
-        """Make what belongs to some queries, where money may run out before all are done."""
+        """Make the items of the queries of some rows, in a run that may exhaust its budget."""
 
     def forecast(self) -> Node | None:
-        """Look up what is stored and estimate the rest; None for what a plan does not show."""
+        """Return the node of a plan: stored items and the cost of the others; None hides it."""
         return None
 
     def node(self, items: int) -> Node:
-        """Return the node of a stage whose items were looked up, or could not be."""
+        """Return a node without a cost; `items` counts where no item was looked up."""
         work = self.workspace.work.get(self.title) or Work(items, 0)
         return Node(self.title, work.items, work.stored, self.unit)
 
 
 class StoredStage(Stage, ABC):
-    """A stage whose items are stored: it says where, how they are read and written, and made.
+    """Stage whose items are stored: `slots` says where, `make` makes those that are missing.
 
     Attributes:
-        kind: The folder of the cache in which its items lie; stages may share one.
-        version: Moves where what it stores, or how that comes about, changes outside its
-            components.
-        has_texts: Whether its items hold texts of others, in which a secret may stand.
+        kind: Folder of the cache that holds its items; stages may share one.
+        version: Part of the keys: raised when the code of the stage itself changes its results or
+            their form, as the keys contain the code of components alone.
+        has_texts: True if its items hold texts of services or users, in which a secret may stand.
     """
 
     kind: ClassVar[str]
@@ -265,92 +295,100 @@ class StoredStage(Stage, ABC):
     has_texts: ClassVar[bool] = True
 
     def items_of(self, label: str, parts: Sequence[str]) -> StageItems:
-        """Return the stored items that depend on `parts`; `ragbench cache` shows the label."""
+        """Return the stored items with a hash of `parts` as key; `ragbench cache` shows the label."""
         version = f"{__version__} {self.version}"
         return self.items_of_key(label, fingerprint([version, *parts], KEY_DIGITS))
 
     def items_of_key(self, label: str, key: str) -> StageItems:
-        """Return the stored items of a key, which has the version in it."""
+        """Return the stored items of a key, which must contain the version of the stage."""
         return self.workspace.store.items(self.kind, label, key)
 
     @abstractmethod
     def slots(self) -> Sequence[Slot | None]:
-        """Return where each item is stored; None for one that is not made."""
+        """Return the slot of each item, in order; None for an item that is never made."""
 
     @abstractmethod
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Make some items by their positions, and tell each as soon as it is there."""
+        """Make the items at some positions, keep each when it is there, and count it as done."""
 
     def read(self, stored: Any) -> Any:
-        """Turn what is stored into a value."""
+        """Return the value of a stored item; an item whose form it refuses is made again."""
         return stored
 
     def write(self, value: Any) -> dict[str, Any]:
-        """Turn a value into what is stored."""
-        written: dict[str, Any] = value
-        return written
+        """Return the JSON object that is stored for a value."""
+        stored: dict[str, Any] = value
+        return stored
 
     @property
     def stores(self) -> bool:
-        """Whether what is stored counts."""
+        """Return True if stored items are read and new ones stored; False makes all again."""
         return True
 
     def prepare(self) -> None:
-        """Load what making items needs; the time of the items does not contain it."""
+        """Load models and indexes before items are made; it does not count as time of the items."""
 
-    def shown(self, todo: Sequence[int]) -> tuple[int, str]:
-        """Return how much progress shows for some items, and in which unit."""
+    def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
+        """Return the number of steps that progress shows for some items, and their unit."""
         return len(todo), self.unit
 
     def items(self, rows: Collection[int] | None = None, default: Json = None) -> list[Json]:
-        """Read the items that are stored and make the others, of `rows` alone where given.
+        """Return the values of all items: read where they are stored, else made.
 
-        What is stored under an item's key is taken as it is. Items that failed are stored as
-        well, and made again only with `retry_failed`. One that is not there is `default`.
+        Failures are stored as well, and made again with `retry_failed` only.
+
+        Args:
+            rows: Rows whose items are made; None makes those of all rows.
+            default: Value of an item that is neither stored nor made.
         """
-        space, places = self.workspace, self.slots()
-        values: list[Json] = [default] * len(places)
-        slots = {at: slot for at, slot in enumerate(places) if slot is not None}
-        missing = [at for at, slot in slots.items() if not self._find(slot, values, at)]
+        space, all_slots = self.workspace, self.slots()
+        values: list[Json] = [default] * len(all_slots)
+        slots = {index: slot for index, slot in enumerate(all_slots) if slot is not None}
+        missing = [index for index, slot in slots.items() if not self._look_up(slot, values, index)]
         space.work.setdefault(self.title, Work(len(slots), len(slots) - len(missing)))
         if not space.dry:
             chosen = {slot.row for slot in slots.values()} if rows is None else set(rows)
-            todo = [at for at in missing if slots[at].key != UNKNOWN and slots[at].row in chosen]
+            knowable = {index: slots[index] for index in missing if slots[index].key != UNKNOWN}
+            todo = [index for index, slot in knowable.items() if slot.row in chosen]
             self._make_missing(slots, values, todo)
         return values
 
     def _make_missing(
         self, slots: Mapping[int, Slot], values: list[Json], missing: Sequence[int]
     ) -> None:
-        """Make the items at some positions, first those that no run has made before."""
+        """Make the items at some positions: first those of rows that no run has made before."""
         space, replies = self.workspace, self.workspace.replies
 
         def keep(position: int, value: Any) -> None:
             stored, slot = self.write(value), slots[position]
-            # errors, answers and passages of a service or of the user's code may hold a key
+            # errors, answers and passages of a service or of the user's code may contain an API key
             if self.has_texts and space.clean:
                 stored = without_secrets(stored, space.clean)
             if self.stores and cause_of(stored) is not Cause.OVER_BUDGET:
                 slot.items.put(slot.key, stored)
                 if self.plan.choices.retry_failed:
                     space.retried.add((slot.items.key, slot.key))
-            # as it would be read: a run that was resumed differs in nothing
+            # read back, so that a resumed run has the same values to the last bit
             values[position] = self.read(stored)
 
-        # what is stored of them has failed: its replies are of no use
-        places = [slots[at] for at in missing if self.stores]
-        failed = {slot.row for slot in places if slot.key in slot.items}
-        for again in (False, True):
-            todo = [at for at in missing if (slots[at].row in failed) == again]
-            if todo:
-                asks_again = again and replies is not None and not replies.replay
+        # a missing item with a stored value has failed; its stored replies would fail again, so
+        # that its models are asked anew
+        stored_slots = [slots[index] for index in missing if self.stores]
+        failed = {slot.row for slot in stored_slots if slot.key in slot.items}
+        for has_failed in (False, True):
+            positions = [index for index in missing if (slots[index].row in failed) == has_failed]
+            if positions:
+                asks_again = has_failed and replies is not None and not replies.replay
                 with replies.asking_again() if replies and asks_again else nullcontext():
                     self.prepare()
-                    with space.timed(self.title, *self.shown(todo)) as stage:
-                        self.make(todo, keep, stage.advance)
+                    with space.timed(self.title, *self.progress_total(positions)) as stage:
+                        self.make(positions, keep, stage.advance)
 
-    def _find(self, slot: Slot, values: list[Json], at: int) -> bool:
-        """Look an item up that is stored, unless it is to be made again; tell whether it is."""
+    def _look_up(self, slot: Slot, values: list[Json], position: int) -> bool:
+        """Read a stored item into `values`; return False if it is to be made.
+
+        That is an item that is not stored, cannot be read, or failed and is to be tried again.
+        """
         stored = slot.items.get(slot.key) if self.stores else None
         if stored is None:
             return False
@@ -365,5 +403,5 @@ class StoredStage(Stage, ABC):
             slot.items.refuse(slot.key)
             return False
         if value is not None:
-            values[at] = value
+            values[position] = value
         return value is not None

@@ -166,7 +166,7 @@ class Verdicts(StoredStage):
         method = self._rubrics[name].method
         return name if method in _ALONE else method
 
-    def shown(self, todo: Sequence[int]) -> tuple[int, str]:
+    def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
         """Progress counts items, not verdicts."""
         unit = "answers" if self.bare[-1].sample else "queries"
         return sum(map(len, self._groups(todo).values())), unit
@@ -290,10 +290,10 @@ class JudgeAnswers(Verdicts):
         for row, outcome in enumerate(answers.outcomes):
             if outcome == PENDING:
                 query = row % len(self.plan.queries)
-                imagined = self.workspace.imagined(query, self._answer.passages)
+                example_item = self.workspace.example_item(query, self._answer.passages)
                 # another answer is another question to a judge
                 again = f" {items[row].sample}" if items[row].sample else ""
-                items[row] = replace(imagined, answer=f"{imagined.answer}{again}")
+                items[row] = replace(example_item, answer=f"{example_item.answer}{again}")
         self.judged, judge = items, self.judge.judge
         verdicts = self.by_item()
         node = self.node(len(items) * len(self.judge.rubrics))

@@ -140,7 +140,7 @@ class JudgePairs(Stage):
         count = len(self._pairs) * len(plan.queries) * samples
         node = Node(self.title, count * len(judge.pairwise), 0, "verdicts", at_most=True)
         if isinstance(judge.judge, ModelJudge):
-            items = [self.workspace.imagined(row, 0) for row in range(len(plan.queries))]
+            items = [self.workspace.example_item(row, 0) for row in range(len(plan.queries))]
             items = [replace(item, other=f"{item.answer} or not") for item in items]
             cost = rehearse(judge.judge, items, judge.pairwise)
             node.cost = cost.times(count / max(len(items), 1))

@@ -260,7 +260,7 @@ class ScoreAnswers(StoredStage):
             numbers = [at % len(metrics) for at in positions]
             yield sample, numbers, self._scorer_of(tuple(metrics[number] for number in numbers))
 
-    def shown(self, todo: Sequence[int]) -> tuple[int, str]:
+    def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
         """As many steps as the metrics have, some of which load a model."""
         n = len(self.plan.queries)
         return sum(scorer.steps(n) for _, _, scorer in self._groups(todo)), "scores"
