@@ -295,7 +295,7 @@ class StoredStage(Stage, ABC):
     has_texts: ClassVar[bool] = True
 
     def items_of(self, label: str, parts: Sequence[str]) -> StageItems:
-        """Return the stored items with a hash of `parts` as key; `ragbench cache` shows the label."""
+        """Return the stored items whose key is a hash of `parts`; `label` names them for users."""
         version = f"{__version__} {self.version}"
         return self.items_of_key(label, fingerprint([version, *parts], KEY_DIGITS))
 
