@@ -1,9 +1,9 @@
 """Batches of OpenAI's API: many calls in one file, at half the price, answered within a day.
 
-Calls are collected until no further one comes, written to a file (a line each: `custom_id`,
-`method`, `url`, `body`), and answered when the batch has ended. Calls that depend on their answers
-make the next batch. A note of each batch lies beside the replies: after a kill, the next run finds
-the batch again and pays nothing twice.
+Calls are collected until none has come for half a second, written to a file (a line each:
+`custom_id`, `method`, `url`, `body`), and answered when the batch has ended. Calls that depend on
+these answers form the next batch. A note of each batch is stored beside the replies: after a kill,
+the next run finds the batch again and pays nothing twice.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ from ragbench.llm.openai import OpenAIChat, is_azure
 from ragbench.llm.replies import Replies, request_key
 from ragbench.types import Cause
 
-# What a call in a batch costs, as a part of its usual price.
+# Price of a call in a batch as a share of its usual price.
 PRICE_SHARE = 0.5
 
-_SETTLED_S = 0.5  # so long no further call has come
+_SETTLED_S = 0.5  # pause after the last call before the batch is sent
 _FIRST_POLL_S, _LONGEST_POLL_S = 0.5, 60.0
 _TRIES = 8  # of one request about a batch
-_MOST_LINES, _MOST_BYTES = 2_000, 100_000_000  # OpenAI takes 50,000 and 200 MB; replies are larger
+# OpenAI accepts 50,000 lines and 200 MB; the file of replies is larger than that of requests.
+_MOST_LINES, _MOST_BYTES = 2_000, 100_000_000
 _ENDED = ("completed", "expired", "failed", "cancelled")
 _LINE = {"batch_expired": Cause.TIMEOUT, "batch_cancelled": Cause.SERVER_ERROR}
 
 
 @dataclass(frozen=True, slots=True)
 class BatchNote:
-    """A batch of calls that was sent, or was about to be; the fields of its file.
+    """Note of a batch that was sent or about to be sent, as its JSON file stores it.
 
     Attributes:
-        name: Name that the batch carries as metadata.
-        batch: Id of the batch at the server; None: it may not have been created.
-        keys: The keys of the calls in it that have no other answer.
-        refused: Parameters that the calls lack, since their model refuses them.
-        formats: How many response formats it refuses.
+        name: Name of the batch in its metadata at the server.
+        batch: Id of the batch at the server; None if it may not have been created.
+        keys: Storage keys of its calls whose replies are not stored yet.
+        refused: Parameters left out of the calls, since their model refuses them.
+        formats: Number of response formats that the model refuses.
     """
 
     name: str
@@ -59,16 +60,21 @@ class BatchNote:
 
 @dataclass(frozen=True, slots=True)
 class _BatchCall:
+    """Call that waits for its batch, with the storage key of its request."""
+
     key: str
     request: ChatRequest
     answer: asyncio.Future[ChatReply]
 
 
 class BatchChat(ChatModel):
-    """Asks the server behind an `OpenAIChat` by batches; a call takes as long as its batch.
+    """Chat model that sends calls in batches; a call takes as long as its batch.
 
-    Replies are those of single calls: equal requests have equal keys, and either way is answered by
-    what the other has stored.
+    Storage keys equal those of single calls, so a reply stored by either mode serves both.
+
+    Args:
+        chat: Client of the server, used for all requests about batches.
+        replies: Store of replies, beside which the notes are written; None writes no notes.
     """
 
     price_share = PRICE_SHARE
@@ -87,14 +93,18 @@ class BatchChat(ChatModel):
         self._following: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request, once the batch that it is in has ended."""
+        """Return the reply to a request after its batch has ended.
+
+        Raises:
+            CallFailure: The batch or its line failed, or the batch ended without an answer.
+        """
         loop = asyncio.get_running_loop()
         call = _BatchCall(request_key(self.identity, request), request, loop.create_future())
         self._wait(call)
         return await call.answer
 
     async def aclose(self) -> None:
-        """Stop following batches, which go on at the server, and give back the connections."""
+        """Stop waiting for batches, which go on at the server, and close the connections."""
         if self._alarm is not None:
             self._alarm.cancel()
         for task in self._following:
@@ -109,10 +119,8 @@ class BatchChat(ChatModel):
         self._alarm = asyncio.get_running_loop().call_later(_SETTLED_S, self._send)
 
     def _send(self) -> None:
-        """Follow batches of earlier runs that answer waiting calls; put the others into new ones.
-
-        A batch holds calls of one model.
-        """
+        """Match waiting calls with batches of earlier runs, and send the others in new batches."""
+        # A batch holds calls of one model only.
         waiting = {call.key: call for call in self._waiting if not call.answer.done()}
         self._waiting = []
         for note in self._stored_notes():
@@ -126,7 +134,7 @@ class BatchChat(ChatModel):
             self._follow_new(self._refused[model], calls)
 
     def _follow_new(self, refused: Refused, calls: Sequence[_BatchCall]) -> None:
-        """Write calls into as many batches as their lines need."""
+        """Send calls of one model in as many batches as their lines need."""
         parts: list[dict[str, bytes]] = []
         size = 0
         for call in calls:
@@ -141,7 +149,7 @@ class BatchChat(ChatModel):
         names = tuple(sorted(refused.names))
         for part in parts:
             note = BatchNote(uuid.uuid4().hex, None, tuple(part), names, refused.formats)
-            # before anything is sent: a kill until the server's answer pays nothing twice
+            # Written before anything is sent, so that a kill before the answer pays nothing twice.
             self._write(note)
             self._follow(
                 note, [call for call in calls if call.key in part], b"".join(part.values())
@@ -153,7 +161,7 @@ class BatchChat(ChatModel):
         task.add_done_callback(self._following.discard)
 
     async def _answer(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes) -> None:
-        """Follow a batch to its end and answer its calls; an error is an answer, too."""
+        """Wait for the end of a batch and answer its calls, each with a reply or an exception."""
         try:
             if note.batch is None:
                 batch = await (self._create(note, lines) if lines else self._search(note.name))
@@ -167,7 +175,8 @@ class BatchChat(ChatModel):
             await self._read(note, await self._ended_batch(note), calls)
         except CallFailure as failure:
             if note.batch is None and failure.status is not None:
-                self._forget(note, note.keys)  # refused; without a status it may have been created
+                # The server refused it; without a status, it may have been created after all.
+                self._forget(note, note.keys)
             self._fail(calls, replace(failure, retryable=False))
         except Exception as error:  # noqa: BLE001 - handed to the callers, who must not hang
             for call in calls:
@@ -177,9 +186,15 @@ class BatchChat(ChatModel):
     async def _invoke(
         self, name: str, lost: Callable[[], Awaitable[Any]] | None = None, **arguments: Any
     ) -> Any:
-        """Return the result of a method of the client, called again while that may help.
+        """Return the result of a method of the client, retried up to 8 times.
 
-        `lost` looks for the result of a call whose answer was lost; it returns None without one.
+        Args:
+            name: Method of the client, such as `batches.create`.
+            lost: Looks for the result of a call whose answer was lost, None if there is none.
+            arguments: Keyword arguments of the method.
+
+        Raises:
+            CallFailure: A failure that is not retryable, or the last one.
         """
         wait_s = _FIRST_POLL_S
         for tries_left in reversed(range(_TRIES)):
@@ -199,7 +214,7 @@ class BatchChat(ChatModel):
         file = await self._invoke("files.create", file=(file_name, lines), purpose="batch")
         return await self._invoke(
             "batches.create",
-            # created twice, it would be paid twice
+            # A batch created twice would be paid twice.
             lost=lambda: self._search(note.name),
             input_file_id=file.id,
             endpoint=self._endpoint,
@@ -208,7 +223,7 @@ class BatchChat(ChatModel):
         )
 
     async def _search(self, name: str) -> Any:
-        """Return the batch that carries a name; None where the server has none."""
+        """Return the batch with a name in its metadata; None if the server has none."""
         page = await self._invoke("batches.list", limit=100)
         carriers = (batch for batch in page.data if (batch.metadata or {}).get("ragbench") == name)
         return next(carriers, None)
@@ -225,7 +240,7 @@ class BatchChat(ChatModel):
     async def _read(self, note: BatchNote, batch: Any, calls: Sequence[_BatchCall]) -> None:
         """Answer calls from the files of an ended batch.
 
-        Calls without a parameter that their model refuses go into the next batch.
+        A call that fails for a refused parameter goes into the next batch without it.
         """
         lines: dict[str, Mapping[str, Any]] = {}
         for file in (batch.output_file_id, batch.error_file_id):
@@ -241,7 +256,7 @@ class BatchChat(ChatModel):
                 body = _body(lines[call.key]) if call.key in lines else _no_line(batch)
                 reply = as_asked(read_completion(body), call.request, wording)
             except CallFailure as failure:
-                # or the same line would be read again when the call is tried once more
+                # Else the same line would be read again at the next try of the call.
                 self._forget(note, [call.key])
                 more = learn(wording, failure, refused)
                 if more is None:
@@ -258,7 +273,8 @@ class BatchChat(ChatModel):
                 call.answer.set_exception(replace(failure))
 
     def _stored_notes(self) -> list[BatchNote]:
-        """Return the notes on disk, without calls whose replies are stored: those are sent anew."""
+        """Return the notes on disk, without the keys of calls whose replies are stored."""
+        # A stored reply that is requested again must be sent anew, not read from the old batch.
         if self._notes is None or self._replies is None:
             return []
         notes = []
@@ -270,36 +286,38 @@ class BatchChat(ChatModel):
         return notes
 
     def _write(self, note: BatchNote) -> None:
-        """Put a note on disk, in place of an earlier one of its name."""
+        """Write a note to disk, replacing an earlier one of its name."""
         if self._notes is not None:
             self._notes.mkdir(parents=True, exist_ok=True)
             write_atomically(self._notes / f"{note.name}.json", json.dumps(asdict(note)))
 
     def _forget(self, note: BatchNote, keys: Collection[str]) -> None:
-        """Remove calls from a note on disk; a note without calls is removed."""
+        """Remove calls from a note on disk; delete a note that has no calls left."""
         if self._notes is None:
             return
         path = self._notes / f"{note.name}.json"
         note = _read_note(path) or note
-        rest = tuple(key for key in note.keys if key not in keys)
-        if rest:
-            self._write(replace(note, keys=rest))
+        open_keys = tuple(key for key in note.keys if key not in keys)
+        if open_keys:
+            self._write(replace(note, keys=open_keys))
         else:
             path.unlink(missing_ok=True)
 
 
 def _read_note(path: Path) -> BatchNote | None:
+    """Return the note of a file; None for a missing or damaged file."""
+    # The batch of a damaged note cannot be found again, so its calls are sent anew.
     try:
         fields = load_json(path.read_text(encoding="utf-8"))
         return BatchNote(
             **{**fields, **{name: tuple(fields[name]) for name in ("keys", "refused")}}
         )
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # of a batch that cannot be found again: its calls are sent anew
+        return None
 
 
 def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the lines of a file of answers by their `custom_id`; other lines are left out."""
+    """Return the JSON lines of a file of answers by `custom_id`; invalid lines are left out."""
     answers: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         with suppress(ValueError):
@@ -310,7 +328,7 @@ def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
 
 
 def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the completion in a line, or raise the failure in it."""
+    """Return the completion of a line, or raise the CallFailure of its error."""
     response, error = line.get("response"), line.get("error")
     if isinstance(response, Mapping):
         status, body = response.get("status_code"), response.get("body")
@@ -329,7 +347,7 @@ def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _no_line(batch: Any) -> NoReturn:
-    """Raise the failure of a request that an ended batch does not answer."""
+    """Raise the CallFailure of a request that an ended batch does not answer."""
     errors = getattr(batch.errors, "data", None) or []
     why = "; ".join(str(error.message) for error in errors if error.message)
     cause = Cause.TIMEOUT if batch.status == "expired" else Cause.SERVER_ERROR

@@ -1,4 +1,4 @@
-"""Chat completions: requests worded as the model takes them, and what a server sends in return."""
+"""Chat completions: bodies of requests without refused parameters, and replies read from bodies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ragbench.llm.failures import failure_of_body, shortened
 from ragbench.types import Cause, Usage
 
 _ENVELOPE = ("model", "system_fingerprint", "usage", "error")
-_REASONING = ("reasoning_content", "reasoning")  # DeepSeek's and vLLM's; OpenRouter's
+_REASONING = ("reasoning_content", "reasoning")  # keys of DeepSeek and vLLM, and of OpenRouter
 _THOUGHT = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
 _FORMATS = ("json_schema", "json_object", "text")
-# Statuses of requests that are refused for what is in them.
+# Statuses of requests that are refused for their content.
 REFUSING = frozenset({400, 403, 415, 422})
 _REFUSING_FORMATS = REFUSING | {404, 500, 501}
 _ABOUT_FORMAT = re.compile(
@@ -40,11 +40,13 @@ _OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST, "stream_optio
 
 
 def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
-    """Return the reply in the body of a completion.
+    """Return the reply of the body of a completion, as JSON text or as a mapping.
 
-    A body that is no JSON is a failure that may be retried: a proxy answered, or it was cut.
+    Raises:
+        CallFailure: The body is no JSON, holds an error, or holds no choice. It is retryable for a
+            body that is no JSON, since a proxy answered or the body was cut, and for no choice.
     """
-    completion = _parsed(body) if isinstance(body, str) else body
+    completion = _parse_body(body) if isinstance(body, str) else body
     if isinstance(completion.get("error"), Mapping):
         error = completion["error"]
         raise failure_of_body(error, str(error.get("message", error)))
@@ -56,10 +58,11 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
         raise CallFailure(Cause.UNREADABLE, detail, retryable=True)
     refusal = message.get("refusal")
     reasoning, text = split_reasoning(read_text(message.get("content")))
-    beside = next((message[name] for name in _REASONING if message.get(name)), "")
+    # A key of its own or tags inside the text, depending on the server.
+    field = next((message[name] for name in _REASONING if message.get(name)), "")
     return ChatReply(
         text=text,
-        reasoning=beside if isinstance(beside, str) and beside else reasoning,
+        reasoning=field if isinstance(field, str) and field else reasoning,
         finish_reason=str(choice.get("finish_reason") or ""),
         refusal=str(refusal) if refusal else None,
         usage=_usage(completion.get("usage")),
@@ -70,7 +73,11 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
 
 
 def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
-    """Return the body of the completion that a stream of chunks amounts to, as JSON."""
+    """Return the body of the completion of all chunks of a stream, as JSON text.
+
+    Raises:
+        CallFailure: The stream ended before the reply did; it is retryable.
+    """
     whole: dict[str, Any] = {"choices": []}
     texts, refusals, thoughts = [], [], []
     logprobs: list[Any] = []
@@ -96,19 +103,20 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps(whole)
 
 
-def _parsed(body: str) -> Mapping[str, Any]:
+def _parse_body(body: str) -> Mapping[str, Any]:
+    """Return the JSON object of a body; raise a retryable CallFailure for anything else."""
     try:
         value = load_json(body, most=MOST_NODES)
     except ValueError:
         value = None
     if isinstance(value, dict):
         return value
-    detail = f"the server answered 200 with what is no completion: {shortened(body)!r}"
+    detail = f"the server answered 200, and the body is no completion: {shortened(body)!r}"
     raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
 
 
 def read_text(content: Any) -> str:
-    """Return the text of a message: a string, or the text parts of a list."""
+    """Return the text of a message: a string, or the joined text parts of a list; else empty."""
     if isinstance(content, list):
         parts = [p.get("text", "") if isinstance(p, Mapping) else p for p in content]
         return "".join(part for part in parts if isinstance(part, str))
@@ -116,11 +124,11 @@ def read_text(content: Any) -> str:
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
-    r"""Return the reasoning and the answer of a text of a local model, `<think>...</think>`.
+    r"""Return the reasoning and the answer of a text with tags `<think>...</think>`.
 
-    The first tag may be missing, as it is where the template of the prompt holds it; what begins as
-    JSON has none. Everything up to the last closing tag is reasoning: what a model quotes while it
-    thinks must not be taken for its answer. Without a closing tag there is no answer.
+    The opening tag may be missing, since some templates put it into the prompt. A text that begins
+    as JSON has no reasoning then. Everything up to the last closing tag is reasoning, so that a
+    quotation in it is not taken for the answer. Without a closing tag the answer is empty.
 
     Example:
         >>> split_reasoning("<think>\nTwo.\n</think>\n\n4")
@@ -139,6 +147,7 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
 
 def _usage(usage: Any) -> Usage:
+    """Return the tokens of a `usage` object, without a cost; all unknown if it is no mapping."""
     if not isinstance(usage, Mapping):
         return Usage()
     return Usage(
@@ -147,25 +156,25 @@ def _usage(usage: Any) -> Usage:
         None,
         _detail(usage, "completion_tokens_details", "reasoning_tokens"),
         _detail(usage, "prompt_tokens_details", "cached_tokens")
-        or read_count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek's
+        or read_count(usage.get("prompt_cache_hit_tokens"))  # key of DeepSeek
         or 0,
     )
 
 
 def _detail(usage: Mapping[str, Any], kind: str, name: str) -> int:
-    """One of the numbers that a server tells more exactly; 0 where it does not."""
+    """Return a number of the details of a usage; 0 if the server reports none."""
     details = usage.get(kind)
     return (read_count(details.get(name)) if isinstance(details, Mapping) else None) or 0
 
 
 def read_count(value: Any) -> int | None:
-    """Return a number of tokens; None where the server sent something else."""
+    """Return a number of tokens; None for any value but an integer of 0 or more."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if is_count else None
 
 
 def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
-    """Return log-probabilities; None where there are none or they cannot be read."""
+    """Return the log-probabilities of a choice; None if they are missing or malformed."""
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not isinstance(content, list):
         return None
@@ -184,11 +193,11 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What a model is known to refuse.
+    """Parameters and response formats that a model is known to refuse.
 
     Attributes:
-        names: Parameters, by the names of the protocol.
-        formats: How many of the response formats, from the strictest on.
+        names: Names of parameters in the protocol.
+        formats: Number of refused response formats, counted from the strictest one.
     """
 
     names: frozenset[str] = frozenset()
@@ -200,11 +209,12 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A request as it is sent.
+    """Body of a request as it is sent.
 
     Attributes:
-        format: The response format in it; None where any text will do.
-        left_out: What was asked for and is not in it, since the model refuses it.
+        body: JSON object of the request.
+        format: Response format in the body; None for a request without a schema.
+        left_out: Parameters of the request that the body lacks, since the model refuses them.
     """
 
     body: dict[str, Any]
@@ -213,26 +223,31 @@ class Wording:
 
 
 def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wording:
-    """Word a request as far as its model is known to take it.
+    """Return the body of a request without the parameters that its model refuses.
 
-    The longest reply has two names, of which a model takes one. A server that does not count the
-    tokens of a stream gives the same reply: nothing that was asked for is left out.
+    The token limit has two names in the protocol, of which a model accepts one. A refused
+    `stream_options` is not in `left_out`, since the reply stays the same.
+
+    Args:
+        request: Request to send.
+        refused: Parameters that the model is known to refuse.
+        stream: True to receive the reply in pieces.
 
     Example:
         >>> request = ChatRequest("m", (), temperature=0.0, max_tokens=9)
-        >>> worded = word(request, Refused(frozenset({"temperature", "max_tokens"})))
-        >>> worded.body, worded.left_out
+        >>> wording = word(request, Refused(frozenset({"temperature", "max_tokens"})))
+        >>> wording.body, wording.left_out
         ({'model': 'm', 'messages': [], 'max_completion_tokens': 9}, ('temperature',))
     """
     body: dict[str, Any] = {"model": request.model, "messages": request.to_dict()["messages"]}
     left_out = []
-    asked = {
+    optional = {
         "temperature": request.temperature,
         "seed": None if request.seed is None else request.seed + request.sample,
         "stop": list(request.stop) or None,
         "logprobs": True if request.top_logprobs else None,
     }
-    for name, value in asked.items():
+    for name, value in optional.items():
         if value is not None and name in refused.names:
             left_out.append(name)
         elif value is not None:
@@ -240,15 +255,15 @@ def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wor
     if "logprobs" in body:
         body["top_logprobs"] = request.top_logprobs
     if request.max_tokens is not None:
-        taken = next((name for name in _LONGEST if name not in refused.names), None)
-        if taken is None:
+        limit_name = next((name for name in _LONGEST if name not in refused.names), None)
+        if limit_name is None:
             left_out.append("max_tokens")
         else:
-            body[taken] = request.max_tokens
-    wanted = None
+            body[limit_name] = request.max_tokens
+    response_format = None
     if request.schema is not None:
-        wanted = _FORMATS[refused.formats]
-        _add_format(body, wanted, request)
+        response_format = _FORMATS[refused.formats]
+        _add_format(body, response_format, request)
         left_out += ["response_format"] * (refused.formats > 0)
     if request.reasoning_effort is not None:
         body["reasoning_effort"] = request.reasoning_effort
@@ -256,14 +271,19 @@ def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wor
         body["stream"] = True
         if "stream_options" not in refused.names:
             body["stream_options"] = {"include_usage": True}
-    return Wording({**body, **request.extra}, wanted, tuple(sorted(left_out)))
+    return Wording({**body, **request.extra}, response_format, tuple(sorted(left_out)))
 
 
 def learn(wording: Wording, failure: CallFailure, refused: Refused) -> Refused | None:
-    """Return what a model refuses, as a failure shows; None where nothing can be left out.
+    """Return the refused parameters after a failure; None if no parameter can be left out.
 
-    What the user alone asks for (`reasoning_effort`, `extra`) stays: without it, calls would cost
-    what nobody wanted, while a refused request costs nothing.
+    `reasoning_effort` and `extra` are never left out: calls without them would cost more than the
+    user asked for, while a refused request costs nothing.
+
+    Args:
+        wording: Request that failed.
+        failure: Failure of the call.
+        refused: Parameters known to be refused before.
     """
     if failure.cause is not Cause.SERVER_ERROR:
         return None
@@ -275,20 +295,20 @@ def learn(wording: Wording, failure: CallFailure, refused: Refused) -> Refused |
         return None
     if not about_format:
         return None
-    # where the parameter itself is unknown, so is every format
-    whole = _NO_PARAMETER.search(text) and wording.format not in text
-    return replace(refused, formats=len(_FORMATS) - 1 if whole else refused.formats + 1)
+    # A server that does not know the parameter itself accepts no format at all.
+    no_format = _NO_PARAMETER.search(text) and wording.format not in text
+    return replace(refused, formats=len(_FORMATS) - 1 if no_format else refused.formats + 1)
 
 
 def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
-    """The parameter of a request that an error is about; None where it is about none of them."""
+    """Return the optional parameter that an error is about; None if it is about none of them."""
     sent = [name for name in _OPTIONAL if name in wording.body]
     if not _UNKNOWN.search(failure.detail):
-        # a longest reply that is too long is the user's to mend
+        # A token limit above that of the model is for the user to correct.
         sent = [name for name in sent if name not in _LONGEST]
     if failure.param:
-        named = {part.removeprefix("top_") for part in re.split(r"\W+", failure.param)}
-        return next((name for name in sent if name in named), None)
+        parts = {part.removeprefix("top_") for part in re.split(r"\W+", failure.param)}
+        return next((name for name in sent if name in parts), None)
     if not _UNKNOWN.search(failure.detail) and not _BAD_VALUE.search(failure.detail):
         return None
     places = {
@@ -300,25 +320,25 @@ def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
 
 
 def as_asked(reply: ChatReply, request: ChatRequest, wording: Wording) -> ChatReply:
-    """Return a reply with what it lacks of the request, cut as servers do where that is `stop`."""
+    """Return a reply with its left-out parameters; a refused `stop` is applied here instead."""
     stops = request.stop if "stop" in wording.left_out else ()
     places = [place for stop in stops if (place := reply.text.find(stop)) >= 0]
     return replace(reply, text=reply.text[: min(places, default=None)], left_out=wording.left_out)
 
 
-def _add_format(body: dict[str, Any], wanted: str, request: ChatRequest) -> None:
-    """Ask for JSON: by schema where the server takes one, else in words as well."""
-    if wanted == "json_schema":
+def _add_format(body: dict[str, Any], response_format: str, request: ChatRequest) -> None:
+    """Add the response format to a body; formats without a schema put it into words as well."""
+    if response_format == "json_schema":
         schema = {"name": "reply", "schema": dict(request.schema or {}), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return
-    if wanted == "json_object":
+    if response_format == "json_object":
         body["response_format"] = {"type": "json_object"}
     last = body["messages"][-1]
     body["messages"][-1] = {**last, "content": in_words(last["content"], request.schema or {})}
 
 
 def in_words(content: str, schema: Mapping[str, Any]) -> str:
-    """Return the content of a message that asks for a schema in words as well."""
-    written = json.dumps(schema, ensure_ascii=False)
-    return f"{content}\n\nAnswer with JSON alone, in the form of this JSON schema:\n{written}"
+    """Return the content of a message, followed by a sentence that asks for JSON of a schema."""
+    schema_text = json.dumps(schema, ensure_ascii=False)
+    return f"{content}\n\nAnswer with JSON alone, in the form of this JSON schema:\n{schema_text}"

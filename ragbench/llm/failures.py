@@ -1,4 +1,4 @@
-"""What an HTTP error means: whether to ask again, when, and under which cause it counts."""
+"""Failures of calls from HTTP errors: whether and when to retry, and the cause to count."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ragbench.llm.base import CallFailure
 from ragbench.records.codec import clean_tree
 from ragbench.types import Cause
 
-# Statuses that ask for fewer calls: rate limit, overload, and Anthropic's overload.
+# Statuses that ask for fewer calls: rate limit, overload, and the overload of Anthropic.
 THROTTLED = frozenset({429, 503, 529})
-_RETRYABLE = frozenset({408, 409, 425})  # too slow, locked, too early; 5xx come beside them
+_RETRYABLE = frozenset({408, 409, 425})  # timeout, locked, too early; beside them most 5xx
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
 _FILTERED = ("content_filter", "content_policy_violation", "ContentPolicyViolation")
 _TOO_LONG = re.compile(
@@ -32,9 +32,9 @@ _ROOM = re.compile(
     re.IGNORECASE,
 )
 _COUNT = re.compile(r"(?<![\w.,-])\d[\d,]*(?![\w-]|\.\d)")
-_LONGEST_DETAIL = 500
-_LARGEST_REPLY = 64 * 2**20  # bytes, unpacked; what is longer is no answer to one question
-# How a reply may be packed -> what zlib calls that; others could not be measured.
+_MAX_DETAIL = 500
+_MAX_REPLY = 64 * 2**20  # bytes, decompressed; no answer to one question is longer
+# Content encoding of a reply -> `wbits` of zlib. Other encodings could not be measured.
 ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
@@ -47,18 +47,29 @@ def failure_of_status(
     param: str | None = None,
     body: object = None,
 ) -> CallFailure:
-    """Return the failure that an HTTP error stands for; `body` is its error as a mapping."""
+    """Return the failure of an HTTP error.
+
+    Args:
+        status: HTTP status.
+        message: Error message without secrets.
+        headers: Headers of the response, with names in lower case.
+        code: Error code of the server; None or empty if it has none.
+        param: Parameter that the error is about; None or empty if it names none.
+        body: Error object of the response body, if it is a mapping.
+    """
+    # The order matters: an exhausted quota comes as 429 as well, and filters and context limits as
+    # 400, so these cases are recognised by their words before the status decides.
     out_of_money = code in _QUOTA or any(word in message for word in _QUOTA)
     if status == 429 and out_of_money:
         detail = f"the account has no quota left: {shortened(message)}"
         return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
     if status != 429 and (code in _FILTERED or any(word in message for word in _FILTERED)):
-        return CallFailure(Cause.REFUSED, _filtered(message, body), status=status)
+        return CallFailure(Cause.REFUSED, _filter_detail(message, body), status=status)
     if status != 429 and _TOO_LONG.search(f"{code or ''} {message}"):
-        return CallFailure(Cause.TOO_LONG, _too_long(message, body), status=status)
+        return CallFailure(Cause.TOO_LONG, _length_detail(message, body), status=status)
     if 300 <= status < 400:
-        what = "it redirects, which is not followed: give the address that answers"
-        detail = f"the server answered {status}: {what}"
+        hint = "it redirects, which is not followed: give the address that answers"
+        detail = f"the server answered {status}: {hint}"
         return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
     throttled = status in THROTTLED
     return CallFailure(
@@ -74,36 +85,43 @@ def failure_of_status(
 
 
 def failure_of_body(error: object, message: str) -> CallFailure:
-    """Return the failure of an error that came with status 200, or in the middle of a stream."""
+    """Return the failure of an error that came with status 200 or in the middle of a stream.
+
+    The status is the `code` of the error if it is an HTTP status, else 500.
+    """
     code = error.get("code") if isinstance(error, Mapping) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
     return failure_of_status(status, message, headers={}, code=str(code or ""), body=error)
 
 
 def failure_of_connection(message: str) -> CallFailure:
-    """Return the failure of a connection that was refused or cut; it may hold next time."""
+    """Return the failure of a connection that was refused or cut; it is retryable."""
     detail = f"the connection failed: {shortened(message)}"
     return CallFailure(Cause.SERVER_ERROR, detail, retryable=True, unconnected=True)
 
 
 def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str) -> CallFailure:
-    """Return the failure that any client's exception stands for, by what it carries.
+    """Return the failure of an exception of any client library.
 
-    Clients of all vendors put the HTTP status on the exception or on its response; those that do
-    not are timeouts, connection errors, or mistakes that will not go away.
+    An HTTP status on the exception or its response decides. Without a status, timeouts and
+    connection errors are recognised by type and name; any other exception is a final error.
+
+    Args:
+        error: Exception of a client.
+        clean: Masks secrets in texts.
     """
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
-    # before it is cut: a part of a secret would be left
+    # Masked before it is shortened, since a cut secret would no longer be recognised.
     message = clean(str(error)) or type(error).__name__
     if isinstance(status, int):
         headers = getattr(response, "headers", None) or {}
         code, param = (str(getattr(error, name, None) or "") for name in ("code", "param"))
         body = clean_tree(getattr(error, "body", None), clean)
-        # where a client looks for `error.message` alone: FastAPI writes `detail`
-        told = body.get("detail") if isinstance(body, Mapping) else None
-        if told and str(told) not in message:
-            message = f"{message}: {told}"
+        # FastAPI writes its message as `detail`, which clients that expect `error.message` omit.
+        detail = body.get("detail") if isinstance(body, Mapping) else None
+        if detail and str(detail) not in message:
+            message = f"{message}: {detail}"
         return failure_of_status(
             status, message, headers=headers, code=code, param=param, body=body
         )
@@ -115,11 +133,15 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     return CallFailure(Cause.ERROR, f"{name}: {shortened(message)}")
 
 
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the seconds that a server asks to wait; None where it does not say so readably.
+def retry_after(headers: Mapping[str, str], time_s: float | None = None) -> float | None:
+    """Return the seconds that a server asks to wait; None without a readable header.
 
     Reads `retry-after-ms` (OpenAI), then `retry-after` in seconds or as an HTTP date (RFC 9110,
-    10.2.3). A date in the past is 0.
+    10.2.3). A date in the past gives 0.
+
+    Args:
+        headers: Headers of the response, with names in lower case.
+        time_s: Current time in seconds since 1970; None reads the clock.
     """
     for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
         seconds = _number(headers.get(name))
@@ -127,43 +149,46 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
             return seconds / divisor
     try:
         date = parsedate_to_datetime(headers.get("retry-after") or "")
-        return max(0.0, date.timestamp() - (time.time() if now is None else now))
+        return max(0.0, date.timestamp() - (time.time() if time_s is None else time_s))
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
-def _filtered(message: str, body: object) -> str:
-    """That a filter held a prompt back, and what for, where the server says so as Azure does."""
+def _filter_detail(message: str, body: object) -> str:
+    """Return the message for a filtered prompt, with the categories that Azure reports."""
     inner = body.get("innererror") if isinstance(body, Mapping) else None
-    found = inner.get("content_filter_result") if isinstance(inner, Mapping) else None
-    kinds = [
-        f"{name}: {kind.get('severity') or 'detected'}"
-        for name, kind in (found if isinstance(found, Mapping) else {}).items()
-        if isinstance(kind, Mapping) and kind.get("filtered")
+    results = inner.get("content_filter_result") if isinstance(inner, Mapping) else None
+    categories = [
+        f"{name}: {result.get('severity') or 'detected'}"
+        for name, result in (results if isinstance(results, Mapping) else {}).items()
+        if isinstance(result, Mapping) and result.get("filtered")
     ]
-    told = body.get("message") if isinstance(body, Mapping) else None
-    why = f" ({', '.join(kinds)})" if kinds else ""
-    return f"a content filter held back the prompt{why}: {shortened(str(told or message))}"
+    inner_message = body.get("message") if isinstance(body, Mapping) else None
+    why = f" ({', '.join(categories)})" if categories else ""
+    return f"a content filter held back the prompt{why}: {shortened(str(inner_message or message))}"
 
 
-def _too_long(message: str, body: object) -> str:
-    """How long the prompt is and how much fits, as far as the server says, and its own words."""
+def _length_detail(message: str, body: object) -> str:
+    """Return the message for a prompt that is too long, with its length if the server states it."""
     error = body if isinstance(body, Mapping) else {}
-    most, asked = error.get("n_ctx"), error.get("n_prompt_tokens")  # llama.cpp's
+    most, n_tokens = error.get("n_ctx"), error.get("n_prompt_tokens")  # llama.cpp
     if not isinstance(most, int) and (room := _ROOM.search(message)):
         most = int(room.group(1).replace(",", ""))
         counts = [int(count.replace(",", "")) for count in _COUNT.findall(message)]
-        asked = max((count for count in counts if count > most), default=None)
+        # The length of the prompt is a number above the limit; no other number in messages is.
+        n_tokens = max((count for count in counts if count > most), default=None)
     if not isinstance(most, int):
         return f"the prompt is too long for the model: {shortened(message)}"
-    said = f"{asked:,} tokens where {most:,} fit" if isinstance(asked, int) else f"{most:,} fit"
-    return f"the prompt is too long for the model ({said}): {shortened(message)}"
+    fit = f"{most:,} fit"
+    length = f"{n_tokens:,} tokens where {fit}" if isinstance(n_tokens, int) else fit
+    return f"the prompt is too long for the model ({length}): {shortened(message)}"
 
 
 def shortened(text: str) -> str:
-    """One line of at most 500 characters: an error page is no message."""
+    """Return a text as one line of at most 500 characters, and ` ...` if it is cut."""
+    # Some servers answer with a whole HTML page.
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_DETAIL else f"{line[:_LONGEST_DETAIL]} ..."
+    return line if len(line) <= _MAX_DETAIL else f"{line[:_MAX_DETAIL]} ..."
 
 
 def _number(text: str | None) -> float | None:
@@ -175,17 +200,18 @@ def _number(text: str | None) -> float | None:
 
 
 class _Response(Protocol):
-    """What `httpx`, or what has its interface, calls a hook with."""
+    """Response of `httpx` or of a library with its interface, as a hook receives it."""
 
     headers: Mapping[str, str]
     stream: Any
 
 
 def bound_reply(response: _Response) -> None:
-    """Let a reply be read up to 64 MiB, unpacked: a few MB of gzip may make gigabytes.
+    """Limit the body of a response to 64 MiB after decompression; a hook for HTTP clients.
 
-    A hook for responses; beyond comes a `CallFailure`.
+    Reading beyond the limit raises a CallFailure; so does this call for an unknown encoding.
     """
+    # A few megabytes of gzip may decompress to gigabytes.
     stream, size = response.stream, _Size(response)
 
     def pieces(self: object) -> Iterator[bytes]:
@@ -204,45 +230,45 @@ def bound_reply(response: _Response) -> None:
         "close": lambda self: stream.close(),
         "aclose": lambda self: stream.aclose(),
     }
-    # the client refuses a stream that is not of its own class, and several libraries have one
+    # The client accepts streams of its own base classes only, and several libraries define some.
     kinds = ("SyncByteStream", "AsyncByteStream")
     bases = tuple(kind for kind in type(stream).__mro__ if kind.__name__ in kinds)
     response.stream = type("Bounded", bases, methods)()
 
 
 async def async_bound_reply(response: _Response) -> None:
-    """Do what `bound_reply` does, as a hook of an asynchronous client."""
+    """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients."""
     bound_reply(response)
 
 
 class _Size:
-    """Counts the bytes of a reply, packed and unpacked."""
+    """Counter of the bytes of a reply, before and after decompression."""
 
     def __init__(self, response: _Response) -> None:
-        packed = str(response.headers.get("content-encoding", "identity")).strip().lower()
-        if packed not in ENCODINGS and packed != "identity":
+        name = str(response.headers.get("content-encoding", "identity")).strip().lower()
+        if name not in ENCODINGS and name != "identity":
             allowed = ", ".join(ENCODINGS)
-            detail = f"the reply is packed as {packed[:40]!r}, which was not asked for: {allowed}"
+            detail = f"the reply has the content encoding {name[:40]!r}, allowed: {allowed}"
             raise CallFailure(Cause.MALFORMED, detail)
-        self._inflate = zlib.decompressobj(ENCODINGS[packed]) if packed in ENCODINGS else None
-        self._came, self._unpacked = 0, 0
+        self._inflate = zlib.decompressobj(ENCODINGS[name]) if name in ENCODINGS else None
+        self._received, self._decompressed = 0, 0
 
     def add(self, piece: bytes) -> None:
-        """Count a piece before anybody unpacks it."""
-        self._came += len(piece)
-        self._unpacked += self._size_of(piece)
-        if self._unpacked > _LARGEST_REPLY:
+        """Count a piece before the client decompresses it; raise a CallFailure over the limit."""
+        self._received += len(piece)
+        self._decompressed += self._size_of(piece)
+        if self._decompressed > _MAX_REPLY:
             detail = (
-                f"the reply is larger than {_LARGEST_REPLY >> 20} MiB: {self._came:,} bytes came, "
-                f"{self._unpacked:,} of them unpacked"
+                f"the reply is larger than {_MAX_REPLY >> 20} MiB: {self._received:,} bytes "
+                f"received, {self._decompressed:,} decompressed"
             )
             raise CallFailure(Cause.MALFORMED, detail)
 
     def _size_of(self, piece: bytes) -> int:
         if self._inflate is None:
             return len(piece)
-        left = _LARGEST_REPLY + 1 - self._unpacked
+        remaining = _MAX_REPLY + 1 - self._decompressed
         try:
-            return len(self._inflate.decompress(piece, left))
-        except zlib.error:  # bare deflate, or broken: as large as such a piece can be
-            return min(left, len(piece) * 1032)
+            return len(self._inflate.decompress(piece, remaining))
+        except zlib.error:  # raw deflate or damaged: counted by the largest ratio of deflate
+            return min(remaining, len(piece) * 1032)

@@ -1,10 +1,10 @@
-"""Read the JSON value of a model's reply: found, mended where that leaves no doubt, checked.
+"""Read the JSON value of a model's reply, repair unambiguous errors, and check it by a schema.
 
-It is looked for strictly first, then around fences and prose, and there also as models write it:
-single quotes, Python's words, trailing commas, cut off at the end. What is mended never changes a
-value. An unfinished number, word or text is dropped with its key, and an unfinished list is
-refused: what is missing from it cannot be known. NaN, infinities, repeated keys and numbers as
-words are refused. A value is then checked by its schema, in the subset that every server knows.
+The whole reply is parsed as strict JSON first. Else values are searched between fences and prose,
+also with single quotes, words of Python, trailing commas, or cut off at the end. A repair never
+changes a value: an unfinished number, word or text is dropped with its key, and an unfinished list
+is an error, since its missing entries are unknown. NaN, infinities, repeated keys and numbers as
+words are errors. The schema is of the subset of JSON Schema that every server supports.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TEXTS = {
 }
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-# Type of a JSON schema -> what it is called, and what it is in Python.
+# Type of a JSON schema -> its name in messages, and its types in Python.
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "object": ("an object", (dict,)),
     "array": ("an array", (list,)),
@@ -50,21 +50,22 @@ _WHOLE = re.compile(r"-?\d{1,15}", re.ASCII)
 
 
 class Unreadable(ModelError, ValueError):
-    """A reply that does not hold what was asked for; the message says why, to the model too."""
+    """Error for a reply without a valid value; its message is also sent to the model."""
 
 
 class Broken(Unreadable):
-    """An object that began as JSON and did not go on as such: nothing inside it may be believed."""
+    """Error for an object that begins as JSON and breaks off; no value inside it may be used."""
 
 
 def read_json(text: str, schema: Mapping[str, Any]) -> Any:
-    r"""Return the value in a reply that fits a schema; where none does, or two differ, say why.
+    r"""Return the value of a reply that fits a schema.
 
-    The whole text is tried as strict JSON. Else every object or list in it counts as a candidate;
-    those that fit must agree. A number or a text on its own is never searched for in prose.
+    The whole text is parsed as strict JSON first. Else every object or list in it is a candidate,
+    and all candidates that fit must be equal. Single numbers and texts are not searched in prose.
 
-    An object that breaks off in the middle, or holds NaN or a word for a number, spoils the reply:
-    what stands inside or after it is not taken instead.
+    Raises:
+        Unreadable: No value fits, two values that fit differ, or an object breaks off in the middle
+            or holds NaN or a word for a number, even if a later object would fit.
 
     Example:
         >>> schema = {"type": "object", "required": ["level"]}
@@ -82,17 +83,23 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _without_thoughts(text: str) -> str:
-    """Leave out what a model thinks; one pattern for all of it looks to the end at each start."""
-    pieces, at = [], 0
-    while (start := _THINKS.search(text, at)) and (end := _THOUGHT.search(text, start.end())):
-        pieces.append(text[at : start.start()])
-        at = end.end()
-    return "".join([*pieces, text[at:]])
+    """Return a text without `<think>...</think>` parts; an unclosed tag stays."""
+    # A single pattern for both tags would search to the end of the text at each opening tag.
+    pieces, position = [], 0
+    while (start := _THINKS.search(text, position)) and (end := _THOUGHT.search(text, start.end())):
+        pieces.append(text[position : start.start()])
+        position = end.end()
+    return "".join([*pieces, text[position:]])
 
 
 def _strict(text: str) -> Any:
-    """The value of a whole text; a JSONDecodeError where it is no JSON."""
-    constants: list[str] = []  # only a whole text of JSON is refused for them: prose may begin so
+    """Return the value of a text that is JSON as a whole; raise JSONDecodeError for any other.
+
+    Raises:
+        Unreadable: It is JSON with NaN, a repeated key, or a number that is too large.
+    """
+    # Collected and refused at the end: prose may begin with the word NaN and is no JSON then.
+    constants: list[str] = []
     try:
         value = load_json(
             text.strip(),
@@ -112,6 +119,7 @@ def _strict(text: str) -> Any:
 
 
 def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
+    """Return the value in a text with prose that fits a schema; raise `Unreadable` without one."""
     if not text.strip():
         raise Unreadable("the reply is empty")
     fitting, problem = [], None
@@ -122,31 +130,31 @@ def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
             problem = problem or error
     if not fitting:
         raise problem or Unreadable("the reply holds no JSON")
-    if any(_written(value) != _written(fitting[0]) for value in fitting):
+    if any(_canonical(value) != _canonical(fitting[0]) for value in fitting):
         raise Unreadable("the reply holds two different answers")
     return fitting[0]
 
 
 def _candidates(text: str) -> Iterator[Any]:
-    """Objects and lists in a text, outermost ones; `Broken` for an object that breaks off."""
-    at = 0
-    while (match := _OPENING.search(text, at)) is not None:
+    """Yield the outermost objects and lists of a text; raise `Broken` for one that breaks off."""
+    position = 0
+    while (match := _OPENING.search(text, position)) is not None:
         try:
-            value, at = read_lenient(text, match.start())
+            value, position = read_lenient(text, match.start())
         except Broken:
             raise
         except Unreadable:  # a bracket in prose
-            at = match.end()
+            position = match.end()
         else:
             yield value
 
 
-def _written(value: Any) -> str:
+def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
 def _writable(value: Any) -> Any:
-    """The value with halves of characters, which no file can hold, replaced."""
+    """Return a value with lone surrogates, which no UTF-8 file can hold, replaced by U+FFFD."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
@@ -155,15 +163,17 @@ def _writable(value: Any) -> Any:
 
 
 class _CutOff(Exception):
-    """The text ended inside a value."""
+    """Signal that the text ended inside a value."""
 
 
 def read_lenient(text: str, start: int) -> tuple[Any, int]:
-    """Return the object or list that starts at a position, and where it ends.
+    """Return the object or list that starts at a position, and the position after it.
+
+    An object that the end of the text cuts off is returned with its complete keys.
 
     Raises:
-        Broken: There is an object, and what stands in it cannot be told for certain.
-        Unreadable: There is none: brackets stand in prose as well.
+        Broken: An object with a key is malformed, or cut off inside a list.
+        Unreadable: No JSON starts here; brackets occur in prose as well.
 
     Example:
         >>> read_lenient("{'supported': True, 'level': 4,}", 0)
@@ -173,9 +183,9 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
         >>> read_lenient('{"level": 1', 0)  # 1, or the beginning of 10?
         ({}, 11)
     """
-    reader = _Reader(text, start)
+    reader = _JsonReader(text, start)
     try:
-        return reader.value(0), reader.at
+        return reader.value(0), reader.position
     except _CutOff:
         problem = "the reply is cut off inside a list"
     except Unreadable as error:
@@ -183,25 +193,25 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
     raise (Broken if reader.has_key else Unreadable)(problem)
 
 
-def number(written: str) -> int | float:
-    """Return the number that a JSON number stands for, unless it is too large or absurdly long."""
-    if len(written) > 300:
-        raise Unreadable(f"a number of {len(written)} digits")
-    if not set(".eE") & set(written):
-        return int(written)
-    value = float(written)
+def number(literal: str) -> int | float:
+    """Return the value of a JSON number; raise `Unreadable` over 300 digits or beyond a double."""
+    if len(literal) > 300:
+        raise Unreadable(f"a number of {len(literal)} digits")
+    if not set(".eE") & set(literal):
+        return int(literal)
+    value = float(literal)
     if not math.isfinite(value):
-        raise Unreadable(f"{written} is too large for a number")
+        raise Unreadable(f"{literal} is too large for a number")
     return value
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the mapping of some pairs; refuse a key that is there twice: which value counts?"""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return the mapping of key-value pairs; raise `Unreadable` for a repeated key."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         key = json.dumps(repeated([key for key, _ in pairs]))
         raise Unreadable(f"the key {key} is there twice")
-    return found
+    return values
 
 
 def _unescape(escape: re.Match[str]) -> str:
@@ -211,10 +221,12 @@ def _unescape(escape: re.Match[str]) -> str:
     return chr(int(code[1:], 16)) if code[0] == "u" else _ESCAPES.get(code, code)
 
 
-class _Reader:
-    def __init__(self, text: str, at: int) -> None:
-        self.text, self.at = text, at
-        self.has_key = False  # whether a key was read: prose has brackets, but no keys
+class _JsonReader:
+    """Recursive reader of one lenient JSON value; `position` is the next character to read."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self.text, self.position = text, start
+        self.has_key = False  # True after a key: prose has brackets, but no keys
 
     def value(self, depth: int) -> Any:
         if depth > DEEPEST:
@@ -230,7 +242,7 @@ class _Reader:
 
     def _object(self, depth: int) -> dict[str, Any]:
         pairs: list[tuple[str, Any]] = []
-        self.at += 1
+        self.position += 1
         try:
             while self._peek() != "}":
                 if self._peek() not in "\"'":
@@ -241,71 +253,77 @@ class _Reader:
                 pairs.append((key, self.value(depth + 1)))
                 if self._peek() != "}":
                     self._take(",")
-            self.at += 1
+            self.position += 1
         except _CutOff:
-            if depth:  # an inner value that lacks a part is not the value
+            if depth:  # an incomplete inner object must not pass for the whole value
                 raise
-            self.at = len(self.text)
+            self.position = len(self.text)
         return unique_keys(pairs)
 
     def _list(self, depth: int) -> list[Any]:
         values = []
-        self.at += 1
+        self.position += 1
         while self._peek() != "]":
             values.append(self.value(depth + 1))
             if self._peek() != "]":
                 self._take(",")
-        self.at += 1
+        self.position += 1
         return values
 
     def _text(self) -> str:
-        match = _TEXTS[self.text[self.at]].match(self.text, self.at)
+        match = _TEXTS[self.text[self.position]].match(self.text, self.position)
         if match is None:
             raise _CutOff
-        self.at = match.end()
+        self.position = match.end()
         return _ESCAPE.sub(_unescape, match[1])
 
     def _scalar(self) -> Any:
-        match = _NUMBER.match(self.text, self.at) or _WORD.match(self.text, self.at)
+        match = _NUMBER.match(self.text, self.position) or _WORD.match(self.text, self.position)
         if match is None:
             raise self._unexpected("a value")
-        self.at = match.end()
-        if self.at == len(self.text):
-            raise _CutOff  # who knows how it goes on
-        written = match.group()
-        if self.text[self.at] not in ",}] \t\r\n":
-            raise self._unexpected(f"the end of the value after {written}")
-        if written in _WORDS:
-            return _WORDS[written]
-        if written.lstrip("+-").lower() in _NO_NUMBERS:
-            raise Unreadable(f"{written} is no number")
+        self.position = match.end()
+        if self.position == len(self.text):
+            raise _CutOff  # 1 may be the beginning of 10
+        word = match.group()
+        if self.text[self.position] not in ",}] \t\r\n":
+            raise self._unexpected(f"the end of the value after {word}")
+        if word in _WORDS:
+            return _WORDS[word]
+        if word.lstrip("+-").lower() in _NO_NUMBERS:
+            raise Unreadable(f"{word} is no number")
         if match.re is _WORD:
-            raise Unreadable(f"{written} is no JSON value; texts stand in quotes")
-        return number(written)
+            raise Unreadable(f"{word} is no JSON value; texts stand in quotes")
+        return number(word)
 
     def _peek(self) -> str:
-        match = _SPACE.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-        if self.at >= len(self.text):
+        match = _SPACE.match(self.text, self.position)
+        self.position = match.end() if match else self.position
+        if self.position >= len(self.text):
             raise _CutOff
-        return self.text[self.at]
+        return self.text[self.position]
 
     def _take(self, sign: str) -> None:
         if self._peek() != sign:
             raise self._unexpected(f"'{sign}'")
-        self.at += 1
+        self.position += 1
 
-    def _unexpected(self, wanted: str) -> Unreadable:
-        found = self.text[self.at : self.at + 20]
-        return Unreadable(f"expected {wanted} at character {self.at + 1}, found {found!r}")
+    def _unexpected(self, expected: str) -> Unreadable:
+        start = self.position
+        text = self.text[start : start + 20]
+        return Unreadable(f"expected {expected} at character {start + 1}, found {text!r}")
 
 
 def check_schema(schema: Any, path: str = "schema") -> None:
-    """Raise an `OptionError` for a schema that asks for what is not checked here.
+    """Check that a JSON schema uses only the keywords that `conform` applies.
 
-    A keyword that were silently ignored would let through what it forbids, and a required key
-    without a property could never be there.
+    Args:
+        schema: JSON schema.
+        path: Place of the schema, for messages.
+
+    Raises:
+        OptionError: A keyword or type is not supported, or a required key has no property.
     """
+    # An ignored keyword would let through values that it forbids.
     if not isinstance(schema, Mapping):
         raise OptionError(path, "", schema, "a mapping")
     for keyword in schema:
@@ -313,9 +331,9 @@ def check_schema(schema: Any, path: str = "schema") -> None:
             raise OptionError(path, "keyword", keyword, ", ".join(_KEYWORDS))
     if "type" in schema and schema["type"] not in _TYPES:
         raise OptionError(path, "type", schema["type"], ", ".join(_TYPES))
-    others = schema.get("additionalProperties", True)
-    if not isinstance(others, bool):
-        raise OptionError(path, "additionalProperties", others, "true or false")
+    additional = schema.get("additionalProperties", True)
+    if not isinstance(additional, bool):
+        raise OptionError(path, "additionalProperties", additional, "true or false")
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in properties:
@@ -327,27 +345,35 @@ def check_schema(schema: Any, path: str = "schema") -> None:
 
 
 def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
-    """Return a value as its schema wants it.
+    """Return a value in the form of its schema.
 
-    Three things are mended, since they leave no doubt: 4.0 and "4" where an integer is wanted, and
-    keys that a schema without `additionalProperties` does not know, which are left out.
+    Three unambiguous errors are repaired: 4.0 and "4" become integers if the schema wants one, and
+    unknown keys are left out if `additionalProperties` is false.
+
+    Args:
+        value: JSON value of a reply.
+        schema: Schema that `check_schema` accepts.
+        path: Place of the value in the reply, for messages.
+
+    Raises:
+        Unreadable: The value does not fit the schema.
     """
-    wanted = schema.get("type")
-    if wanted == "integer":
+    schema_type = schema.get("type")
+    if schema_type == "integer":
         value = _whole(value)
-    is_truth = isinstance(value, bool)  # to Python, true is 1
-    if wanted is not None:
-        called, kinds = _TYPES[wanted]
-        if not isinstance(value, kinds) or (is_truth and wanted != "boolean"):
-            raise _unfit(value, path, called)
-    same = [each for each in schema.get("enum", ()) if isinstance(each, bool) is is_truth]
-    if "enum" in schema and value not in same:
+    is_bool = isinstance(value, bool)  # in Python, True is an int and equals 1
+    if schema_type is not None:
+        type_name, types = _TYPES[schema_type]
+        if not isinstance(value, types) or (is_bool and schema_type != "boolean"):
+            raise _unfit(value, path, type_name)
+    choices = [choice for choice in schema.get("enum", ()) if isinstance(choice, bool) is is_bool]
+    if "enum" in schema and value not in choices:
         raise _unfit(value, path, "one of " + ", ".join(map(json.dumps, schema["enum"])))
     if isinstance(value, dict):
         return _conform_object(value, schema, path)
     if isinstance(value, list):
         return _conform_list(value, schema, path)
-    if isinstance(value, (int, float)) and not is_truth:
+    if isinstance(value, (int, float)) and not is_bool:
         low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
         if not low <= value <= high:
             raise _unfit(value, path, f"a number from {low:g} to {high:g}")
@@ -378,7 +404,7 @@ def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> lis
 
 
 def _whole(value: Any) -> Any:
-    """The integer that a value stands for beyond doubt; else the value as it is."""
+    """Return 4.0 and "4" as the integer 4; return any other value unchanged."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
@@ -386,7 +412,7 @@ def _whole(value: Any) -> Any:
     return value
 
 
-def _unfit(value: Any, path: str, wanted: str) -> Unreadable:
-    written = json.dumps(value, ensure_ascii=True)
-    shown = written if len(written) <= 60 else f"{written[:60]} ..."
-    return Unreadable(f"{path or 'the reply'} is {shown}, expected {wanted}")
+def _unfit(value: Any, path: str, expected: str) -> Unreadable:
+    text = json.dumps(value, ensure_ascii=True)
+    start = text if len(text) <= 60 else f"{text[:60]} ..."
+    return Unreadable(f"{path or 'the reply'} is {start}, expected {expected}")

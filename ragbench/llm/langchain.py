@@ -1,4 +1,4 @@
-"""Any langchain chat model, by what it has: `ainvoke`, or `invoke` in a thread."""
+"""Chat models of LangChain, called by `ainvoke`, or by `invoke` in a thread."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from ragbench.types import Cause, Usage
 
 
 class LangchainChat(ChatModel):
-    """Asks a chat model of the user's own, by its `ainvoke(messages)` or `invoke(messages)`.
+    """Chat model with `ainvoke(messages)` or `invoke(messages)`, or a function of messages.
 
-    A function of messages, also an asynchronous one, is one too.
+    Parameters such as the temperature are those of the model, since vendors name them differently.
+    Of a request, only the messages and `stop` reach the model; a schema is put into words. Set the
+    retries of the model to 0, else it repeats calls that are not counted.
 
-    Its parameters (temperature, longest reply, ...) are those that it was made with: vendors name
-    them differently. Of a request, only the messages and `stop` reach it; a schema is put into
-    words. Set the model's own retries to 0, or calls are repeated without being counted. `version`
-    joins the key of stored replies: change it when the model's parameters change.
+    Args:
+        model: Chat model of LangChain, or a function, also an asynchronous one.
+        version: Part of the storage key of replies; change it when the model's parameters change.
+
+    Raises:
+        OptionError: `model` cannot be called in any of these ways.
     """
 
     def __init__(self, model: Any, *, version: str = "") -> None:
@@ -43,7 +47,11 @@ class LangchainChat(ChatModel):
         }
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request."""
+        """Return the reply to a request.
+
+        Raises:
+            CallFailure: The model raised an exception, or returned no message.
+        """
         messages = request.to_dict()["messages"]
         if request.schema is not None:
             messages[-1]["content"] = in_words(messages[-1]["content"], request.schema)
@@ -55,7 +63,7 @@ class LangchainChat(ChatModel):
         return self._reply(message).cleaned(self._clean)
 
     async def aclose(self) -> None:
-        """Leave the model alone: it belongs to the user."""
+        """Do nothing: the model belongs to the user."""
 
     async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
         if callable(ainvoke := getattr(self._model, "ainvoke", None)):
@@ -64,8 +72,9 @@ class LangchainChat(ChatModel):
             return await in_thread(lambda: invoke(messages, **options))
         if inspect.iscoroutinefunction(self._model):
             return await self._model(messages)
-        said = await in_thread(lambda: self._model(messages))
-        return await said if inspect.isawaitable(said) else said
+        answer = await in_thread(lambda: self._model(messages))
+        # A plain function may still return a coroutine.
+        return await answer if inspect.isawaitable(answer) else answer
 
     def _reply(self, message: Any) -> ChatReply:
         if isinstance(message, str):
@@ -74,28 +83,28 @@ class LangchainChat(ChatModel):
         if content is None:
             detail = f"the model returned a {type(message).__name__}, expected a message"
             raise CallFailure(Cause.MALFORMED, detail)
-        told = getattr(message, "response_metadata", None) or {}
+        details = getattr(message, "response_metadata", None) or {}
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
         reasoning, text = split_reasoning(read_text(content))
         return ChatReply(
             text=text,
             reasoning=reasoning,
-            finish_reason=str(told.get("finish_reason") or told.get("stop_reason") or ""),
+            finish_reason=str(details.get("finish_reason") or details.get("stop_reason") or ""),
             refusal=str(refusal) if refusal else None,
             usage=read_usage(usage),
-            logprobs=read_logprobs(told.get("logprobs")),
-            model=str(told.get("model_name") or told.get("model") or self.name),
-            system_fingerprint=told.get("system_fingerprint"),
+            logprobs=read_logprobs(details.get("logprobs")),
+            model=str(details.get("model_name") or details.get("model") or self.name),
+            system_fingerprint=details.get("system_fingerprint"),
         )
 
 
-def read_usage(told: Mapping[str, Any]) -> Usage:
-    """Return what a message's `usage_metadata` says."""
-    sent, received = (told.get(f"{kind}_token_details") or {} for kind in ("input", "output"))
+def read_usage(metadata: Mapping[str, Any]) -> Usage:
+    """Return the tokens of a message's `usage_metadata`, without a cost; None if unknown."""
+    sent, received = (metadata.get(f"{kind}_token_details") or {} for kind in ("input", "output"))
     return Usage(
-        read_count(told.get("input_tokens")),
-        read_count(told.get("output_tokens")),
+        read_count(metadata.get("input_tokens")),
+        read_count(metadata.get("output_tokens")),
         None,
         read_count(received.get("reasoning")) or 0,
         read_count(sent.get("cache_read")) or 0,
@@ -103,11 +112,11 @@ def read_usage(told: Mapping[str, Any]) -> Usage:
 
 
 def _secrets_of(model: Any) -> dict[str, str]:
-    """What the model itself declares to be secret, by name."""
+    """Return the attributes that a model declares as secret (pydantic), by name."""
     fields = getattr(model, "__dict__", {})
-    found = {}
+    secrets = {}
     for name, value in fields.items():
         reveal = getattr(value, "get_secret_value", None)
         if callable(reveal) and isinstance(secret := reveal(), str) and len(secret) >= 8:
-            found[name] = secret
-    return found
+            secrets[name] = secret
+    return secrets

@@ -1,4 +1,4 @@
-"""How many calls are under way at once: as many as the server answers without complaints."""
+"""Limits on concurrent calls, adapted to the complaints of the server, and waits between tries."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ from ragbench.llm.base import CallFailure
 
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
-_WINDOW_S, _WINDOW = 1.0, 45  # the rate changes after so many seconds and so many calls
-_FULL_WINDOW_S = 0.1  # while it is full: each such second may turn away thousands
-_GUESSED_S = 0.1  # the latency before the first answers: complaints come in a millisecond
-_FEW = 10  # answers in a window, from which the rate of the server is not known
-_STRAY = 0.06  # so small a share of complaints says nothing about the rate
-_FULL = 0.4  # a server that turns away a larger share is full, whatever else it says
-_IN_VAIN = 0.7  # a cut that leaves more than this of the complaints did not help
-_NEARLY = 0.8  # of the answers per second of the window before
-_GROWTH = 0.06  # in the first window after a cut; twice as much in each that follows
-_CATCH_UP_S = 0.05  # a timer that comes late does not lose its calls
-_HANGS, _HANGS_S = 10.0, 5.0  # a call hangs after so many times the usual latency, and seconds
-_HANGING = 3  # as many calls as this times the most may hang without a place
+_WINDOW_S, _WINDOW = 1.0, 45  # the rate changes after this many seconds and this many calls
+_FULL_WINDOW_S = 0.1  # window of a full server, which may turn away thousands of calls a second
+_GUESSED_S = 0.1  # assumed latency before the first answer: complaints come in a millisecond
+_FEW = 10  # fewer answers in a window do not show the rate of the server
+_STRAY = 0.06  # a smaller share of complaints says nothing about the rate
+_FULL = 0.4  # a server with a larger share of complaints is full
+_IN_VAIN = 0.7  # a cut that leaves more than this share of the complaints did not help
+_NEARLY = 0.8  # share of the answers per second of the previous window
+_GROWTH = 0.06  # growth of the rate in the first window after a cut; doubled in each later window
+_CATCH_UP_S = 0.05  # a timer that fires late does not lose its calls
+_HANGS, _HANGS_S = 10.0, 5.0  # a call hangs after 10 times the usual latency, and 5 seconds
+_HANGING = 3  # this many times the largest concurrency may hang without a place
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How a server is asked.
+    """Limits on the calls to one server.
 
     Attributes:
-        concurrency: The most calls under way at once; fewer while the server complains. A call that
-            hangs while others are answered counts no more, so that a few of them do not hold up the
-            rest.
-        timeout: Seconds that the server may take over one item, all tries together; waiting for a
-            free place or because the server asked to does not count. None: no limit.
-        retries: How often an item is tried again, if a try can succeed.
-        longest_wait: Seconds; a server that asks to wait longer fails the item.
+        concurrency: Largest number of concurrent calls; fewer while the server complains. A call
+            that hangs while others are answered no longer counts.
+        timeout: Time limit of one request, in seconds, for all tries together; waiting for a free
+            place or at the request of the server does not count. None for no limit.
+        retries: Number of further tries after a retryable failure.
+        longest_wait: Longest wait that a server may ask for, in seconds; a longer one is a failure.
+
+    Raises:
+        OptionError: A number is out of range.
     """
 
     concurrency: int = 16
@@ -60,48 +62,56 @@ class Limits:
 
 
 class Backoff:
-    """How long to wait before the next try.
+    """Waiting time before the next try: 0.5 s, doubled with every try up to 30 s, with jitter.
 
-    0.5 s, doubled with every try up to 30 s, with seeded jitter, so that calls that were turned
-    away together do not come back together. Where the server says how long, that long instead;
-    from the second try on both, since it was not enough.
+    A wait that the server asks for replaces the first doubling, and is added to later ones, since
+    it was not enough. Jitter separates calls that were turned away together; it is seeded.
     """
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def seconds(self, failure: CallFailure, tried: int) -> float:
-        """Return the seconds to wait after the n-th try (from 1)."""
-        asked_s = failure.retry_after_s
-        doubled = tried - 1 if asked_s is None else tried - 2
-        longest = min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(doubled, 16))
-        own_s = longest * (0.5 + 0.5 * self._random.random())
-        if asked_s is None:
-            return own_s
-        return asked_s * (1 + 0.1 * self._random.random()) + (own_s if tried > 1 else 0.0)
+        """Return the seconds to wait after try number `tried`, from 1."""
+        server_s = failure.retry_after_s
+        doublings = tried - 1 if server_s is None else tried - 2
+        longest = min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(doublings, 16))
+        backoff_s = longest * (0.5 + 0.5 * self._random.random())
+        if server_s is None:
+            return backoff_s
+        return server_s * (1 + 0.1 * self._random.random()) + (backoff_s if tried > 1 else 0.0)
 
 
 class AdaptiveLimit:
-    """A limit on the calls under way, and on calls per second once the server complains.
+    """Limit on concurrent calls, and on calls per second once the server complains.
 
-    Complaints are 429, 503 and 529. Once a second, the rate of calls falls to the answers
-    per second, or to a half where there were hardly any. If that leaves the share of complaints as
-    it was, the server turns away calls at random: the cut is undone, and the next one waits for
-    twice that share. More than 40 % are never random, and halve the rate again, down to one call
-    at a time. Without complaints it grows by 6 %, 12 %, 24 % ... a second, until `most` calls
-    under way are the only limit again. A call that takes ten times as long as usual, and 5 s, gives
-    its place to another one as long as others are answered: three times `most` may hang so. Belongs
-    to one event loop.
+    Complaints are the statuses 429, 503 and 529. The rate changes once a second:
+
+    - With complaints, it falls to the answers per second, or to a half if there were hardly any.
+    - If a cut leaves the share of complaints unchanged, the server turns calls away at random: the
+      cut is undone, and the next one waits for twice that share. A share above 40 % is never
+      random and halves the rate again, down to one call at a time.
+    - Without complaints, it grows by 6 %, 12 %, 24 % ..., until `most` is the only limit again.
+
+    A call that takes ten times the usual latency and 5 s gives its place to another call, as long
+    as others are answered; three times `most` calls may hang so. Belongs to one event loop.
+
+    Args:
+        most: Largest number of concurrent calls.
+        clock: Returns the time in seconds.
+
+    Attributes:
+        in_flight: Number of running calls with a place.
+        hanging: Number of running calls that have given up their place.
+        rate: Calls per second; None while no server complains.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.in_flight = most, 0
-        # Calls under way that have given up their place.
         self.hanging = 0
-        # Calls per second; None without complaints.
         self.rate: float | None = None
         self._clock = clock
-        self._next = 0.0  # when the rate allows the next call
+        self._next = 0.0  # time at which the rate allows the next call
         self._stray = 0.0  # share of complaints that a cut did not lower
         self._cut: tuple[float | None, float] | None = None  # rate and share before the latest cut
         self._growth = _GROWTH
@@ -111,21 +121,21 @@ class AdaptiveLimit:
         self._left_at = self._clock()
         self._opened_at = self._left_at
         self._answers = self._successes = self._complaints = 0
-        self._busy_s = 0.0  # of the calls that were answered
-        # who was turned away goes first: a row must not fail because newer ones overtook it
+        self._busy_s = 0.0  # total latency of the answered calls
+        # Calls that were turned away go first: newer calls must not use up their time limit.
         self._again: deque[asyncio.Future[None]] = deque()
         self._new: deque[asyncio.Future[None]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def size(self) -> int:
-        """Calls under way at once that the rate amounts to (Little 1961), at most `most`."""
+        """Number of concurrent calls that the rate amounts to (Little 1961), at most `most`."""
         if self.rate is None:
             return self.most
         return max(1, min(self.most, round(self.rate * (self._usual_s or 0.0))))
 
     async def enter(self, *, again: bool = False) -> None:
-        """Wait for a place; those that were turned away before go first."""
+        """Wait for a place; calls with `again`, which were turned away before, go first."""
         queue = self._again if again else self._new
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(place)
@@ -133,6 +143,7 @@ class AdaptiveLimit:
         try:
             await place
         except asyncio.CancelledError:
+            # Cancelled after the place was given: it goes to the next call.
             if place.done() and not place.cancelled():
                 self.in_flight -= 1
                 self._wake()
@@ -141,13 +152,14 @@ class AdaptiveLimit:
             raise
 
     def patience_s(self) -> float:
-        """Return the seconds after which a call hangs; infinite before the first answers."""
+        """Return the seconds after which a call counts as hanging; inf before the first answers."""
         return math.inf if self._usual_s is None else max(_HANGS_S, _HANGS * self._usual_s)
 
     def step_aside(self) -> bool:
-        """Give the place of a call that hangs to another one, if others are answered meanwhile.
+        """Give the place of a hanging call to another call; return False if it must keep it.
 
-        Where none is, the server as a whole hangs, and more calls would not help it.
+        It keeps the place if no other call was answered lately, since the server as a whole then
+        hangs, or if too many calls hang already.
         """
         if self.hanging >= _HANGING * self.most or self._clock() > self._answered_at + _HANGS_S:
             return False
@@ -159,28 +171,34 @@ class AdaptiveLimit:
     def leave(
         self, failure: CallFailure | None, took_s: float, *, stood_aside: bool = False
     ) -> None:
-        """Give a place back, and count the answer."""
-        now = self._clock()
+        """Return the place of a finished call and count its outcome.
+
+        Args:
+            failure: Failure of the call; None for an answer.
+            took_s: Time of the call, in seconds.
+            stood_aside: True if the call had given up its place before.
+        """
+        time_s = self._clock()
         self._answers += 1
         if failure is None:
             if self._usual_s is None and not self._successes:
-                self._opened_at = now  # the rate of answers is not that of the first latency
-            self._answered_at = now
+                self._opened_at = time_s  # the first latency would falsify the rate of answers
+            self._answered_at = time_s
             if not stood_aside:  # a call that hung says nothing about the number of calls
                 self._successes += 1
                 self._busy_s += took_s
         elif failure.throttled:
             self._complaints += 1
             if self._usual_s is None and self.rate is None:
-                self.rate = self.most / _GUESSED_S  # until there are answers to go by
-        elapsed_s = now - self._opened_at
+                self.rate = self.most / _GUESSED_S  # until answers show the rate
+        elapsed_s = time_s - self._opened_at
         is_full = self._complaints > _FULL * self._answers
         least_s = _FULL_WINDOW_S if is_full or self._usual_s is None else _WINDOW_S
-        # a slow rate without complaints need not wait for many answers to grow
+        # Without complaints a slow rate may grow after few answers.
         enough = _WINDOW if self._complaints else _FEW
         if self._answers >= enough and elapsed_s >= max(least_s, self._usual_s or 0.0):
             self._close_window(elapsed_s)
-        self._left_at = now
+        self._left_at = time_s
         if stood_aside:
             self.hanging -= 1
         else:
@@ -188,7 +206,7 @@ class AdaptiveLimit:
         self._wake()
 
     def _close_window(self, elapsed_s: float) -> None:
-        """Change the rate by what the calls of the window met."""
+        """Set the rate from the answers and complaints of the window, then start a new window."""
         share = self._complaints / self._answers
         per_s = self._successes / elapsed_s
         rate = None if self._usual_s is None else self.rate
@@ -210,7 +228,7 @@ class AdaptiveLimit:
             self.rate = max(smaller, 1 / (self._usual_s or 1.0))
         elif self.rate is not None:
             self._cut = None
-            # a cut after a stall is too deep: the calls that were under way show what is answered
+            # A cut after a stall is too deep; the answers of this window show the real rate.
             self.rate = max(self.rate * (1 + self._growth), per_s)
             self._growth *= 2
             if rate is None or self.rate * (self._usual_s or 0.0) > self.most:
@@ -220,23 +238,23 @@ class AdaptiveLimit:
         self._busy_s = 0.0
 
     def _wake(self) -> None:
-        """Let in as many calls as there are places, those that were turned away first."""
-        now = self._clock()
+        """Give free places to waiting calls, first to those that were turned away."""
+        time_s = self._clock()
         while (self._again or self._new) and self.in_flight < self.most:
-            if self.rate is not None and self._next > now:
+            if self.rate is not None and self._next > time_s:
                 if self._alarm is None:
                     loop = asyncio.get_running_loop()
-                    self._alarm = loop.call_later(self._next - now, self._alarmed)
+                    self._alarm = loop.call_later(self._next - time_s, self._wake_later)
                 return
             place = (self._again or self._new).popleft()
             if not place.done():
                 if not self.in_flight:
-                    self._opened_at += now - self._left_at  # without a call nothing is measured
+                    self._opened_at += time_s - self._left_at  # idle time is no part of the window
                 self.in_flight += 1
                 if self.rate is not None:
-                    self._next = max(self._next, now - _CATCH_UP_S) + 1 / self.rate
+                    self._next = max(self._next, time_s - _CATCH_UP_S) + 1 / self.rate
                 place.set_result(None)
 
-    def _alarmed(self) -> None:
+    def _wake_later(self) -> None:
         self._alarm = None
         self._wake()

@@ -1,4 +1,4 @@
-"""Any server that speaks the OpenAI chat protocol, through the `openai` package (extra `judge`)."""
+"""Chat servers with the OpenAI protocol, through the `openai` package (extra `judge`)."""
 
 from __future__ import annotations
 
@@ -24,29 +24,34 @@ from ragbench.types import Cause
 if TYPE_CHECKING:
     import ssl
 
-_CONNECT_S = 10.0  # a server that does not even accept a connection is asked again
+_CONNECT_S = 10.0  # time limit of a connection alone; the call is then tried again
 _TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _TRUST_NAMES = ", ".join(_TRUST)
-_SHORTEST_SECRET = 8  # 'none' and 'local' are no keys, and stand in many texts
+_SHORTEST_SECRET = 8  # shorter keys, such as 'none' and 'local', are ordinary words in texts
 
 
 class OpenAIChat(ChatModel):
-    """Asks an OpenAI-compatible server; one call, no retries of the client's own.
+    """Client of an OpenAI-compatible server; sends a request once, without retries.
 
-    What a server turns out not to know (a response format, a parameter's name) is left out of
-    later calls. Log messages, errors and replies never hold the key.
+    Parameters and response formats that the server refuses are left out of later calls. Log
+    messages, errors and replies never hold the key.
 
     Args:
-        base_url: The server, up to and with `/v1`; None or empty: OpenAI's own. A query is sent
-            with every request. Azure's addresses, `https://NAME.openai.azure.com/openai` with or
-            without `/deployments/NAME`, and `?api-version=...`, get the key as Azure wants it.
-        api_key_env: The environment variable that holds the key. A server of one's own needs none.
-        stream: Whether to take replies in pieces, for servers that cut connections which are
-            silent for long.
-        client: A ready `openai.OpenAI` or `AsyncOpenAI` in place of the address and the variable:
-            its server, key and headers count, its retries do not, and it is not closed. The HTTP
-            client inside is used as well, unless it is asynchronous: that belongs to another loop.
-        keyless: Whether nothing will be sent, so that no key is asked for.
+        base_url: URL of the server, up to and including `/v1`; None or empty means
+            `OPENAI_BASE_URL`, else OpenAI. A query is sent with every request. Addresses of Azure,
+            `https://NAME.openai.azure.com/openai` with or without `/deployments/NAME`, and
+            `?api-version=...`, send the key in Azure's header.
+        api_key_env: Environment variable with the key. A server of your own needs none.
+        stream: True to receive replies as a stream, for servers that cut silent connections.
+        client: `openai.OpenAI` or `AsyncOpenAI` to use instead of the address. Its server, key and
+            headers count, its retries do not, and it is not closed. A synchronous HTTP client
+            inside it is used as well; an asynchronous one belongs to another loop and is not.
+        keyless: True if nothing will be sent, so that no key is needed.
+
+    Raises:
+        MissingExtra: The package `openai` is not installed.
+        OptionError: The address is invalid, the key is missing, the client is of another type, or
+            a synchronous client is to stream.
     """
 
     def __init__(
@@ -62,17 +67,18 @@ class OpenAIChat(ChatModel):
             import openai
         except ImportError as error:
             raise MissingExtra("chat model 'openai'", "openai", "judge") from error
-        patience = openai.Timeout(None, connect=_CONNECT_S)
+        # No limit on the reply: the sender limits the time of all tries together.
+        time_limit = openai.Timeout(None, connect=_CONNECT_S)
         self._client: Any
         self._owns_client = client is None
-        where = ""
+        masked_url = ""
         if client is None:
             address = Address.parse(base_url or os.environ.get("OPENAI_BASE_URL") or None)
             self._secrets, key = _key(api_key_env, address, keyless)
             if address is not None and address.query:
-                where = mask_secrets(address.written)
-                self._secrets |= {"base_url": address.written} if where != address.written else {}
-            self._client = _connected(address, api_key=key, max_retries=0, timeout=patience)
+                masked_url = mask_secrets(address.text)
+                self._secrets |= {"base_url": address.text} if masked_url != address.text else {}
+            self._client = _connect(address, api_key=key, max_retries=0, timeout=time_limit)
         else:
             if not isinstance(client, (openai.OpenAI, openai.AsyncOpenAI)):
                 allowed = "an openai.OpenAI or openai.AsyncOpenAI"
@@ -80,60 +86,66 @@ class OpenAIChat(ChatModel):
             self._client, self._secrets = client, _secrets_of(client)
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
-            http = _http_client() if self._owns_client else _guarded(client._client)
-            options = {"max_retries": 0, "timeout": patience, "http_client": http}
+            http = _http_client() if self._owns_client else _bounded_copy(client._client)
+            options = {"max_retries": 0, "timeout": time_limit, "http_client": http}
             self._client = self._client.with_options(**options)
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
-            found = "a synchronous client with stream"
-            raise OptionError("openai", "client", found, "an openai.AsyncOpenAI, or no stream")
+            problem = "a synchronous client with stream"
+            raise OptionError("openai", "client", problem, "an openai.AsyncOpenAI, or no stream")
         self._stream = stream
         self._refused: dict[str, completions.Refused] = {}
         self.identity: Mapping[str, str] = {
             "type": "openai",
-            "base_url": where or str(self._client.base_url).rstrip("/"),
+            "base_url": masked_url or str(self._client.base_url).rstrip("/"),
         }
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request; what the model refuses is left out, now and later.
+        """Return the reply to a request, sent without the parameters that the model refuses.
 
-        It is remembered only if the request is then not refused as a whole: an error may name a
-        parameter that it is not about.
+        Raises:
+            CallFailure: The call failed also without all optional parameters.
         """
         model = request.model
-        known, refused_all = self._refused.get(model, completions.Refused()), False
+        refused, refused_all = self._refused.get(model, completions.Refused()), False
         try:
             while True:
-                wording = completions.word(request, known, stream=self._stream)
+                wording = completions.word(request, refused, stream=self._stream)
                 try:
                     reply = await self._ask(wording)
                 except CallFailure as failure:
-                    more = completions.learn(wording, failure, known)
+                    more = completions.learn(wording, failure, refused)
                     if more is None:
                         refused_all = failure.status in completions.REFUSING
                         raise
-                    known = more
+                    refused = more
                 else:
                     return completions.as_asked(reply, request, wording)
         finally:
+            # Not remembered if the request fails all the same: its error may have named a
+            # parameter that it was not about.
             if not refused_all:
-                self._refused[model] = self._refused.get(model, completions.Refused()) | known
+                self._refused[model] = self._refused.get(model, completions.Refused()) | refused
 
     def parameters(self, request: ChatRequest) -> frozenset[str]:
-        """Return what a request asks for that its model may refuse, by name."""
+        """Return the names of the parameters of a request that its model may refuse."""
         wording = completions.word(request, completions.Refused(), stream=self._stream)
         return frozenset(wording.body.keys() - {"model", "messages"})
 
     async def aclose(self) -> None:
-        """Give back the connections."""
+        """Close the connections, unless the client belongs to the user."""
         if self._owns_client:
             await self._client.close()
 
     async def invoke(self, name: str, **arguments: Any) -> Any:
-        """Return what a method of the client returns, such as `files.create`.
+        """Call a method of the client, such as `files.create`, and return its result.
+
+        Args:
+            name: Path of the method, separated by dots.
+            arguments: Keyword arguments of the method.
 
         Raises:
-            CallFailure: The server refuses, or there is no connection.
+            CallFailure: The server answers with an error, or the connection fails.
         """
         import openai
 
@@ -154,16 +166,16 @@ class OpenAIChat(ChatModel):
         except openai.APIConnectionError as error:
             raise self._connection_failure(error) from None
         except openai.APIStatusError as error:
-            # `from None`: the client's exception holds the request with its headers
+            # `from None`, since the exception of the client holds the request with its headers.
             raise failures.failure_of_exception(error, self.clean) from None
         except openai.APIError as error:  # an error in the middle of a stream has no status
-            told = clean_tree(error.body, self.clean)
-            raise failures.failure_of_body(told, self.clean(error.message)) from None
+            details = clean_tree(error.body, self.clean)
+            raise failures.failure_of_body(details, self.clean(error.message)) from None
         return completions.read_completion(body).cleaned(self.clean)
 
     async def _whole(self, wording: completions.Wording) -> str:
-        # the text as it came: the client's own records accept what is no completion, and take
-        # longer to make than the rest of a call
+        # The raw text: the client's own records accept bodies that are no completion, and building
+        # them takes longer than the rest of a call.
         post = functools.partial(
             self._client.post, "/chat/completions", cast_to=str, body=wording.body
         )
@@ -206,14 +218,14 @@ class OpenAIChat(ChatModel):
         return failures.failure_of_connection(self.clean(words))
 
     def clean(self, text: str) -> str:
-        """Return a text of the server's without secrets."""
+        """Return a text with the key and other secrets masked."""
         return redact(text, self._secrets)
 
 
 class OpenAILike(OpenAIChat):
-    """Asks an object of the user's that has the interface of `openai`: `chat.completions.create`.
+    """Chat model over an object with `chat.completions.create`, the interface of `openai`.
 
-    What it returns is a completion as `openai` has it, or the same as a mapping.
+    The method returns a completion of `openai` or an equal mapping; it may be asynchronous.
     """
 
     def __init__(self, client: Any) -> None:
@@ -227,19 +239,19 @@ class OpenAILike(OpenAIChat):
         create = self._client.chat.completions.create
         try:
             if inspect.iscoroutinefunction(create):
-                made = await create(**wording.body)
+                completion = await create(**wording.body)
             else:
-                made = await in_thread(functools.partial(create, **wording.body))
-                made = await made if inspect.isawaitable(made) else made
+                answer = await in_thread(functools.partial(create, **wording.body))
+                completion = await answer if inspect.isawaitable(answer) else answer
         except Exception as error:  # noqa: BLE001 - a user's client raises anything
             raise failures.failure_of_exception(error, self.clean) from None
-        dump = getattr(made, "model_dump_json", None)
-        body = dump() if callable(dump) else json.dumps(made, default=vars)
+        dump = getattr(completion, "model_dump_json", None)
+        body = dump() if callable(dump) else json.dumps(completion, default=vars)
         return completions.read_completion(self.clean(body))
 
 
 def is_azure(address: str) -> bool:
-    """Tell whether an address is of Azure's classic interface: by deployment and version."""
+    """Return True for an address of Azure's classic interface, with a deployment and a version."""
     path, _, query = address.partition("?")
     by_deployment = "/deployments/" in path or path.rstrip("/").endswith("/openai")
     return by_deployment and "api-version=" in query
@@ -247,99 +259,109 @@ def is_azure(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is.
+    """Address of a server, split into URL and query.
 
     Attributes:
-        url: The address without its query.
-        query: What goes with every request.
-        written: Address and query as they were written.
+        url: URL without its query.
+        query: Parameters sent with every request.
+        text: URL and query as the user wrote them.
     """
 
     url: str
     query: Mapping[str, str]
-    written: str
+    text: str
 
     @classmethod
     def parse(cls, address: str | None) -> Address | None:
-        """Read an address, refused where it holds credentials: it goes into keys and files."""
+        """Return a parsed address; None for None.
+
+        Raises:
+            OptionError: It is no HTTP address, or it holds credentials or a fragment.
+        """
+        # Credentials are refused, since the address goes into storage keys and files.
         if address is None:
             return None
         allowed = "http://... or https://..."
         try:
             parts = urlsplit(address)
-            _ = parts.port  # read when it is asked for
-        except ValueError:  # a host in half a bracket, or what is no port
-            found = f"{address.partition(':')[0]}://..."
-            raise OptionError("openai", "base_url", found, allowed) from None
+            _ = parts.port  # raises the ValueError of an invalid port
+        except ValueError:  # an unclosed bracket in the host, or an invalid port
+            start = f"{address.partition(':')[0]}://..."
+            raise OptionError("openai", "base_url", start, allowed) from None
         if "@" in parts.netloc or parts.fragment:
             bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-            found = f"{bare} with credentials or a fragment"
+            problem = f"{bare} with credentials or a fragment"
             allowed = "an address alone; the key goes into the variable that api_key_env names"
-            raise OptionError("openai", "base_url", found, allowed)
+            raise OptionError("openai", "base_url", problem, allowed)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise OptionError("openai", "base_url", mask_secrets(address), allowed)
-        # Azure's portal shows the address of the call itself
+        # The portal of Azure shows the address with the path of the call.
         path = parts.path.rstrip("/").removesuffix("/chat/completions")
         return cls(f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query)), address)
 
 
 def _http_client() -> object:
-    """A client that follows no redirect: another host would get the question and the passages.
+    """Return an HTTP client that follows no redirects and limits the size of a reply.
 
-    And that reads no more of a reply than an answer could be.
+    Raises:
+        OptionError: A proxy or certificate variable of the environment is invalid.
     """
+    # A redirect would send the question and the passages to another host.
     import openai
 
     try:
         for name, proxy in getproxies_environment().items():
-            _ = name == "no" or urlsplit(proxy).port  # else it is read when it is too late
+            # Reading the port raises the error of an invalid proxy here, not at the first call.
+            _ = name == "no" or urlsplit(proxy).port
         return openai.DefaultAsyncHttpxClient(
-            verify=_trusted(*map(os.environ.get, _TRUST)),
+            verify=_ssl_context(*map(os.environ.get, _TRUST)),
             follow_redirects=False,
             headers={"Accept-Encoding": ", ".join(failures.ENCODINGS)},
             event_hooks={"response": [failures.async_bound_reply]},
         )
-    except Exception as error:  # noqa: BLE001 - of several kinds, and it quotes logins of proxies
-        found = f"{type(error).__name__}: {mask_addresses(str(error))}"
-        allowed = f"a proxy such as http://host:3128, files that are there: *_PROXY, {_TRUST_NAMES}"
-        raise OptionError("openai", "environment", found, allowed) from None
+    except Exception as error:  # noqa: BLE001 - of several types, and it quotes logins of proxies
+        problem = f"{type(error).__name__}: {mask_addresses(str(error))}"
+        allowed = f"a proxy such as http://host:3128, files that exist: *_PROXY, {_TRUST_NAMES}"
+        raise OptionError("openai", "environment", problem, allowed) from None
 
 
-def _guarded(http_client: Any) -> object:
-    """A user's synchronous client with its connections, bounded as `_http_client` is."""
-    # the original closes the connections when it is gone, and no copy of it before
-    guarded: Any = type("Guarded", (type(http_client),), {"__del__": lambda self: None})
-    own = guarded.__new__(guarded)
-    vars(own).update(vars(http_client))
-    own.follow_redirects = False
-    own.headers = {**http_client.headers, "Accept-Encoding": ", ".join(failures.ENCODINGS)}
+def _bounded_copy(http_client: Any) -> object:
+    """Return a copy of a user's synchronous HTTP client with the limits of `_http_client`.
+
+    The copy shares the connections of the original.
+    """
+    # Without `__del__`: the copy must not close the connections that the original still uses.
+    copy_type: Any = type("Guarded", (type(http_client),), {"__del__": lambda self: None})
+    copy = copy_type.__new__(copy_type)
+    vars(copy).update(vars(http_client))
+    copy.follow_redirects = False
+    copy.headers = {**http_client.headers, "Accept-Encoding": ", ".join(failures.ENCODINGS)}
     hooks = http_client.event_hooks
-    own.event_hooks = {**hooks, "response": [*hooks["response"], failures.bound_reply]}
-    return own
+    copy.event_hooks = {**hooks, "response": [*hooks["response"], failures.bound_reply]}
+    return copy
 
 
 @functools.cache
-def _trusted(*_values: str | None) -> ssl.SSLContext:
-    """What a client of these variables trusts, made once: it takes 25 ms, however local a server.
-
-    By the package that `openai` builds its clients with, which is not the same in all versions.
-    """
+def _ssl_context(*_values: str | None) -> ssl.SSLContext:
+    """Return the SSL context for these values of the environment variables, cached."""
+    # Cached, since it takes 25 ms even for a local server. Created by the package on which `openai`
+    # builds its clients, which differs between its versions.
     import openai
 
     package = openai.DefaultAsyncHttpxClient.__mro__[1].__module__
-    made: ssl.SSLContext = importlib.import_module(package).create_ssl_context()
-    return made
+    context: ssl.SSLContext = importlib.import_module(package).create_ssl_context()
+    return context
 
 
-def _connected(address: Address | None, **options: Any) -> Any:
-    """The client for an address; None is OpenAI's own."""
+def _connect(address: Address | None, **options: Any) -> Any:
+    """Return the client of an address; None means OpenAI."""
     import openai
 
     options["http_client"] = _http_client()
     if address is None:
         return openai.AsyncOpenAI(**options)
     query = dict(address.query)
-    if is_azure(address.written):
+    if is_azure(address.text):
         version = query["api-version"]
         return openai.AsyncAzureOpenAI(
             base_url=address.url, api_version=version, default_query=query, **options
@@ -348,14 +370,18 @@ def _connected(address: Address | None, **options: Any) -> Any:
 
 
 def _key(name: str, address: Address | None, keyless: bool) -> tuple[dict[str, str], str]:
-    """The secrets to keep out of texts, and the key to send."""
+    """Return the secrets to mask in texts, by name, and the key to send.
+
+    Raises:
+        OptionError: The server needs a key, and the variable is not set.
+    """
     key = os.environ.get(name, "")
-    own = address is not None and not is_azure(address.written)
-    if not key and not own and not keyless:
+    needs_key = address is None or is_azure(address.text)
+    if not key and needs_key and not keyless:
         allowed = "the name of an environment variable that holds the key"
         either = f"{allowed}; or base_url, for a server that needs none"
-        found = f"{name} (not set)"
-        raise OptionError("openai", "api_key_env", found, allowed if address else either)
+        problem = f"{name} (not set)"
+        raise OptionError("openai", "api_key_env", problem, allowed if address else either)
     return {name: key} if len(key) >= _SHORTEST_SECRET else {}, key or "none"
 
 

@@ -1,7 +1,7 @@
-"""Replies of chat models on disk, keyed by a hash of the request.
+"""Store of chat replies on disk, keyed by a hash of the request.
 
-A reply is on disk before anybody uses it: a kill at any moment loses none. Replies that arrive
-while the writing thread commits go into its next commit.
+A reply is on disk before its caller receives it, so a kill loses no paid reply. Replies that arrive
+during a commit of the writing thread go into its next commit.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from ragbench.store.call_locks import call_locks_beside
 from ragbench.store.database import Store
 from ragbench.store.sqlite_file import DamagedCache
 
-# The kind of the rows; they have no key of inputs, the item is the hash of the request.
+# Kind of the rows. Their key is empty, and their item is the hash of the request.
 REPLIES = "replies"
-# Beyond 64 MiB, a reply has at most 200 bytes for each compressed one.
+# Limit of decompression: 64 MiB, or 200 bytes for each compressed byte if that is more.
 _FREE_BYTES, _RATIO = 64 << 20, 200
 
 
 def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
-    """Return the key of a request to a server: equal if and only if both are.
+    """Return the storage key of a request: a SHA-256 of the server's identity and the request.
 
-    The order of keys in mappings does not count, and 1.0 is 1; true is not.
+    Mappings are equal in any order of their keys. 1.0 equals 1, but true does not.
+
+    Raises:
+        OptionError: The request holds NaN or a value that JSON cannot express.
     """
     content = {"server": dict(identity), "request": request.to_dict()}
     try:
@@ -46,7 +49,7 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
 
 
 def _with_integers(value: Any) -> Any:
-    """Return a value with whole floats as integers: 1.0 is 1, in requests as in JSON schema."""
+    """Return a JSON value with whole floats as integers, which JSON schema treats as equal."""
     if isinstance(value, Mapping):
         return {str(key): _with_integers(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -55,11 +58,14 @@ def _with_integers(value: Any) -> Any:
 
 
 class _WaitingReply(NamedTuple):
-    """A reply that the writing thread has not committed yet.
+    """Reply that the writing thread has not committed yet.
 
     Attributes:
-        since: A stored reply of this time or later stays.
-        future: Gets the reply that is stored in the end.
+        key: Storage key of the request.
+        reply: Reply as received.
+        blob: Reply as compressed JSON.
+        since: Time in seconds since 1970; a stored reply of this time or later is not replaced.
+        future: Receives the reply that is stored in the end.
     """
 
     key: str
@@ -70,11 +76,21 @@ class _WaitingReply(NamedTuple):
 
 
 class Replies:
-    """A file of chat replies.
+    """File of chat replies.
 
-    Further files `also`, such as a team's, are only read, after this one. With `replay`, and where
-    the file may only be read, nothing is written: a missing reply is an error, nothing is sent.
-    `clean` removes secrets from the texts of a reply before anybody uses it.
+    Args:
+        path: SQLite file; created if it is missing, except with `replay`.
+        also: Further files, such as that of a team, which are read after this one.
+        replay: True to read only: a missing reply is then an error, and nothing is sent.
+        clean: Masks secrets in the texts of a reply before it is stored and returned; None for no
+            masking.
+
+    Attributes:
+        writable: False for `replay` and for a file without write permission.
+        call_locks: Locks of running calls; another run that shares the file waits for the reply.
+
+    Raises:
+        DataError: With `replay`, the file is missing; or the file is damaged or locked.
     """
 
     def __init__(
@@ -89,31 +105,29 @@ class Replies:
         if replay and not self.path.is_file():
             raise DataError("there is no such store of replies", file=self.path)
         self._store = Store(self.path, also, read_only=replay, thorough=True)
-        # Whether replies can be stored: not in a replay, nor where the file may only be read.
         self.writable = self._store.writable
-        # Held while a call is under way: another run that shares the file waits for the reply.
         self.call_locks = call_locks_beside(self.path)
-        # its own connection: commits wait for the disk, and readers must not wait for them
+        # A second connection: commits wait for the disk, and readers must not wait for commits.
         self._writing = Store(self.path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragbench-replies")
         self._waiting: list[_WaitingReply] = []
         self._lock = threading.Lock()
         self._again_from = 0.0
-        # a damaged or locked file is noticed before a call is paid for
+        # Reading once finds a damaged or locked file before a call is paid for.
         self._store.count(REPLIES, "")
         if self.writable:
             self._store.note_use(REPLIES, "", "replies of models")
             self.call_locks.check()
 
     def holds(self, key: str) -> bool:
-        """Return whether there is a reply under a key, also one that is to be asked for again."""
+        """Return True if a reply has the key, also one that `asking_again` leaves out."""
         return bool(self._store.stored(REPLIES, "", [key]))
 
     @contextmanager
     def asking_again(self) -> Iterator[None]:
-        """Leave out replies that were stored before the block; those stored in it replace them.
+        """Ignore replies stored before the `with` block; new replies in it replace them.
 
-        For replies that failed: a refusal, or a text that could not be read.
+        Used to retry items whose stored reply is a refusal or unreadable.
         """
         self._again_from = time.time()
         try:
@@ -122,27 +136,36 @@ class Replies:
             self._again_from = 0.0
 
     def get(self, key: str) -> ChatReply | None:
-        """Return the reply under a key; None where there is none, or none that is whole."""
+        """Return the reply of a key; None if it is missing or damaged.
+
+        A damaged reply is removed with a `DamagedCache` warning.
+        """
         blob = self._store.get(REPLIES, "", key, since=self._again_from)
         if blob is None:
             return None
         try:
             return _unpack(blob)
-        except (ValueError, LookupError, TypeError, zlib.error):  # a right checksum, but not ours
-            text = f"{self.path}: the reply {key[:12]} is damaged; it is asked for again"
+        # The checksum of the row was right, so another program or version wrote the row.
+        except (ValueError, LookupError, TypeError, zlib.error):
+            text = f"{self.path}: the reply {key[:12]} is damaged; it is requested again"
             warnings.warn(DamagedCache(text), stacklevel=2)
             if self.writable:
                 self._store.remove(REPLIES, "", [key])
             return None
 
     def store(self, key: str, reply: ChatReply) -> Future[ChatReply]:
-        """Put a reply on disk; the future holds the reply that is stored in the end.
+        """Write a reply to disk in the writing thread.
 
-        That is this one, unless another process has stored its own under the same key before.
+        Returns:
+            Future of the stored reply: this one, or the reply that another process stored under the
+            key before. It holds the exception of a failed write.
+
+        Raises:
+            DataError: The store is replayed or read-only.
         """
         if not self.writable:
-            reason = "that is replayed is not written" if self.replay else "may only be read"
-            raise DataError(f"a store {reason}", file=self.path)
+            reason = "is replayed and not written" if self.replay else "is read-only"
+            raise DataError(f"the store {reason}", file=self.path)
         if self._clean is not None:
             reply = reply.cleaned(self._clean)
         blob = zlib.compress(json.dumps(reply.to_dict(), ensure_ascii=True).encode(), 6)
@@ -154,13 +177,13 @@ class Replies:
         return future
 
     def _commit(self) -> None:
-        """Write all replies that wait, in the writing thread; an earlier call may have done so."""
+        """Write all waiting replies; does nothing if an earlier call has written them."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for since, group in groupby(waiting, key=lambda entry: entry.since):
             entries = list(group)
             try:
-                # two waiting replies of one key: the first one counts
+                # Of two waiting replies with one key, the first one is stored.
                 blobs = {entry.key: entry.blob for entry in reversed(entries)}
                 blobs.update(self._writing.put(REPLIES, "", blobs, since=since))
                 for entry in entries:
@@ -172,7 +195,7 @@ class Replies:
                         entry.future.set_exception(error)
 
     def missing(self, request: ChatRequest, key: str) -> DataError:
-        """Return the error for a reply that is not stored; it quotes the request."""
+        """Return the error for a missing reply of a read-only store; it quotes the request."""
         text = " ".join(request.messages[-1].content.split()) if request.messages else ""
         question = text if len(text) <= 60 else f"{text[:60]}..."
         return DataError(
@@ -181,15 +204,15 @@ class Replies:
             file=self.path,
             allowed="replay needs every reply; run once with the server to store it"
             if self.replay
-            else "the file may only be read, and nothing is paid for that cannot be stored: "
-            "permission to write, or another cache, with this one in cache_also",
+            else "the file is read-only, and no call is paid whose reply cannot be stored: give "
+            "write permission, or use another cache with this one in cache_also",
         )
 
     def __len__(self) -> int:
         return self._store.count(REPLIES, "")
 
     def close(self) -> None:
-        """Write what is waiting and close the files."""
+        """Write the waiting replies and close the files."""
         self._thread.shutdown()
         self._writing.close()
         self._store.close()
@@ -202,7 +225,8 @@ class Replies:
 
 
 def _unpack(blob: bytes) -> ChatReply:
-    """Return the reply of a compressed row; a row of megabytes may make gigabytes."""
+    """Return the reply of a compressed row; raise an error for a damaged row."""
+    # A damaged or hostile row of megabytes could decompress to gigabytes.
     inflate = zlib.decompressobj()
     text = inflate.decompress(blob, max(_FREE_BYTES, _RATIO * len(blob)))
     if not inflate.eof:

@@ -1,8 +1,7 @@
-"""What asks a chat model: where its server is, connected on first use, its replies kept.
+"""Options of chat servers, and the base of judges and generators that call a chat model.
 
 The options are declared here once for generators and judges. A component inherits the dataclasses
-that it needs; their order as bases is the order in which lists, docs and resolved configs have the
-options.
+that it needs; their order as bases is the order of the options in lists, docs and resolved configs.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from ragbench.llm.replies import Replies
 from ragbench.llm.usage import Budget, Prices, Totals
 from ragbench.registry import Option
 
-# How long reasoning models think; each of them knows some of these.
+# Reasoning effort; a model knows only some of these words.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
-# Whether calls are sent one by one, or in files.
+# Calls are sent one by one, or in files of the batch API.
 Mode = Literal["live", "batch"]
 
-_IN_A_BATCH = 10_000  # calls under way
+_BATCH_CONCURRENCY = 10_000  # a call of a batch runs for hours without using a connection
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """Where a server that speaks the OpenAI protocol is."""
+    """Address and key of a server with the OpenAI protocol."""
 
     base_url: Annotated[
         str | None, Option("URL of the server, up to and including `/v1`; default: OpenAI's.")
@@ -56,7 +55,7 @@ class ServerOptions:
     ] = None
 
     def server(self, *, stream: bool = False, mode: Mode = "live", client: Any = None) -> Server:
-        """Return the server that these name.
+        """Return the server of these options; nothing is connected.
 
         Raises:
             OptionError: Options of Azure that do not fit together, or a stream in a batch.
@@ -77,15 +76,15 @@ class ServerOptions:
             address += f"?api-version={quote(self.api_version, safe='')}"
         else:
             for option in ("azure_deployment", "api_version"):
-                if (found := getattr(self, option)) is not None:
-                    allowed = "only with azure_endpoint; in base_url they are written themselves"
-                    raise OptionError("openai", option, found, allowed)
+                if (value := getattr(self, option)) is not None:
+                    allowed = "only with azure_endpoint; with base_url, a part of the URL"
+                    raise OptionError("openai", option, value, allowed)
         return Server(address, self.api_key_env, stream, client, mode)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
-    """How a server makes a reply."""
+    """Sampling parameters of replies."""
 
     temperature: Annotated[
         float | None,
@@ -102,7 +101,7 @@ class SamplingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CallOptions:
-    """How many calls there are, how long they may take, and how often they are tried again."""
+    """Concurrency, time limit and retries of calls."""
 
     concurrency: Annotated[
         int,
@@ -117,13 +116,13 @@ class CallOptions:
 
     @property
     def limits(self) -> Limits:
-        """The limits of the calls."""
+        """Limits of the calls."""
         return Limits(concurrency=self.concurrency, timeout=self.timeout, retries=self.retries)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyOptions:
-    """How replies come, and what else a server is told."""
+    """Streaming of replies, and further parameters of requests."""
 
     stream: Annotated[bool, Option("Receive replies as a stream.")] = False
     extra: Annotated[dict[str, Any] | None, Option("Further parameters that the server knows.")] = (
@@ -133,7 +132,7 @@ class ReplyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOptions:
-    """Whether calls are sent at once, or in files for half the price."""
+    """Mode of calls: one by one, or in files of the batch API at half the price."""
 
     mode: Annotated[
         Mode,
@@ -144,33 +143,43 @@ class BatchOptions:
     ] = "live"
 
     def in_batches(self, limits: Limits) -> Limits:
-        """Return the limits of the calls: in a batch, all are under way at once for hours."""
+        """Return the limits, for a batch without time limit and with all calls at once."""
         if self.mode == "live":
             return limits
-        return replace(limits, concurrency=_IN_A_BATCH, timeout=None)
+        return replace(limits, concurrency=_BATCH_CONCURRENCY, timeout=None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriceOptions:
-    """What calls cost."""
+    """Price table of calls."""
 
     prices: Annotated[str | None, Option("YAML file with prices of models.", refers_to="path")] = (
         None
     )
 
     def load_prices(self) -> Prices:
-        """Read the file, or the built-in table."""
+        """Return the built-in prices, overridden by those of the file.
+
+        Raises:
+            DataError: The file cannot be read, or has an entry that is no price.
+        """
         return Prices.load(self.prices)
 
 
 def speaks_openai(client: object) -> bool:
-    """Whether an object is asked by `chat.completions.create`, as those of `openai` are."""
+    """Return True if an object has `chat.completions.create`, as clients of `openai` have."""
     completions = getattr(getattr(client, "chat", None), "completions", None)
     return callable(getattr(completions, "create", None))
 
 
 class Connected:
-    """The base of judges and generators that ask one chat model, which `connect` makes."""
+    """Base of judges and generators that call one chat model, connected on first use.
+
+    Args:
+        connect: Returns the client of the model, given the store of replies.
+        limits: Limits of the calls; None for the default limits.
+        prices: Returns the prices of models.
+    """
 
     def __init__(
         self,
@@ -186,20 +195,20 @@ class Connected:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Connect, so that what is missing is said before anything is asked."""
+        """Connect to the model, so that a missing key or package fails before the first call."""
         self.engine  # noqa: B018 - made on first use
 
     def keep_replies(self, replies: Replies | None) -> None:
-        """Set where replies are kept and looked up; before the first question."""
+        """Set the store of replies, before the first call; None stores nothing."""
         self._replies = replies
 
     def spend_from(self, budget: Budget | None) -> None:
-        """Set what all calls may cost together; before the first question."""
+        """Set the budget of all calls, before the first call; None for no limit."""
         self._budget = budget
 
     @property
     def engine(self) -> ChatEngine:
-        """What asks; made on first use."""
+        """Engine of the model, created on first use."""
         with self._lock:
             if self._engine is None:
                 self._engine = ChatEngine(
@@ -209,17 +218,17 @@ class Connected:
                     prices=self.load_prices(),
                     budget=self._budget,
                 )
-                # who forgets to close leaves no connection behind
+                # Closes the connections also if the caller forgets `close`.
                 weakref.finalize(self, self._engine.close)
             return self._engine
 
     def totals(self) -> Totals:
-        """Return a copy of what has been sent and paid so far."""
+        """Return a copy of the totals of the engine so far."""
         totals = self.engine.totals
         return replace(totals, models=set(totals.models))
 
     def close(self) -> None:
-        """Cancel what is under way and give back the connections."""
+        """Cancel running calls and close the connections; the next call connects again."""
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:
@@ -228,13 +237,15 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An address with the name of the variable that holds its key; nothing is read before use.
+    """Address of a chat server, or a ready client; environment variables are read on `connect`.
 
     Attributes:
-        base_url: The server; None or empty: what `OPENAI_BASE_URL` says, else OpenAI's own.
-        client: A ready client in place of all that: of `openai`, an object like it, a chat model of
-            LangChain, or a function of messages.
-        mode: `batch` asks by files of the batch API.
+        base_url: URL of the server; None or empty means `OPENAI_BASE_URL`, else OpenAI.
+        api_key_env: Name of the environment variable with the key.
+        stream: True to receive replies as a stream.
+        client: Client to use instead of the address: of `openai`, an object like it, a chat model
+            of LangChain, or a function of messages; None connects to the address.
+        mode: `batch` sends calls in files of the batch API, `live` one by one.
     """
 
     base_url: str | None = None
@@ -244,28 +255,34 @@ class Server:
     mode: str = "live"
 
     def __post_init__(self) -> None:
-        """Refuse an address that could not be asked, before anything is made."""
+        """Raise an OptionError for an invalid address, before anything is connected."""
         if self.client is None:
             Address.parse(self.base_url or None)
 
     @property
     def missing_key(self) -> str | None:
-        """The variable that must hold a key and does not; None where none is needed."""
+        """Name of the environment variable whose key is missing; None if no key is missing."""
         if self.client is not None or os.environ.get(self.api_key_env):
             return None
         address = self.base_url or os.environ.get("OPENAI_BASE_URL")
         return None if address and not is_azure(address) else self.api_key_env
 
     def connect(self, replies: Replies | None) -> ChatModel:
-        """Return the chat model behind it."""
-        openai = sys.modules.get("openai")  # who has made a client has imported it
+        """Return the chat model of the server or client.
+
+        Raises:
+            OptionError: A client other than of `openai` with mode `batch`, or no key.
+            MissingExtra: The package `openai` is not installed.
+        """
+        # Not imported: whoever has a client of `openai` has imported the package.
+        openai = sys.modules.get("openai")
         kinds = () if openai is None else (openai.OpenAI, openai.AsyncOpenAI)
         if self.client is not None and not isinstance(self.client, kinds):
             if self.mode == "batch":
-                found = type(self.client).__name__
-                raise OptionError("openai", "client", found, "with mode: batch, one of openai")
-            known = speaks_openai(self.client)
-            return OpenAILike(self.client) if known else LangchainChat(self.client)
+                type_name = type(self.client).__name__
+                raise OptionError("openai", "client", type_name, "with mode: batch, one of openai")
+            is_openai = speaks_openai(self.client)
+            return OpenAILike(self.client) if is_openai else LangchainChat(self.client)
         if self.client is not None:
             chat = OpenAIChat(client=self.client)
         else:

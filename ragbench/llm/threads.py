@@ -1,4 +1,4 @@
-"""Asynchronous code called from anywhere, also inside a running event loop; and the reverse."""
+"""Event loops in threads of their own, so that any thread or loop can run asynchronous code."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 Value = TypeVar("Value")
 
-_LOOK_UP_S = 0.2
+_POLL_S = 0.2
 
 
 class LoopThread:
-    """An event loop in a thread of its own, started on first use.
+    """Event loop in a thread of its own, started on first use.
 
-    All asynchronous work of its owner runs there, whatever calls it: a plain function, a notebook's
-    cell (where a loop runs already), several threads. So connections belong to one loop, and
-    nothing needs a lock.
+    All asynchronous work of its owner runs there, whether a function, several threads or a notebook
+    (which has a running loop already) call it. So connections belong to one loop and need no lock.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,26 +30,33 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine to its end and return its value; Ctrl-C cancels it."""
+        """Return the value of a coroutine, blocking the caller; Ctrl-C cancels the coroutine.
+
+        Raises:
+            RuntimeError: The caller runs in this loop itself, which would wait for ever.
+        """
         loop, call = self._loop_for(coroutine), _Call(coroutine)
         try:
             loop.call_soon_threadsafe(call.start)
             return call.wait()
         except BaseException:
-            # Ctrl-C may have come at any point of this, also before the start
+            # Ctrl-C may arrive at any point above, also before the start.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(call.cancel)
             raise
 
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine from whichever loop; cancelling the caller cancels it."""
+        """Return the value of a coroutine without blocking the loop of the caller.
+
+        Cancelling the caller cancels the coroutine.
+        """
         if asyncio.get_running_loop() is self._loop:
             return await coroutine
         loop = self._loop_for(coroutine)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
-        """Yield what an asynchronous generator yields; leaving early closes it."""
+        """Yield the values of an asynchronous generator; leaving the loop early closes it."""
         steps = _Steps(values)
         try:
             while (step := self.run(steps.next())) is not None:
@@ -59,7 +65,7 @@ class LoopThread:
             self.run(steps.close())
 
     def close(self) -> None:
-        """Cancel what is under way, then end the loop and its thread."""
+        """Cancel all running tasks, then end the loop and its thread; it can start again later."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -75,7 +81,7 @@ class LoopThread:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                # a daemon: a program that forgets to close must still end
+                # A daemon thread lets a program end that forgot to close the loop.
                 self._thread = threading.Thread(
                     target=_run_forever, args=(self._loop,), name=self._name, daemon=True
                 )
@@ -93,11 +99,10 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Call(Generic[Value]):
-    """A coroutine that runs in a loop while another thread waits for it.
+    """Coroutine that runs in a loop while another thread waits for its value."""
 
-    The waiting is done by a `SimpleQueue`, not by a future: a `KeyboardInterrupt` within the
-    `Condition` of a future may leave its lock released, and comes out as a RuntimeError.
-    """
+    # The thread waits on a SimpleQueue. A KeyboardInterrupt inside the Condition of a future may
+    # leave its lock released, and would surface as a RuntimeError.
 
     def __init__(self, coroutine: Coroutine[Any, Any, Value]) -> None:
         self._coroutine, self._is_off = coroutine, False
@@ -105,13 +110,13 @@ class _Call(Generic[Value]):
         self._ended: queue.SimpleQueue[Callable[[], Value]] = queue.SimpleQueue()
 
     def start(self) -> None:
-        """Begin; called in the loop."""
+        """Start the coroutine, unless it was cancelled before; runs in the loop."""
         if not self._is_off:
             self._task = asyncio.get_running_loop().create_task(self._coroutine)
-            self._task.add_done_callback(self._tell)
+            self._task.add_done_callback(self._report)
 
     def cancel(self) -> None:
-        """Cancel it, also before it has begun; called in the loop."""
+        """Cancel the coroutine, also before its start; runs in the loop."""
         self._is_off = True
         if self._task is None:
             self._coroutine.close()
@@ -119,25 +124,23 @@ class _Call(Generic[Value]):
             self._task.cancel()
 
     def wait(self) -> Value:
-        """Return what came of it, looking up now and then.
-
-        A signal that comes just before a wait without a limit is noticed when the wait ends:
-        Ctrl-C would have no effect for as long as a call takes.
-        """
+        """Return the value of the coroutine or raise its exception, in the waiting thread."""
+        # Waits in short steps: a signal just before an unlimited wait is noticed only at its end,
+        # so that Ctrl-C would have no effect while a call runs.
         result = None
         while result is None:
             with contextlib.suppress(queue.Empty):
-                result = self._ended.get(timeout=_LOOK_UP_S)
+                result = self._ended.get(timeout=_POLL_S)
         return result()
 
-    def _tell(self, task: asyncio.Task[Value]) -> None:
+    def _report(self, task: asyncio.Task[Value]) -> None:
         if not task.cancelled():
-            task.exception()  # seen, also where nothing waits for it any more
+            task.exception()  # retrieved, so that asyncio does not print it if nobody waits
         self._ended.put(task.result)
 
 
 class _Steps(Generic[Value]):
-    """An asynchronous generator, step by step: one that is cancelled ends before the next."""
+    """Steps of an asynchronous generator; the lock lets a cancelled step end before the next."""
 
     def __init__(self, values: AsyncGenerator[Value, None]) -> None:
         self._values, self._lock = values, asyncio.Lock()
@@ -154,25 +157,26 @@ class _Steps(Generic[Value]):
 
 
 async def _cancel_all() -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def in_thread(function: Callable[[], Value]) -> Value:
-    """Return what a function returns, without blocking the loop.
+    """Return the value of a blocking function without blocking the loop; raise its exception.
 
-    Its thread is a daemon: it cannot be stopped from outside, and ends with the program.
+    Each call has a thread of its own, which runs to its end even if the caller is cancelled.
     """
+    # A daemon thread: it cannot be stopped, and must not keep the program from ending.
     done: Future[Callable[[], Value]] = Future()
-    done.set_running_or_notify_cancel()  # from here on it ends with a result or an error
+    done.set_running_or_notify_cancel()  # a later cancel cannot collide with set_result
 
     def run() -> None:
         try:
             value = function()
         except Exception as error:  # noqa: BLE001 - handed to who waits
-            # as a value: asyncio takes a cancelled future of the user's code for its own
+            # Passed as a value: asyncio would take a CancelledError of the function for its own.
             done.set_result(partial(_raise, error))
         else:
             done.set_result(lambda: value)

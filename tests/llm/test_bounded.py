@@ -103,7 +103,7 @@ def bomb():
 def test_a_bomb_ends_within_bounded_memory(server, ask, bomb):
     tracemalloc.start()
     try:
-        with pytest.raises(CallFailure, match=r"larger than 64 MiB: .* bytes came") as failure:
+        with pytest.raises(CallFailure, match=r"larger than 64 MiB: .* bytes received") as failure:
             ask(server, "gzip", bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:

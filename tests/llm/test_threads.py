@@ -16,7 +16,7 @@ import asyncio, collections, random, signal, warnings
 from ragbench.llm import threads
 
 warnings.simplefilter("ignore")  # of coroutines that were interrupted before they were handed over
-threads._LOOK_UP_S = 0.0002  # many waits, so that interrupts come between two of them
+threads._POLL_S = 0.0002  # many waits, so that interrupts come between two of them
 armed, came = False, collections.Counter()
 
 def interrupt(*_):

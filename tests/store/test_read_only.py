@@ -79,7 +79,7 @@ def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(cache
         reply, missing, found = done.stdout.splitlines()
         assert (reply, found) == (GOOD, "1")
         assert "replies.sqlite: no reply from 'm' to 'unknown'" in missing
-        assert "may only be read, and nothing is paid for that cannot be stored" in missing
+        assert "is read-only, and no call is paid whose reply cannot be stored" in missing
         assert "cache.sqlite: may only be read; new vectors are not stored" in done.stderr
         assert server.counters.requests == 1
         assert files(cache) == before
