@@ -14,9 +14,9 @@ from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.sheet import LabelScale, draw_again
 from ragbench.errors import DataError, OptionError
 from ragbench.records.certificate import (
-    Certificate,
     CertifiedRubric,
     Correction,
+    JudgeCertificate,
     LabelsRead,
     ProbedRubric,
     ProbeFound,
@@ -50,14 +50,14 @@ def certify(
     scores: Mapping[str, JudgedScore],
     labels: Mapping[str, Labels],
     calibration: Calibration,
-) -> Certificate:
+) -> JudgeCertificate:
     """Return the certificate: the same labels, by rubric, and verdicts give the same bytes.
 
     Raises:
         DataError: No labelled answer has a verdict.
         OptionError: The label that is good from is not on the scale.
     """
-    return Certificate(
+    return JudgeCertificate(
         run=run.name,
         data=run.data,
         systems=run.systems,

@@ -35,13 +35,13 @@ from ragbench.experiment.records import totals_of
 from ragbench.experiment.reproduce import check_trust
 from ragbench.files import write_file
 from ragbench.records import codec
-from ragbench.records.certificate import Certificate, ProbeFound, ProbeReport
+from ragbench.records.certificate import JudgeCertificate, ProbeFound, ProbeReport
 from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.report.progress import Progress
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 
-Found = TypeVar("Found", Certificate, ProbeReport)
+Found = TypeVar("Found", JudgeCertificate, ProbeReport)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from ragbench.records.causes import AnswerCause, Lost
+from ragbench.records.causes import AnswerCause, Loss
 from ragbench.registry import Option
 
 # Hits that a generator reads if a retriever has none: as many as generators get by default.
@@ -141,7 +141,7 @@ class AnswerFacts:
 
 def cause_of_ranking(
     ranking: RankingFacts, rules: CauseRules, *, answerable: bool | None = None
-) -> Lost:
+) -> Loss:
     """Return the cause of a query of a retriever alone, as if a generator read its first hits.
 
     `answerable` is None if nothing tells whether the question has an answer. If it has none, the
@@ -150,16 +150,16 @@ def cause_of_ranking(
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((14, "d12"),), retrieved=100)
         >>> cause_of_ranking(ranking, CauseRules())
-        Lost(cause='ranked_too_low', why='gold d12 at rank 14, a generator would read 5')
+        Loss(cause='ranked_too_low', why='gold d12 at rank 14, a generator would read 5')
     """
     reader = f"a generator would read {rules.read}"
     if ranking.failed is not None:
-        return Lost("failed", f"no ranking: {ranking.failed}")
+        return Loss("failed", f"no ranking: {ranking.failed}")
     if answerable is False:
-        return Lost("unknown", "the question has no answer, and a ranking cannot say so")
+        return Loss("unknown", "the question has no answer, and a ranking cannot say so")
     if ranking.gold is None:
         return _cause_of_answer_rank(ranking, rules.read, reader)
-    return _loss_before_reading(ranking, rules, rules.read, None, reader) or Lost(
+    return _loss_before_reading(ranking, rules, rules.read, None, reader) or Loss(
         "right", f"{_first_gold(ranking)}, {reader}"
     )
 
@@ -170,7 +170,7 @@ def cause_of_answer(
     rules: CauseRules,
     *,
     answerable: bool | None = None,
-) -> Lost:
+) -> Loss:
     """Return the cause of a query of a system that answers.
 
     `ranking` is None if the system has no ranking. `answerable` is None if nothing tells whether
@@ -180,35 +180,35 @@ def cause_of_answer(
         >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)
         >>> answer = AnswerFacts(passages=5, is_right=False, right_how="token_f1 0.1 < 0.5")
         >>> cause_of_answer(ranking, answer, CauseRules())
-        Lost(cause='not_used', why='gold d12 at rank 1, reads 5; token_f1 0.1 < 0.5')
+        Loss(cause='not_used', why='gold d12 at rank 1, reads 5; token_f1 0.1 < 0.5')
         >>> refusal = AnswerFacts(refuses=True)
         >>> cause_of_answer(ranking, refusal, CauseRules(), answerable=False).cause
         'right'
     """
     if not answer.was_asked:
-        return Lost("unknown", f"not asked: {answer.failed}")
+        return Loss("unknown", f"not asked: {answer.failed}")
     if answer.failed is not None:
-        return Lost("failed", f"no answer: {answer.failed}")
+        return Loss("failed", f"no answer: {answer.failed}")
     if answerable is False:
         if answer.refuses:
-            return Lost("right", f"the question has no answer, and the reply {answer.refuses_how}")
-        return Lost("should_have_refused", "the question has no answer, and the reply gives one")
+            return Loss("right", f"the question has no answer, and the reply {answer.refuses_how}")
+        return Loss("should_have_refused", "the question has no answer, and the reply gives one")
     loss, evidence = _loss_or_evidence(ranking, answer, rules)
     # a refusal with a right answer in it ("not in the passages; it is Paris") counts as the answer
     if answer.refuses and not answer.is_right:
         refusal = f"the answer {answer.refuses_how}"
         # what was not read explains a refusal better than the refusal itself
-        loss = loss or Lost("refused", evidence)
-        return Lost(loss.cause, _join(loss.why, refusal))
+        loss = loss or Loss("refused", evidence)
+        return Loss(loss.cause, _join(loss.why, refusal))
     if answer.is_right:
         # right from the memory of the model: right all the same, and `why` says so
         although = f"although {loss.why}" if loss else ""
         doubt = "" if answer.is_supported in (None, True) else f"yet {answer.supported_how}"
-        return Lost("right", _join(answer.right_how, although, doubt))
+        return Loss("right", _join(answer.right_how, although, doubt))
     return _cause_if_not_right(loss, evidence, answer)
 
 
-def _cause_if_not_right(loss: Lost | None, evidence: str, answer: AnswerFacts) -> Lost:
+def _cause_if_not_right(loss: Loss | None, evidence: str, answer: AnswerFacts) -> Loss:
     """Return the cause of an answer that is wrong, or that was compared with no gold answer.
 
     Args:
@@ -217,23 +217,23 @@ def _cause_if_not_right(loss: Lost | None, evidence: str, answer: AnswerFacts) -
         answer: Properties of the answer, which is not a refusal.
     """
     if loss is not None:
-        return Lost(loss.cause, _join(loss.why, answer.right_how))
+        return Loss(loss.cause, _join(loss.why, answer.right_how))
     if answer.is_supported is False:
-        return Lost("unsupported", _join(evidence, answer.right_how, answer.supported_how))
+        return Loss("unsupported", _join(evidence, answer.right_how, answer.supported_how))
     if answer.is_right is False:
         if evidence:
-            return Lost("not_used", _join(evidence, answer.right_how))
+            return Loss("not_used", _join(evidence, answer.right_how))
         nothing = "nothing tells whether the answer was in what was read"
-        return Lost("unknown", _join(answer.right_how, nothing))
+        return Loss("unknown", _join(answer.right_how, nothing))
     if answer.is_supported:
         reason = f"no gold answer, but {answer.supported_how}"
-        return Lost("right", _join(reason, evidence))
-    return Lost("unknown", _join("no gold answer to hold the answer against", evidence))
+        return Loss("right", _join(reason, evidence))
+    return Loss("unknown", _join("no gold answer to hold the answer against", evidence))
 
 
 def _loss_or_evidence(
     ranking: RankingFacts | None, answer: AnswerFacts, rules: CauseRules
-) -> tuple[Lost | None, str]:
+) -> tuple[Loss | None, str]:
     """Return (loss, "") if the passages lack what the answer needs, else (None, evidence).
 
     The evidence tells in words where the gold document or gold answer was read; it is empty if
@@ -248,7 +248,7 @@ def _loss_or_evidence(
         if answer.holds_answer:
             return None, answer.holds_how
         cause: AnswerCause = "ranked_too_low" if ranking.answer_rank else "not_retrieved"
-        return Lost(cause, answer.holds_how), ""
+        return Loss(cause, answer.holds_how), ""
     if ranking.gold is None:
         if answer.holds_answer:
             return None, answer.holds_how
@@ -273,7 +273,7 @@ def _loss_before_reading(
     depth: int,
     read_gold: frozenset[str] | None,
     reader: str,
-) -> Lost | None:
+) -> Loss | None:
     """Return the loss in corpus or retrieval; None if enough gold documents were read.
 
     Args:
@@ -286,7 +286,7 @@ def _loss_before_reading(
     """
     gold = ranking.gold or 0
     if gold == 0:
-        return Lost("not_in_corpus", "judged, and no document is relevant")
+        return Loss("not_in_corpus", "judged, and no document is relevant")
     needed = gold if rules.need == "all" else 1
     if read_gold is None and needed == 1 and ranking.ranks and ranking.ranks[0][0] <= depth:
         return None  # the usual case, without a set: queries with many gold documents are slow
@@ -294,7 +294,7 @@ def _loss_before_reading(
     read = top if read_gold is None else read_gold
     absent = [document for document in ranking.missing if document not in read]
     if absent and gold - len(absent) < needed:
-        return Lost("not_in_corpus", f"gold {_first_of(absent)} not in the corpus")
+        return Loss("not_in_corpus", f"gold {_first_of(absent)} not in the corpus")
     if len(read) >= needed:
         return None
     have = f"{len(read)} of {gold} gold documents read" if read else ""
@@ -306,27 +306,27 @@ def _loss_before_reading(
         if gold == 1:
             documents = f"gold {ranking.example}"
         hits = f"{documents} not among {ranking.retrieved} hits"
-        return Lost("not_retrieved", _join(have, hits))
+        return Loss("not_retrieved", _join(have, hits))
     # of several that are needed, the lowest one decides
     rank, document = unread[n_lacking - 1]
     # several chunks of one document may fill the passages before this rank is reached
     if read_gold is not None and rank <= depth:
         reader = f"below the {depth} passages that were read"
-    return Lost("ranked_too_low", _join(have, f"gold {document} at rank {rank}, {reader}"))
+    return Loss("ranked_too_low", _join(have, f"gold {document} at rank {rank}, {reader}"))
 
 
-def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Lost:
+def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Loss:
     """Return the cause of a query without judgements, by the first hit that has a gold answer.
 
     It is `right` within the first `depth` ranks, and `unknown` if no gold answer was looked for.
     """
     rank = ranking.answer_rank
     if rank is None:
-        return Lost("unknown", "no judgement, and no gold answer to look for in the hits")
+        return Loss("unknown", "no judgement, and no gold answer to look for in the hits")
     if rank == 0:
-        return Lost("not_retrieved", f"the gold answer stands in none of {ranking.retrieved} hits")
+        return Loss("not_retrieved", f"the gold answer stands in none of {ranking.retrieved} hits")
     where = f"the gold answer stands in the hit at rank {rank}, {reader}"
-    return Lost("right" if rank <= depth else "ranked_too_low", where)
+    return Loss("right" if rank <= depth else "ranked_too_low", where)
 
 
 def _first_gold(ranking: RankingFacts) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.comparison.differences import Slicing
-from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Lost
+from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Loss
 from ragbench.score.judge.sentences import is_refusal, numbers_in, terms_of
 from ragbench.score.text.squad import answer_tokens, holds_run
 from ragbench.stats import mean_interval
@@ -165,7 +165,7 @@ class SystemCauses:
         lost: In the order of the queries.
     """
 
-    lost: Sequence[Lost]
+    lost: Sequence[Loss]
 
     def counts(self) -> dict[AnswerCause, int]:
         """Return how many queries have each cause; they add up to the queries."""

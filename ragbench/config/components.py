@@ -16,7 +16,7 @@ from ragbench.config.options import (
 )
 from ragbench.config.problems import Report
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
-from ragbench.config.tree import Entry, Item
+from ragbench.config.tree import KeyEntry, Node
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, Family, Option, declared_options
 from ragbench.text.chunk import Chunking, splitter_options
@@ -59,21 +59,21 @@ class GeneratorCommon:
 _SHARED = frozenset({"concurrency", "version"})
 
 
-def load_type(entry: Entry, family: Family, context: Context) -> tuple[str, Any] | None:
+def load_type(entry: KeyEntry, family: Family, context: Context) -> tuple[str, Any] | None:
     """Return the name and class of `type:`; None, with a problem in the report, if there is none.
 
     Problems are an entry that is no mapping, a missing or unknown type, and code that cannot be
     imported or must not be.
     """
-    item, report = entry.item, context.report
-    if not isinstance(item.value, dict):
+    node, report = entry.node, context.report
+    if not isinstance(node.value, dict):
         example = next(iter(family.names()), "...")
-        report.wrong(item, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}")
+        report.wrong(node, f"{node.shown()} is not a mapping", f"{{type: {example}, ...}}")
         return None
-    kind = item.get("type")
+    kind = node.get("type")
     if kind is None:
         allowed = f"type: {', '.join(family.names())}"
-        report.add(entry.place, item.path, "missing key 'type'", allowed)
+        report.add(entry.place, node.path, "missing key 'type'", allowed)
         return None
     if not isinstance(kind.value, str):
         report.wrong(kind, f"{kind.shown()} is not text", ", ".join(family.names()))
@@ -104,34 +104,36 @@ def options_of(component: Any) -> dict[str, DeclaredOption]:
         return {}
 
 
-def check_component(name: str, entry: Entry, family: Family, context: Context) -> Component | None:
+def check_component(
+    name: str, entry: KeyEntry, family: Family, context: Context
+) -> Component | None:
     """Return the component of an entry; None, with problems in the report, where it is wrong."""
-    item, report = entry.item, context.report
+    node, report = entry.node, context.report
     before = len(report)
     if (loaded := load_type(entry, family, context)) is None:
         return None
     type_name, cls = loaded
     own, common = options_of(cls), common_keys(family)
-    is_chunked = family.noun == "retriever" and CHUNK in item.entries and CHUNK not in own
-    chunking = check_chunk(item, type_name, cls, context) if is_chunked else None
-    item = item.without(CHUNK) if is_chunked else item
+    is_chunked = family.noun == "retriever" and CHUNK in node.entries and CHUNK not in own
+    chunking = check_chunk(node, type_name, cls, context) if is_chunked else None
+    node = node.without(CHUNK) if is_chunked else node
     rest = {key: option for key, option in common.items() if key not in own}
     declared = {**own, **rest}
     is_built_in = type_name in family.table
-    extra = [] if is_built_in else _undeclared(item, cls, declared, entry.place, report)
+    extra = [] if is_built_in else _undeclared(node, cls, declared, entry.place, report)
     others = ["type", *extra, *([CHUNK] if family.noun == "retriever" and indexes(cls) else [])]
     order = ("type", *own, *extra, *rest, CHUNK)
-    values = context.check(item, declared, at=entry.place, others=others, order=order)
-    values |= {key: item.entries[key].item.plain() for key in extra}
-    context.references[name] = references_of(item, declared, values, context)
+    values = context.check(node, declared, at=entry.place, others=others, order=order)
+    values |= {key: node.entries[key].node.plain() for key in extra}
+    context.references[name] = references_of(node, declared, values, context)
     if len(report) > before or not values.keys() >= declared.keys():
         return None
     context.try_component(entry, cls, values, own)
-    component = _build(name, type_name, cls, values, [*own, *extra], entry)
+    component = _build(name, loaded, values, [*own, *extra], entry.place)
     return replace(component, chunk=chunking)
 
 
-def retriever_family(item: Item) -> Family:
+def retriever_family(node: Node) -> Family:
     """Return the family of an entry of `retrievers`: rerankers stand among them.
 
     A type that both families have, and code of the user's own, is a reranker if and only if the
@@ -140,9 +142,9 @@ def retriever_family(item: Item) -> Family:
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
 
-    name = item.text("type") or ""
+    name = node.text("type") or ""
     if name.startswith(PYTHON) or name in RETRIEVERS.names():
-        reranks = item.get("retriever") is not None
+        reranks = node.get("retriever") is not None
         theirs = name.startswith(PYTHON) or name in RERANKERS.names()
         return RERANKERS if reranks and theirs else RETRIEVERS
     if name in RERANKERS.names():
@@ -161,8 +163,9 @@ def common_keys(family: Family) -> dict[str, DeclaredOption]:
 
 
 def _build(
-    name: str, type_name: str, cls: Any, values: Mapping[str, Any], own: Sequence[str], entry: Entry
+    name: str, loaded: tuple[str, Any], values: Mapping[str, Any], own: Sequence[str], place: Place
 ) -> Component:
+    type_name, cls = loaded
     # a component that has a time limit of its own keeps it itself; the rest is done for it
     is_theirs = type_name.startswith(PYTHON)
     shared = frozenset[str]() if is_theirs else _SHARED
@@ -177,21 +180,21 @@ def _build(
         type=type_name,
         cls=cls,
         options={key: values[key] for key in own if key in values},
-        place=entry.place,
+        place=place,
         **common,
     )
 
 
 def _undeclared(
-    item: Item, cls: Any, declared: Mapping[str, DeclaredOption], at: Place, report: Report
+    node: Node, cls: Any, declared: Mapping[str, DeclaredOption], at: Place, report: Report
 ) -> list[str]:
     """Keys that a component of the user's own takes without declaring them."""
     named, takes_any = keyword_parameters(cls) or ({}, True)
     for key, default in named.items() if inspect.isclass(cls) else ():
-        if default is REQUIRED and key not in item.entries.keys() | declared:
+        if default is REQUIRED and key not in node.entries.keys() | declared:
             allowed = f"{key}: what {cls.__name__} takes"
-            report.add(at, item.path, f"missing key '{key}'", allowed)
-    undeclared = [key for key in item.entries if key not in declared and key != "type"]
+            report.add(at, node.path, f"missing key '{key}'", allowed)
+    undeclared = [key for key in node.entries if key not in declared and key != "type"]
     return [key for key in undeclared if takes_any or key in named]
 
 
@@ -212,10 +215,10 @@ def indexes(component: object) -> bool:
     return callable(getattr(component, "index", None)) if declared is None else bool(declared)
 
 
-def check_chunk(item: Item, type_name: str, component: Any, context: Context) -> Chunking | None:
+def check_chunk(node: Node, type_name: str, component: Any, context: Context) -> Chunking | None:
     """Return the chunking of an entry; None, with a problem in the report, where it is wrong."""
-    entry, report = item.entries[CHUNK], context.report
-    block = entry.item
+    entry, report = node.entries[CHUNK], context.report
+    block = entry.node
     if not indexes(component):
         found = f"'{CHUNK}' means nothing to '{type_name}', which does not index documents"
         report.wrong(entry, found, "a retriever that indexes, such as bm25")
@@ -241,7 +244,7 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
         return None
 
 
-def check_dataset_options(dataset: Entry, report: Report) -> None:
+def check_dataset_options(dataset: KeyEntry, report: Report) -> None:
     """Check the mappings as the loaders will, so that their mistakes get places too."""
     from ragbench.data.files.columns import check_mapping
     from ragbench.data.loaders.base import parse_split
@@ -251,10 +254,10 @@ def check_dataset_options(dataset: Entry, report: Report) -> None:
         "split": parse_split,
     }
     for key, check in checks.items():
-        item = dataset.item.get(key)
-        if item is None or not isinstance(item.value, dict) or report.under(item.path):
+        node = dataset.node.get(key)
+        if node is None or not isinstance(node.value, dict) or report.under(node.path):
             continue
         try:
-            check(item.plain(), "dataset")
+            check(node.plain(), "dataset")
         except OptionError as error:
             report_refusal(dataset, error, report)

@@ -11,7 +11,7 @@ from typing import Any
 from ragbench.config.options import Context, check_options, resolve_path
 from ragbench.config.problems import Report, some_of
 from ragbench.config.schema import Component, Metrics
-from ragbench.config.tree import UNREADABLE, Item
+from ragbench.config.tree import UNREADABLE, Node
 from ragbench.config.yaml_reader import read_file
 from ragbench.errors import DataError
 from ragbench.gates import GATES
@@ -122,17 +122,17 @@ def known_scores(metrics: Metrics) -> KnownNames:
     )
 
 
-def check_gates(item: Item, known: KnownNames, context: Context) -> tuple[Gate, ...]:
+def check_gates(node: Node, known: KnownNames, context: Context) -> tuple[Gate, ...]:
     """Return the gates without a problem."""
     report = context.report
-    if not isinstance(item.value, tuple):
-        if item.value is not UNREADABLE:
-            found = f"{item.shown()} is not a list"
-            report.wrong(item, found, "a list: - {measure: ndcg@10, min: 0.4}")
+    if not isinstance(node.value, tuple):
+        if node.value is not UNREADABLE:
+            found = f"{node.shown()} is not a list"
+            report.wrong(node, found, "a list: - {measure: ndcg@10, min: 0.4}")
         return ()
     declared = gate_options()
     gates = []
-    for entry in item.items:
+    for entry in node.elements:
         n_problems = len(report)
         values = check_options(entry, declared, report)
         # mistakes in single values are reported; what depends on these values is not guessed at
@@ -144,62 +144,62 @@ def check_gates(item: Item, known: KnownNames, context: Context) -> tuple[Gate, 
 
 
 def _check_gate(
-    item: Item, values: Mapping[str, Any], known: KnownNames, context: Context
+    node: Node, values: Mapping[str, Any], known: KnownNames, context: Context
 ) -> Gate | None:
     """Return the gate of an entry whose single values are right; None if it is of no kind."""
-    present = {key: values[key] for key in item.entries if values[key] is not None}
+    present = {key: values[key] for key in node.entries if values[key] is not None}
     kind, problems = kind_of_gate(present)
-    _report(item, problems, context.report)
+    _report(node, problems, context.report)
     if kind is None:
         return None
     declared = declared_options(kind)
     gate = kind(**{key: value for key, value in present.items() if key in declared})
-    _report(item, gate.check(known), context.report)
+    _report(node, gate.check(known), context.report)
     systems = [each for name in gate.systems for each in known.sweeps.get(name, (name,))]
     if systems:
-        context.fill(item, "system", systems)
-    file = _file_of(gate, item, known, context)
-    return replace(gate, system=systems or None, file=file, place=item.place)
+        context.fill(node, "system", systems)
+    file = _file_of(gate, node, known, context)
+    return replace(gate, system=systems or None, file=file, place=node.place)
 
 
-def _report(gate: Item, problems: Iterable[GateProblem], report: Report) -> None:
+def _report(gate: Node, problems: Iterable[GateProblem], report: Report) -> None:
     """Report mistakes of a gate where their values stand."""
     for problem in problems:
-        item = gate if problem.key is None else gate.get(problem.key) or gate
+        node = gate if problem.key is None else gate.get(problem.key) or gate
         if problem.part is not None:
-            item = item.items[problem.part]
-        place = gate.entries[str(problem.key)].place if problem.at_key else item.place
-        found = problem.found.replace("{}", item.shown(), 1)
+            node = node.elements[problem.part]
+        place = gate.entries[str(problem.key)].place if problem.at_key else node.place
+        found = problem.found.replace("{}", node.shown(), 1)
         allowed = problem.allowed
         names = allowed if allowed is None or isinstance(allowed, str) else some_of(allowed)
-        report.add(place, item.path, found, names, problem.nearest)
+        report.add(place, node.path, found, names, problem.nearest)
 
 
-def _file_of(gate: Gate, entry: Item, known: KnownNames, context: Context) -> Path | None:
+def _file_of(gate: Gate, entry: Node, known: KnownNames, context: Context) -> Path | None:
     """Return the file that a gate names; None if it names none, or a system instead."""
-    item = None if gate.file_key is None else entry.get(gate.file_key)
-    if item is None or item.value is None:
+    node = None if gate.file_key is None else entry.get(gate.file_key)
+    if node is None or node.value is None:
         return None
     if declared_options(type(gate))[str(gate.file_key)].option.refers_to != "path":
-        if item.value in known.systems:
+        if node.value in known.systems:
             return None
-        path = context.base / str(item.value)
+        path = context.base / str(node.value)
         is_name = not os.path.exists(path) and not path.suffix
         if known.may_have_others and is_name:
             return None  # a system of the records, known when they are read
-        close = nearest(str(item.value), known.systems)
+        close = nearest(str(node.value), known.systems)
         if close is not None and is_name:
-            found = f"no system or file {item.shown()}"
-            context.report.wrong(item, found, some_of(known.systems), close)
+            found = f"no system or file {node.shown()}"
+            context.report.wrong(node, found, some_of(known.systems), close)
             return None
-    return resolve_path(item, context)
+    return resolve_path(node, context)
 
 
-def written_gates(path: Path) -> tuple[Item, ...]:
+def written_gates(path: Path) -> tuple[Node, ...]:
     """Return the gates of a file as they are written; none where it cannot be read.
 
     Loading the file as a config says why, with the place.
     """
     tree = read_file(path, Report())
     gates = None if tree is None else tree.get("gates")
-    return () if gates is None else gates.items
+    return () if gates is None else gates.elements

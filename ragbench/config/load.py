@@ -22,7 +22,7 @@ from ragbench.config.resolved import (
     secret_places,
     variable_record,
 )
-from ragbench.config.tree import Item, PythonReader, alternatives
+from ragbench.config.tree import Node, PythonReader, alternatives
 from ragbench.config.variables import (
     Expanded,
     Overrides,
@@ -83,7 +83,7 @@ def load_config(
     report, variables = Report(), os.environ if environment is None else environment
     hidden = secrets_of_process(variables)
     path: Path | None
-    read: Item | None
+    read: Node | None
     if isinstance(source, Mapping):
         path, read = None, PythonReader(report).read(source)
     else:
@@ -149,13 +149,13 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
     return replace(config, environment=environment_of(tree).record())
 
 
-def _data_and_judges(tree: Item, wanted: Collection[str] | None) -> Item:
+def _data_and_judges(tree: Node, wanted: Collection[str] | None) -> Node:
     metrics = tree.get("metrics")
     kept = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
     judge = None if metrics is None else metrics.get("judge")
     if metrics is None or judge is None or wanted == ():
         return kept
-    if wanted is not None and all(isinstance(e.item.value, dict) for e in judge.entries.values()):
+    if wanted is not None and all(isinstance(e.node.value, dict) for e in judge.entries.values()):
         judge = replace(judge, value={k: e for k, e in judge.entries.items() if k in wanted})
     return kept.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
 
@@ -197,7 +197,7 @@ class Surroundings:
 class TreeCheck:
     """The checks of one tree, block by block."""
 
-    def __init__(self, tree: Item, report: Report, path: Path | None, around: Surroundings) -> None:
+    def __init__(self, tree: Node, report: Report, path: Path | None, around: Surroundings) -> None:
         self.tree, self.report, self.path = tree, report, path
         self.live = around
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
@@ -254,13 +254,13 @@ class TreeCheck:
             base=self.context.base.absolute(),
         )
 
-    def expanded(self) -> Item:
+    def expanded(self) -> Node:
         """Return the tree with a component for each combination of a sweep."""
         tree = self.tree
         for block, swept in self.swept.items():
             if swept.members:
-                item = replace(tree.entries[block].item, value=dict(swept.components))
-                tree = tree.with_entry(block, item)
+                node = replace(tree.entries[block].node, value=dict(swept.components))
+                tree = tree.with_entry(block, node)
         return tree
 
     def _name(self, name: str | None) -> str:
@@ -269,12 +269,12 @@ class TreeCheck:
             # of a name that is none for a folder, such as `..`, nothing is kept
             usual = stem[:LONGEST_NAME].rstrip(".")
             return "experiment" if not usual or [*unfit_names([usual])] else usual
-        item = self.tree.get("name")
-        if item is not None:
+        node = self.tree.get("name")
+        if node is not None:
             for _, found, allowed in unfit_names([name]):
-                self.report.wrong(item, found, allowed)
-        if item is not None and (not _NAME.fullmatch(name) or set(name) == {"."}):
-            self.report.wrong(item, f"{item.shown()} is not a name", _NAME_ALLOWED)
+                self.report.wrong(node, found, allowed)
+        if node is not None and (not _NAME.fullmatch(name) or set(name) == {"."}):
+            self.report.wrong(node, f"{node.shown()} is not a name", _NAME_ALLOWED)
         return name
 
     def _dataset(self, loaders: Family) -> schema.Component | None:
@@ -284,7 +284,7 @@ class TreeCheck:
             self.report.wrong(self.tree, "missing key 'dataset'", allowed)
             return None
         checked = check_component("dataset", entry, loaders, self.context)
-        if entry.item.text("type") in loaders.table:
+        if entry.node.text("type") in loaders.table:
             check_dataset_options(entry, self.report)
         return checked
 
@@ -292,7 +292,7 @@ class TreeCheck:
         from ragbench.executors import EXECUTORS
 
         entry = self.tree.entries.get("executor")
-        if entry is None or entry.item.value is None:
+        if entry is None or entry.node.value is None:
             name = next(iter(EXECUTORS.table))
             cls = EXECUTORS.load(name)
             options = {each.name: each.default for each in declared_options(cls).values()}
@@ -301,23 +301,23 @@ class TreeCheck:
         return check_component("executor", entry, EXECUTORS, self.context)
 
     def _expand(self, block: str) -> Expanded:
-        item = self.tree.get(block)
-        if item is None:
+        node = self.tree.get(block)
+        if node is None:
             return Expanded({})
-        if not isinstance(item.value, dict):
-            found = f"{item.shown()} is not a mapping"
-            self.report.wrong(item, found, "a mapping from names to components")
-        for name, entry in item.entries.items():
+        if not isinstance(node.value, dict):
+            found = f"{node.shown()} is not a mapping"
+            self.report.wrong(node, found, "a mapping from names to components")
+        for name, entry in node.entries.items():
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
                 found = f"{name!r} is not a name"
-                self.report.add(entry.place, item.path, found, _NAME_ALLOWED)
-        return expand_sweeps(item, self.report)
+                self.report.add(entry.place, node.path, found, _NAME_ALLOWED)
+        return expand_sweeps(node, self.report)
 
     def _components(
-        self, block: str, family_of: Callable[[Item], Family]
+        self, block: str, family_of: Callable[[Node], Family]
     ) -> dict[str, schema.Component | None]:
         return {
-            name: check_component(name, entry, family_of(entry.item), self.context)
+            name: check_component(name, entry, family_of(entry.node), self.context)
             for name, entry in self.swept[block].components.items()
         }
 
@@ -348,12 +348,12 @@ class TreeCheck:
         brings = self.live.retrievers or self.live.apps or self.swept["apps"].components
         if brings or self._may_bring_systems(loaders):
             return
-        item = self.tree.entries.get("retrievers")
-        if item is None:
+        node = self.tree.entries.get("retrievers")
+        if node is None:
             allowed = "at least one retriever or app"
             self.report.wrong(self.tree, "missing key 'retrievers'", allowed)
-        elif item.item.value == {}:
-            self.report.wrong(item, "no retriever", "at least one retriever")
+        elif node.node.value == {}:
+            self.report.wrong(node, "no retriever", "at least one retriever")
 
     def _gates(
         self,
@@ -361,8 +361,8 @@ class TreeCheck:
         generators: Mapping[str, schema.Component | None],
         loaders: Family,
     ) -> tuple[Gate, ...]:
-        item = self.tree.get("gates")
-        if item is None:
+        node = self.tree.get("gates")
+        if node is None:
             return ()
         # a config without gates does not load them
         from ragbench.config.gates import check_gates, known_scores, pairs_of
@@ -376,12 +376,12 @@ class TreeCheck:
             sweeps=self.context.members,
             may_have_others=self._may_bring_systems(loaders),
         )
-        return check_gates(item, known, self.context)
+        return check_gates(node, known, self.context)
 
-    def _item(self, name: str) -> Item:
+    def _item(self, name: str) -> Node:
         """The block as it stands in the file, or an empty one."""
         entry = self.tree.entries.get(name)
-        return entry.item if entry else Item({}, self.tree.place, (name,))
+        return entry.node if entry else Node({}, self.tree.place, (name,))
 
 
 def _complete(

@@ -14,7 +14,7 @@ from ragbench.config import schema
 from ragbench.config.judges import check_judges, check_rubric, report_misplaced
 from ragbench.config.options import INVALID, Context, check_reference, check_value
 from ragbench.config.problems import Report
-from ragbench.config.tree import UNREADABLE, Item
+from ragbench.config.tree import UNREADABLE, Node
 from ragbench.errors import OptionError, Place, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
@@ -28,9 +28,9 @@ _QUOTE = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
 _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metrics."))
 
 
-def check_metrics(item: Item | None, context: Context) -> schema.Metrics:
+def check_metrics(node: Node | None, context: Context) -> schema.Metrics:
     """Return the block `metrics`; problems go into the report."""
-    block = item or Item({}, Place(), ("metrics",))
+    block = node or Node({}, Place(), ("metrics",))
     context.check(block, {}, others=_BLOCKS)
     retrieval = _retrieval(block.get("retrieval"), context)
     generation, judges = None, None
@@ -46,11 +46,11 @@ def check_metrics(item: Item | None, context: Context) -> schema.Metrics:
     return made
 
 
-def _retrieval(item: Item | None, context: Context) -> schema.RetrievalMetrics:
+def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
     from ragbench.score.retrieval.notation import parse_measures
 
     report = context.report
-    block = item or Item({}, Place(), ("metrics", "retrieval"))
+    block = node or Node({}, Place(), ("metrics", "retrieval"))
     declared = declared_options(schema.RetrievalMetrics)
     values = context.check(block, declared, others=tuple(schema.RetrievalMetrics.blocks))
     match = block.get("match")
@@ -61,19 +61,19 @@ def _retrieval(item: Item | None, context: Context) -> schema.RetrievalMetrics:
     if names is not None:
         parsed = _parse_names(names, parse_measures, "measure", report)
         top_k = values.get("top_k")
-        for item, measures in parsed:
+        for node, measures in parsed:
             deepest = max((measure.k or 0 for measure in measures), default=0)
             if top_k is not None and deepest > top_k:
-                found = f"{item.shown()} looks deeper than top_k"
-                report.wrong(item, found, f"k up to top_k, which is {top_k}")
+                found = f"{node.shown()} looks deeper than top_k"
+                report.wrong(node, found, f"k up to top_k, which is {top_k}")
     return schema.RetrievalMetrics(**values)
 
 
-def _generation(item: Item, context: Context) -> tuple[schema.NamedMetric, ...] | None:
+def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] | None:
     from ragbench.score.text.notation import parse_metric
 
-    names = check_value(item, _NAMES, context.report)
-    parsed = _parse_names(item, parse_metric, "metric", context.report)
+    names = check_value(node, _NAMES, context.report)
+    parsed = _parse_names(node, parse_metric, "metric", context.report)
     if names is INVALID:
         return None
     return tuple(
@@ -98,26 +98,26 @@ def _with_paths(metric: Metric, base: Path) -> Metric:
 
 
 def _parse_names(
-    names: Item, parse: Callable[[str], Any], noun: str, report: Report
-) -> list[tuple[Item, Any]]:
+    names: Node, parse: Callable[[str], Any], noun: str, report: Report
+) -> list[tuple[Node, Any]]:
     """Parse each name of a list; a wrong or repeated one is a problem at its place."""
-    parsed: list[tuple[Item, Any]] = []
-    by_name: dict[Any, Item] = {}
+    parsed: list[tuple[Node, Any]] = []
+    by_name: dict[Any, Node] = {}
     open_parenthesis = False
-    for item in names.items:
-        if not isinstance(item.value, str) or item.value is UNREADABLE:
+    for node in names.elements:
+        if not isinstance(node.value, str) or node.value is UNREADABLE:
             continue
-        text = item.value
+        text = node.value
         balance = text.count("(") - text.count(")")
         if open_parenthesis:
             # the rest of a name that was cut at its comma, which was reported already
             open_parenthesis = balance >= 0
             continue
-        if balance > 0 and len(names.items) > 1 and not item.quoted:
+        if balance > 0 and len(names.elements) > 1 and not node.quoted:
             open_parenthesis = True
-            report.wrong(item, f"{item.shown()} has no ')'", _QUOTE)
+            report.wrong(node, f"{node.shown()} has no ')'", _QUOTE)
             continue
-        result = _parse(item, parse, noun, report)
+        result = _parse(node, parse, noun, report)
         if result is None:
             continue
         # what two spellings of one score share; `ndcg_cut_5,10` are two scores
@@ -126,32 +126,32 @@ def _parse_names(
         if (
             first := next((by_name[name] for name in names_of if name in by_name), None)
         ) is not None:
-            message = f"{item.shown()} is named twice"
-            if first.written != item.written:
-                message = f"{item.shown()} is the same as {first.shown()}"
-            report.wrong(item, message, f"each {noun} once")
-        by_name.update(dict.fromkeys(names_of, item))
-        parsed.append((item, result))
+            message = f"{node.shown()} is named twice"
+            if first.written != node.written:
+                message = f"{node.shown()} is the same as {first.shown()}"
+            report.wrong(node, message, f"each {noun} once")
+        by_name.update(dict.fromkeys(names_of, node))
+        parsed.append((node, result))
     return parsed
 
 
 _KINDS: Mapping[str, Kind] = {"measure": "retrieval", "metric": "generation"}
 
 
-def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -> Any:
+def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -> Any:
     try:
-        return parse(str(item.value))
+        return parse(str(node.value))
     except OptionError as error:
-        if report_misplaced(item, _KINDS[noun], report):
+        if report_misplaced(node, _KINDS[noun], report):
             return None
-        found = f"unknown {noun} {item.shown()}"
-        if error.option and error.found != item.value and not item.parts:
-            found = f"{error.option} of {item.shown()}: found {error.found!r}"
+        found = f"unknown {noun} {node.shown()}"
+        if error.option and error.found != node.value and not node.parts:
+            found = f"{error.option} of {node.shown()}: found {error.found!r}"
             if error.found is None:
-                found = f"{item.shown()} has no {error.option}"
-        report.wrong(item, found, error.allowed, error.nearest)
+                found = f"{node.shown()} has no {error.option}"
+        report.wrong(node, found, error.allowed, error.nearest)
     except RagbenchError as error:  # a third party's, which cannot be loaded
-        report.wrong(item, str(error))
+        report.wrong(node, str(error))
     return None
 
 
@@ -161,19 +161,19 @@ METADATA = re.compile(r"metadata(\.[^.\s]+)+")
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
-def _match(item: Item, ties: Any, context: Context) -> schema.Match | None:
+def _match(node: Node, ties: Any, context: Context) -> schema.Match | None:
     report = context.report
-    values = context.check(item, declared_options(schema.Match))
+    values = context.check(node, declared_options(schema.Match))
     level = values.get("level")
     if level is None:
         return None
     for key, wanted in _LEVEL_OF.items():
-        if (entry := item.entries.get(key)) is not None and level != wanted:
+        if (entry := node.entries.get(key)) is not None and level != wanted:
             report.wrong(entry, f"'{key}' means nothing with level: {level}", f"level: {wanted}")
-    where, separator = item.get("id"), item.get("separator")
+    where, separator = node.get("id"), node.get("separator")
     if level == "document" and where is None and separator is None:
         found = "level: document does not say which document a passage is of"
-        report.wrong(item, found, 'id: metadata.<key>, or separator: "#"')
+        report.wrong(node, found, 'id: metadata.<key>, or separator: "#"')
     if level == "document" and where is not None:
         if separator is not None:
             report.wrong(separator, "id and separator are both given", "one")
@@ -183,35 +183,35 @@ def _match(item: Item, ties: Any, context: Context) -> schema.Match | None:
         report.wrong(separator, "the separator is empty", "text, such as '#'")
     if level == "text" and ties == "average":
         found = "level: text credits the first match, and ties: average has no first"
-        report.wrong(item, found, "ties: docid, stable")
+        report.wrong(node, found, "ties: docid, stable")
     return schema.Match(**values)
 
 
 def _fill(
-    item: Item, metrics: schema.Metrics, has_judges: bool, context: Context
+    node: Node, metrics: schema.Metrics, has_judges: bool, context: Context
 ) -> schema.Fill | None:
     """The block, checked beside the others; judges that are wrong are None in these."""
     report, before = context.report, len(context.report)
-    values = context.check(item, declared_options(schema.Fill))
+    values = context.check(node, declared_options(schema.Fill))
     if not has_judges:
         found = "fill needs a judge, and the config has none"
-        report.wrong(item, found, "metrics.judge: {type: openai, ...}")
-    name, judge = _judge(item, values, metrics.judges, context)
-    source = _rubric(item, values, judge, context)
+        report.wrong(node, found, "metrics.judge: {type: openai, ...}")
+    name, judge = _judge(node, values, metrics.judges, context)
+    source = _rubric(node, values, judge, context)
     depth, top_k = values.get("depth"), metrics.retrieval.top_k
     level = metrics.retrieval.match.level
     if depth is not None and depth > top_k:
-        report.wrong(item.get("depth") or item, f"{depth} is deeper than top_k", f"up to {top_k}")
+        report.wrong(node.get("depth") or node, f"{depth} is deeper than top_k", f"up to {top_k}")
     if level != "id":
-        report.wrong(item, f"fill does not go with match: level: {level}", "level: id")
+        report.wrong(node, f"fill does not go with match: level: {level}", "level: id")
     if len(report) > before or source is None or name is None:
         return None
-    context.fill(item, "judge", name)
+    context.fill(node, "judge", name)
     return schema.Fill(**{**values, "judge": name, "rubric": source})
 
 
 def _judge(
-    item: Item,
+    node: Node,
     values: Mapping[str, Any],
     judges: Mapping[str, schema.JudgeBlock] | None,
     context: Context,
@@ -219,10 +219,10 @@ def _judge(
     """The judge that is meant: the named one, or the only one."""
     if judges is None:
         return None, None
-    names, given = list(judges), item.get("judge")
+    names, given = list(judges), node.get("judge")
     if given is None and len(names) != 1:
         found = f"fill does not say which of {len(names)} judges grades"
-        context.report.wrong(item, found, f"judge: {', '.join(names)}")
+        context.report.wrong(node, found, f"judge: {', '.join(names)}")
         return None, None
     name = names[0] if given is None else values.get("judge")
     if name is not None and name not in names and given is not None:
@@ -233,20 +233,20 @@ def _judge(
 
 
 def _rubric(
-    item: Item, values: Mapping[str, Any], judge: schema.JudgeBlock | None, context: Context
+    node: Node, values: Mapping[str, Any], judge: schema.JudgeBlock | None, context: Context
 ) -> str | Path | None:
     """Return the name or file of the rubric; report one that cannot give grades, return None."""
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import load_rubric
 
-    given = item.get("rubric")
+    given = node.get("rubric")
     source: str | Path | None = values.get("rubric")
     if given is not None and isinstance(given.value, str):
         found = check_rubric(given, context)
         source = None if found is None else found[1]
     if source is None:
         return None
-    at, rubric = given or item, load_rubric(source)
+    at, rubric = given or node, load_rubric(source)
     if (rubric.asks, rubric.method) != ("context", "rating") or rubric.direction != "higher":
         message = f"rubric '{rubric.name}' does not rate passages"
         allowed = "one with asks: context, method: rating, direction: higher"
@@ -255,63 +255,63 @@ def _rubric(
     if judge is not None and served is not None and rubric.name not in served:
         message = f"judge '{judge.type}' cannot apply '{rubric.name}'"
         context.report.wrong(at, message, "a judge that is a language model")
-    start, written = values.get("relevant_from"), item.get("relevant_from")
+    start, written = values.get("relevant_from"), node.get("relevant_from")
     if start is not None and written is not None and start > rubric.levels:
         message = f"{start} is above the levels of '{rubric.name}'"
         context.report.wrong(written, message, f"2 to {rubric.levels}")
     return source
 
 
-def check_statistics(item: Item, context: Context) -> schema.Statistics:
+def check_statistics(node: Node, context: Context) -> schema.Statistics:
     """Return the block `statistics`; problems go into the report."""
-    values = context.check(item, declared_options(schema.Statistics))
-    baseline = item.get("baseline")
+    values = context.check(node, declared_options(schema.Statistics))
+    baseline = node.get("baseline")
     # without retrievers the systems are those of the records, known when they are read
     if baseline is not None and isinstance(baseline.value, str) and context.retrievers:
         check_reference(baseline, context)
-    test, correction = values.get("test", "randomization"), item.get("correction")
+    test, correction = values.get("test", "randomization"), node.get("correction")
     if correction is not None and correction.value == "max_t" and test != "randomization":
         found = f"max_t is made of sign flips, and the test is {test}"
         context.report.wrong(correction, found, "test: randomization")
     if values.get("correction") == "none" and values.get("family") == "all":
-        place = item.entries["family"].item
+        place = node.entries["family"].node
         context.report.wrong(place, "nothing is corrected with correction: none", "measure")
     if test == "mcnemar" and values.get("cluster") is not None:
-        place = item.entries["test"].item
+        place = node.entries["test"].node
         found = "mcnemar counts single queries, and the units are clusters"
         context.report.wrong(place, found, "randomization, t, wilcoxon")
     if values.get("correction") == "bh":
         values["correction"] = "benjamini_hochberg"
-    cluster, slices = item.get("cluster"), item.get("slices")
+    cluster, slices = node.get("cluster"), node.get("slices")
     if cluster is not None and isinstance(cluster.value, str):
         _check_field(cluster, (), context)
     if slices is not None and values.get("slices"):
-        for field in slices.items:
+        for field in slices.elements:
             _check_field(field, schema.SLICES, context)
         values["slices"] = tuple(dict.fromkeys(values["slices"]))
     return schema.Statistics(**values)
 
 
-def check_causes(item: Item, metrics: schema.Metrics, context: Context) -> CauseRules:
+def check_causes(node: Node, metrics: schema.Metrics, context: Context) -> CauseRules:
     """Return the rules of causes; problems go into the report."""
     declared = declared_options(CauseRules)
-    values = context.check(item, declared, others=tuple(CauseRules.blocks))
+    values = context.check(node, declared, others=tuple(CauseRules.blocks))
     records: dict[str, Any] = {"right": RightAnswer, "supported": SupportedAnswer}
     for name, record in records.items():
-        block = item.get(name)
+        block = node.get(name)
         if block is not None:
             inner = context.check(block, declared_options(record))
             values[name] = record(**inner)
             if block.text("measure") is not None:
-                _check_answer_score(block.entries["measure"].item, metrics, context.report)
+                _check_answer_score(block.entries["measure"].node, metrics, context.report)
     return CauseRules(**values)
 
 
-def _check_answer_score(item: Item, metrics: schema.Metrics, report: Report) -> None:
+def _check_answer_score(node: Node, metrics: schema.Metrics, report: Report) -> None:
     """Report what is no score of answers, or none that the config has."""
     from ragbench.config.gates import known_scores  # as gates, loaded where they are used
 
-    known, name = known_scores(metrics), str(item.value)
+    known, name = known_scores(metrics), str(node.value)
     score = known.find(name)
     names = [each.name for each in known.scores.values() if each.kind != "retrieval"]
     if any(each.startswith(f"{name}(judge=") for each in names):
@@ -319,17 +319,17 @@ def _check_answer_score(item: Item, metrics: schema.Metrics, report: Report) -> 
     if score is None or score.kind == "retrieval":
         what = "no score" if score is None else "a score of rankings"
         allowed = ", ".join(names) or "a metric or a rubric, such as token_f1 or correctness"
-        report.wrong(item, f"{item.shown()} is {what}", allowed, nearest(name, names))
+        report.wrong(node, f"{node.shown()} is {what}", allowed, nearest(name, names))
 
 
 def _check_field(
-    item: Item, words: tuple[str, ...], context: Context, example: str = "metadata.topic"
+    node: Node, words: tuple[str, ...], context: Context, example: str = "metadata.topic"
 ) -> None:
     """Report a name that is neither one of the words nor a key of the metadata."""
-    value = str(item.value)
+    value = str(node.value)
     if value not in words and not METADATA.fullmatch(value):
-        found = f"{item.shown()} is no key of the metadata"
+        found = f"{node.shown()} is no key of the metadata"
         allowed = f"metadata.<key>, such as {example}"
         if words:
-            found, allowed = f"unknown field {item.shown()}", f"{', '.join(words)}, {allowed}"
-        context.report.wrong(item, found, allowed, nearest(value, words))
+            found, allowed = f"unknown field {node.shown()}", f"{', '.join(words)}, {allowed}"
+        context.report.wrong(node, found, allowed, nearest(value, words))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.problems import KeyPath, Report, some_of
-from ragbench.config.tree import UNREADABLE, Entry, Item
+from ragbench.config.tree import UNREADABLE, KeyEntry, Node
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
 from ragbench.files import names_in
 from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, is_factory, load_object, nearest
@@ -23,7 +23,7 @@ INVALID: Any = object()
 
 
 def check_options(
-    item: Item,
+    node: Node,
     declared: Mapping[str, DeclaredOption],
     report: Report,
     *,
@@ -35,20 +35,20 @@ def check_options(
     A key with a problem is absent. A missing key is reported at `at`, or where the mapping begins;
     `others` are further keys that are allowed, which the caller checks.
     """
-    if not isinstance(item.value, dict):
-        if item.value is not UNREADABLE:
-            report.wrong(item, f"{item.shown()} is not a mapping", "a mapping")
+    if not isinstance(node.value, dict):
+        if node.value is not UNREADABLE:
+            report.wrong(node, f"{node.shown()} is not a mapping", "a mapping")
         return {}
-    for key, entry in item.entries.items():
+    for key, entry in node.entries.items():
         if key not in declared and key not in others:
-            report.unknown_key(entry.place, item.path, key, [*others, *declared])
+            report.unknown_key(entry.place, node.path, key, [*others, *declared])
     values = {}
     for key, option in declared.items():
-        value = item.get(key)
+        value = node.get(key)
         if value is None:
             if option.required:
                 found = f"missing key '{key}'"
-                report.add(at or item.place, item.path, found, f"{key}: {option.allowed}")
+                report.add(at or node.place, node.path, found, f"{key}: {option.allowed}")
             else:
                 values[key] = option.default
         elif (checked := check_value(value, option, report)) is not INVALID:
@@ -56,14 +56,14 @@ def check_options(
     return values
 
 
-def check_value(item: Item, option: DeclaredOption, report: Report) -> Any:
+def check_value(node: Node, option: DeclaredOption, report: Report) -> Any:
     """Return the value in its declared type, or `INVALID` with a problem for each wrong part."""
-    value = item.plain()
+    value = node.plain()
     mismatches = option.mismatches(value)
     for mismatch in mismatches:
-        part = item
+        part = node
         for step in mismatch.steps:
-            part = part.items[step] if isinstance(step, int) else part.entries[step].item
+            part = part.elements[step] if isinstance(step, int) else part.entries[step].node
         if part.value is UNREADABLE:
             continue
         found, close = f"{part.shown()} is not {mismatch.wanted}", None
@@ -99,7 +99,7 @@ class Context:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     code: tuple[Path, ...] | None = ()
     late_checks: list[Callable[[], None]] = field(default_factory=list)
-    references: dict[str, list[tuple[str, Item]]] = field(default_factory=dict)
+    references: dict[str, list[tuple[str, Node]]] = field(default_factory=dict)
     blocks: dict[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]] = field(
         default_factory=dict
     )
@@ -108,7 +108,7 @@ class Context:
 
     def check(
         self,
-        item: Item,
+        node: Node,
         declared: Mapping[str, DeclaredOption],
         *,
         at: Place | None = None,
@@ -119,19 +119,19 @@ class Context:
 
         The block is noted for the resolved config; for `at` and `others` see `check_options`.
         """
-        self.blocks[item.path] = (declared, tuple(dict.fromkeys(order or (*declared, *others))))
-        values = check_options(item, declared, self.report, at=at, others=others)
-        _resolve_options(item, declared, values, self)
+        self.blocks[node.path] = (declared, tuple(dict.fromkeys(order or (*declared, *others))))
+        values = check_options(node, declared, self.report, at=at, others=others)
+        _resolve_options(node, declared, values, self)
         return values
 
-    def fill(self, item: Item, key: str, value: object) -> None:
+    def fill(self, node: Node, key: str, value: object) -> None:
         """Note the value that a resolved config has under a key of a block."""
-        place = (*item.path, key)
+        place = (*node.path, key)
         self.filled[place] = value
 
     def try_component(
         self,
-        entry: Entry,
+        entry: KeyEntry,
         cls: object,
         values: Mapping[str, object],
         declared: Mapping[str, DeclaredOption],
@@ -155,17 +155,17 @@ class Context:
         else:
             check()
 
-    def refuses(self, item: Item) -> bool:
+    def refuses(self, node: Node) -> bool:
         """Report code that must not be imported, since a run folder names it; return True then."""
         if self.code is None:
-            found = f"{item.shown()} is code, and nothing that a run folder names is imported"
+            found = f"{node.shown()} is code, and nothing that a run folder names is imported"
             allowed = "components of ragbench; only `ragbench reproduce` runs code of a run folder"
-            self.report.wrong(item, found, allowed)
+            self.report.wrong(node, found, allowed)
         return self.code is None
 
 
 def _try_component(
-    entry: Entry, cls: Any, options: Mapping[str, object], samples: object, report: Report
+    entry: KeyEntry, cls: Any, options: Mapping[str, object], samples: object, report: Report
 ) -> None:
     """Create a component, and report its refusal."""
     try:
@@ -178,21 +178,21 @@ def _try_component(
         return  # a file or a package: whoever uses the component says so
 
 
-def report_refusal(entry: Entry, error: OptionError, report: Report) -> None:
+def report_refusal(entry: KeyEntry, error: OptionError, report: Report) -> None:
     """Report an error of a constructor at the option, or at the entry that lacks the option."""
-    item, place, path = entry.item, entry.place, entry.item.path
+    node, place, path = entry.node, entry.place, entry.node.path
     keys = tuple(filter(None, error.option.split(".")))
     if keys and report.under((*path, keys[0])):
         return  # the checks of the values have said more of it
     for key in keys:
-        if (value := item.get(key)) is not None:
-            item, place, path = value, value.place, value.path
+        if (value := node.get(key)) is not None:
+            node, place, path = value, value.place, value.path
     verb = "unknown value" if error.nearest else "found"
-    if keys and path[-1] == keys[-1] and not item.entries:
-        found = f"{verb} {item.shown()}"
+    if keys and path[-1] == keys[-1] and not node.entries:
+        found = f"{verb} {node.shown()}"
     elif keys and error.found is None:
         found = f"missing key '{keys[-1]}'"
-    elif (wrong := item.entries.get(str(error.found))) is not None:
+    elif (wrong := node.entries.get(str(error.found))) is not None:
         place, found = wrong.place, f"unknown key '{error.found}'"
     else:
         path, found = (*entry.path, *keys), f"found {error.found!r}"
@@ -200,21 +200,21 @@ def report_refusal(entry: Entry, error: OptionError, report: Report) -> None:
 
 
 def references_of(
-    item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
-) -> list[tuple[str, Item]]:
+    node: Node, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
+) -> list[tuple[str, Node]]:
     """Return the retrievers that options name, with the places where they do.
 
     In a list, a swept retriever is replaced in `values` by the ones that it stands for.
     """
-    found: list[tuple[str, Item]] = []
+    found: list[tuple[str, Node]] = []
     for key, option in declared.items():
-        value = item.get(key)
+        value = node.get(key)
         if option.option.refers_to != "retriever" or value is None or key not in values:
             continue
         if isinstance(value.value, tuple):
             named = [
                 (name, part)
-                for part in value.items
+                for part in value.elements
                 for name in check_reference(part, context, many=True)
             ]
             found += named
@@ -224,25 +224,25 @@ def references_of(
     return found
 
 
-def check_reference(item: Item, context: Context, *, many: bool = False) -> tuple[str, ...]:
+def check_reference(node: Node, context: Context, *, many: bool = False) -> tuple[str, ...]:
     """Return the retrievers that a name means; none, with a problem, where it means none."""
-    name, report = str(item.value), context.report
+    name, report = str(node.value), context.report
     if name in context.members:
         members = context.members[name]
         if many:
             return members
-        found = f"{item.shown()} is swept: it stands for {len(members)} retrievers"
-        report.wrong(item, found, some_of(members))
+        found = f"{node.shown()} is swept: it stands for {len(members)} retrievers"
+        report.wrong(node, found, some_of(members))
         return ()
     if name in context.retrievers:
         return (name,)
     allowed = some_of(context.retrievers) or "a name in retrievers"
     close = nearest(name, [*context.retrievers, *context.members])
-    report.wrong(item, f"no retriever {item.shown()}", allowed, close)
+    report.wrong(node, f"no retriever {node.shown()}", allowed, close)
     return ()
 
 
-def report_cycles(references: Mapping[str, Sequence[tuple[str, Item]]], report: Report) -> None:
+def report_cycles(references: Mapping[str, Sequence[tuple[str, Node]]], report: Report) -> None:
     """Report each circle of retrievers that refer to each other, where it closes."""
     waiting = {name: dict(targets) for name, targets in references.items()}
     while waiting:
@@ -260,18 +260,18 @@ def report_cycles(references: Mapping[str, Sequence[tuple[str, Item]]], report: 
             del waiting[name]
 
 
-def resolve_path(item: Item, context: Context) -> Path | None:
+def resolve_path(node: Node, context: Context) -> Path | None:
     """Return the absolute path that a value names; None, with a problem, where nothing is."""
-    text, base = str(item.value), context.base
-    context.paths.add(item.path)
+    text, base = str(node.value), context.base
+    context.paths.add(node.path)
     path = Path(os.path.abspath(base / os.path.expanduser(text))) if "\0" not in text else None
     if path is not None and os.path.exists(path):
         return path
     close = nearest(path.name, names_in(path.parent)) if path is not None else None
-    directory = os.path.dirname(item.written)
+    directory = os.path.dirname(node.written)
     context.report.wrong(
-        item,
-        f"no such file: {item.written}",
+        node,
+        f"no such file: {node.written}",
         "a path" if base == Path() else f"a path relative to {base}",
         os.path.join(directory, close) if close else None,
     )
@@ -285,11 +285,11 @@ _OF_FILES = (".j2", ".txt", ".yaml", ".yml")
 
 
 def _resolve_options(
-    item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
+    node: Node, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
 ) -> None:
     """Make the paths among the values absolute; report files and Python code that do not exist."""
     for key, option in declared.items():
-        value = item.get(key)
+        value = node.get(key)
         if value is None or key not in values:
             continue
         if option.option.refers_to in ("path_or_name", "folder_or_name"):
@@ -304,11 +304,11 @@ def _resolve_options(
                 resolve_path(value, context)
         elif option.option.refers_to == "object":
             if (found := load_named(value, context)) is not None and "args" in declared:
-                _check_arguments(found, value, item.get("args"), context.report)
+                _check_arguments(found, value, node.get("args"), context.report)
         elif option.option.refers_to != "path":
             continue
         elif isinstance(value.value, tuple):
-            paths = [resolve_path(part, context) for part in value.items]
+            paths = [resolve_path(part, context) for part in value.elements]
             kept = zip(values[key], paths, strict=True)
             values[key] = [type(old)(path) for old, path in kept if path is not None]
         elif isinstance(value.value, str):
@@ -317,25 +317,25 @@ def _resolve_options(
                 values[key] = str(found) if isinstance(values[key], str) else found
 
 
-def load_named(item: Item, context: Context) -> object:
+def load_named(node: Node, context: Context) -> object:
     """Return code that is named, not called; None, with a problem, where it cannot be imported."""
-    if context.refuses(item):
+    if context.refuses(node):
         return None
     try:
-        return load_object(str(item.value).removeprefix(PYTHON), context.code or ())
+        return load_object(str(node.value).removeprefix(PYTHON), context.code or ())
     except DataError as error:
-        context.report.refused(item, error)
+        context.report.refused(node, error)
         return None
 
 
-def _check_arguments(found: Any, item: Item, args: Item | None, report: Report) -> None:
+def _check_arguments(found: Any, node: Node, args: Node | None, report: Report) -> None:
     """Report arguments that a factory does not take, and those that it lacks."""
-    args = args or Item({}, item.place, item.path)
+    args = args or Node({}, node.place, node.path)
     if args.value is not None and not isinstance(args.value, dict):
         return  # it is reported already
     if not is_factory(found):
         if args.entries:
-            report.wrong(args, f"arguments for {item.shown()}, which is made already", "none")
+            report.wrong(args, f"arguments for {node.shown()}, which is made already", "none")
         return
     if (parameters := keyword_parameters(found)) is None:
         return
@@ -345,7 +345,7 @@ def _check_arguments(found: Any, item: Item, args: Item | None, report: Report) 
             report.unknown_key(entry.place, args.path, key, list(named))
     for name, default in named.items():
         if default is REQUIRED and name not in args.entries:
-            allowed = f"{name}: what {item.written} takes"
+            allowed = f"{name}: what {node.written} takes"
             report.wrong(args, f"missing argument '{name}'", allowed)
 
 

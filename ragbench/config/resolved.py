@@ -11,7 +11,7 @@ from typing import Any
 from ragbench import secrets
 from ragbench.config.options import Blocks, Context
 from ragbench.config.problems import KeyPath, Report, dotted
-from ragbench.config.tree import Item, Quoted, Reference, WrittenPath, text_of
+from ragbench.config.tree import Node, Quoted, Reference, WrittenPath, text_of
 from ragbench.config.variables import (
     LONG,
     escaped,
@@ -64,7 +64,7 @@ def variable_record(value: str | None, *, secret: bool) -> EnvironmentVariable:
     return EnvironmentVariable(set=is_set, value=None if secret else value, secret=secret)
 
 
-def environment_of(tree: Item, declared: Collection[KeyPath] = ()) -> Environment:
+def environment_of(tree: Node, declared: Collection[KeyPath] = ()) -> Environment:
     """Return the variables of a tree with their values, and its secrets.
 
     A value is a secret by the name of its variable, by the keys or the declaration of its option,
@@ -73,36 +73,36 @@ def environment_of(tree: Item, declared: Collection[KeyPath] = ()) -> Environmen
     declared = {*declared, *_after_flags(tree)}
     references: dict[str, Reference] = {}
     hidden: set[str] = set()
-    for item in tree.scalars():
-        for reference in item.references():
+    for node in tree.scalars():
+        for reference in node.references():
             references[reference.name] = reference
-            if item.path in declared or is_hidden(item, reference):
+            if node.path in declared or is_hidden(node, reference):
                 hidden.add(reference.name)
     values = [references[name].value for name in hidden]
     for name, reference in references.items():
         if any(is_told_by(reference.value, value) for value in values):
             hidden.add(name)
     literal, defaults = {}, {}
-    for item in tree.scalars():
-        place = dotted(item.path)
-        is_text = isinstance(item.value, str) and not secrets.is_placeholder(item.written)
-        has_form = is_text and secrets.looks_secret(item.written)
-        if not item.parts and (has_form or _is_named(item.path, item.value, declared)):
-            literal[place] = str(item.value)
-        for number, part in enumerate(_beside(item, hidden)):
+    for node in tree.scalars():
+        place = dotted(node.path)
+        is_text = isinstance(node.value, str) and not secrets.is_placeholder(node.written)
+        has_form = is_text and secrets.looks_secret(node.written)
+        if not node.parts and (has_form or _is_named(node.path, node.value, declared)):
+            literal[place] = str(node.value)
+        for number, part in enumerate(_beside(node, hidden)):
             # in quotes it is no variable
             defaults[f'"{place}" {number}' if number else place] = part
     return Environment(references, hidden, literal, defaults, declared)
 
 
-def _after_flags(item: Item) -> Iterator[KeyPath]:
+def _after_flags(node: Node) -> Iterator[KeyPath]:
     """Yield the places of elements of lists that follow `--api-key` or the like."""
-    for flag, part in itertools.pairwise(item.items):
+    for flag, part in itertools.pairwise(node.elements):
         is_flag = isinstance(flag.value, str) and flag.value.startswith("-")
         is_value = isinstance(part.value, str) and not part.value.startswith("-")
         if is_flag and is_value and secrets.is_secret_option(str(flag.value)):
             yield part.path
-    for part in item.items or [entry.item for entry in item.entries.values()]:
+    for part in node.elements or [entry.node for entry in node.entries.values()]:
         yield from _after_flags(part)
 
 
@@ -117,46 +117,46 @@ def _is_named(path: KeyPath, value: object, declared: Collection[KeyPath]) -> bo
     return is_secret_value(path, text) and not reads_environment(text)
 
 
-def _beside(item: Item, hidden: Collection[str]) -> list[str]:
+def _beside(node: Node, hidden: Collection[str]) -> list[str]:
     """Return the texts in a scalar with a variable that holds a secret, and its defaults."""
-    if not any(reference.name in hidden for reference in item.references()):
+    if not any(reference.name in hidden for reference in node.references()):
         return []
     texts = [
         part.strip() if isinstance(part, str) else text_of(part.default or ())
-        for part in item.parts
+        for part in node.parts
         if isinstance(part, str) or not part.value
     ]
     return [text for text in texts if len(text) >= LONG and not secrets.is_placeholder(text)]
 
 
-def report_secret_paths(tree: Item, environment: Environment, report: Report) -> None:
+def report_secret_paths(tree: Node, environment: Environment, report: Report) -> None:
     """Report secrets in the names of folders, which nobody could take out again."""
     for key in ("name", "output", "cache", "cache_also"):
-        for item in () if (block := tree.get(key)) is None else block.scalars():
-            value = str(item.value)
+        for node in () if (block := tree.get(key)) is None else block.scalars():
+            value = str(node.value)
             if value.startswith(("/", "~", "./")) and os.path.exists(value):
                 continue  # a folder that is there, such as that of `SECRETS_DIR`
-            names = [r.name for r in item.references() if r.name in environment.hidden]
+            names = [r.name for r in node.references() if r.name in environment.hidden]
             names += [n for n, secret in environment.secrets.items() if is_told_by(value, secret)]
             if names:
                 is_variable = names[0] in environment.references
                 what = f"${{{names[0]}}}" if is_variable else "what stands there"
                 what = f"{what}, a secret, would be part of the name of a folder"
-                report.wrong(item, what, "a name without it")
+                report.wrong(node, what, "a name without it")
 
 
-def secret_places(item: Item, blocks: Blocks) -> Iterator[KeyPath]:
+def secret_places(node: Node, blocks: Blocks) -> Iterator[KeyPath]:
     """Yield the places of values whose options are declared to hold secrets."""
-    declared, _ = blocks.get(item.path, ({}, ()))
-    for key, entry in item.entries.items():
+    declared, _ = blocks.get(node.path, ({}, ()))
+    for key, entry in node.entries.items():
         if key in declared and declared[key].option.secret:
-            yield from (scalar.path for scalar in entry.item.scalars())
-        yield from secret_places(entry.item, blocks)
-    for part in item.items:
+            yield from (scalar.path for scalar in entry.node.scalars())
+        yield from secret_places(entry.node, blocks)
+    for part in node.elements:
         yield from secret_places(part, blocks)
 
 
-def resolve_config(tree: Item, context: Context, environment: Environment) -> dict[str, Any]:
+def resolve_config(tree: Node, context: Context, environment: Environment) -> dict[str, Any]:
     """Return a checked tree, sweeps written out, as plain data with its defaults.
 
     Values of variables are written out; `${NAME}` stands for secrets alone, `***` for a secret in
@@ -181,61 +181,61 @@ class _Resolver:
             }
         )
 
-    def mapping(self, item: Item) -> dict[str, Any]:
+    def mapping(self, node: Node) -> dict[str, Any]:
         """Return a mapping; a block that was checked has its defaults, in the declared order."""
-        declared, keys = self._context.blocks.get(item.path, ({}, tuple(item.entries)))
+        declared, keys = self._context.blocks.get(node.path, ({}, tuple(node.entries)))
         filled = self._context.filled
-        if item.path:  # keys that the checks add stand last
-            keys = tuple(sorted(keys, key=lambda k: not item.get(k) and (*item.path, k) in filled))
+        if node.path:  # keys that the checks add stand last
+            keys = tuple(sorted(keys, key=lambda k: not node.get(k) and (*node.path, k) in filled))
         written: dict[str, Any] = {}
         for key in keys:
-            path, option, value = (*item.path, key), declared.get(key), item.get(key)
-            is_absent = value is None or (value.value is None and not item.path)
+            path, option, value = (*node.path, key), declared.get(key), node.get(key)
+            is_absent = value is None or (value.value is None and not node.path)
             if path in filled:
                 written[key] = filled[path]
             elif value is not None and not is_absent:
                 written[key] = self._value(value, option)
             elif path in self._context.blocks:
-                written[key] = self.mapping(Item({}, item.place, path))
+                written[key] = self.mapping(Node({}, node.place, path))
             elif option is not None and isinstance(option.default, (str, bool, int, float)):
                 written[key] = option.default
         return written
 
-    def _value(self, item: Item, option: DeclaredOption | None = None) -> Any:
-        if isinstance(item.value, dict):
-            return self.mapping(item)
-        if isinstance(item.value, tuple):
-            parts = list(map(self._value, item.value))
+    def _value(self, node: Node, option: DeclaredOption | None = None) -> Any:
+        if isinstance(node.value, dict):
+            return self.mapping(node)
+        if isinstance(node.value, tuple):
+            parts = list(map(self._value, node.value))
             if option is None or option.option.refers_to != "retriever":
                 return parts
             members = self._context.members  # a sweep stands for its members
             return list(
                 dict.fromkeys(name for part in parts for name in members.get(part, (part,)))
             )
-        text = self._scalar(item)
-        if item.path in self._context.paths and not reads_environment(str(text)):
+        text = self._scalar(node)
+        if node.path in self._context.paths and not reads_environment(str(text)):
             return WrittenPath(text)
-        return Quoted(text) if item.quoted and isinstance(text, str) else text
+        return Quoted(text) if node.quoted and isinstance(text, str) else text
 
-    def _scalar(self, item: Item) -> Any:
-        value = item.written if isinstance(item.value, str) else item.value
-        value = self._substituted(item) if item.parts else value
-        if _is_named(item.path, value, self._environment.declared):
+    def _scalar(self, node: Node) -> Any:
+        value = node.written if isinstance(node.value, str) else node.value
+        value = self._substituted(node) if node.parts else value
+        if _is_named(node.path, value, self._environment.declared):
             return secrets.MASK
         if not isinstance(value, str) or secrets.is_placeholder(value) or reads_environment(value):
             return value
         return self._clean(secrets.mask_secrets(value))
 
-    def _substituted(self, item: Item) -> Any:
+    def _substituted(self, node: Node) -> Any:
         hidden = self._environment.hidden
-        if all(reference.name not in hidden for reference in item.references()):
-            return escaped(item.value) if isinstance(item.value, str) else item.value
+        if all(reference.name not in hidden for reference in node.references()):
+            return escaped(node.value) if isinstance(node.value, str) else node.value
         text = ""
-        parts = _parts_to_write(item.parts, hidden)
+        parts = _parts_to_write(node.parts, hidden)
         for is_secret, group in itertools.groupby(parts, lambda part: part[1]):
             run = "".join(part for part, _ in group)
             if is_secret and text.endswith("$"):
-                return item.written  # `$` before `${` would escape it: all its variables stay
+                return node.written  # `$` before `${` would escape it: all its variables stay
             text += run if is_secret else escaped(run)
         return text
 

@@ -117,21 +117,21 @@ def text_of(parts: Sequence[str | Reference]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyEntry:
     """A key of a mapping with its value, and with later values where the key is repeated."""
 
     place: Place
-    item: Item
-    repeats: tuple[Entry, ...] = ()
+    node: Node
+    repeats: tuple[KeyEntry, ...] = ()
 
     @property
     def path(self) -> KeyPath:
         """The path of the value."""
-        return self.item.path
+        return self.node.path
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Node:
     """A value of the config: a scalar, a list or a mapping.
 
     Attributes:
@@ -140,7 +140,7 @@ class Item:
         parts: A scalar with `${VAR}` in it, read: texts and references; else none.
     """
 
-    value: Scalar | tuple[Item, ...] | dict[str, Entry]
+    value: Scalar | tuple[Node, ...] | dict[str, KeyEntry]
     place: Place
     path: KeyPath
     written: str = ""
@@ -153,37 +153,37 @@ class Item:
             if isinstance(part, Reference):
                 yield from part.all()
 
-    def scalars(self) -> Iterator[Item]:
+    def scalars(self) -> Iterator[Node]:
         """Yield every scalar at or below it, in the order of the file."""
         if isinstance(self.value, dict):
             for entry in self.value.values():
                 for each in (entry, *entry.repeats):
-                    yield from each.item.scalars()
+                    yield from each.node.scalars()
         elif isinstance(self.value, tuple):
-            for item in self.value:
-                yield from item.scalars()
+            for node in self.value:
+                yield from node.scalars()
         else:
             yield self
 
     @property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, KeyEntry]:
         """The keys and values of a mapping; empty for anything else."""
         return self.value if isinstance(self.value, dict) else {}
 
     @property
-    def items(self) -> tuple[Item, ...]:
+    def elements(self) -> tuple[Node, ...]:
         """The elements of a list; empty for anything else."""
         return self.value if isinstance(self.value, tuple) else ()
 
-    def get(self, key: str) -> Item | None:
+    def get(self, key: str) -> Node | None:
         """Return the value of a key, or None."""
         entry = self.entries.get(key)
-        return None if entry is None else entry.item
+        return None if entry is None else entry.node
 
     def text(self, key: str) -> str | None:
         """Return the value of a key if it is text; else None."""
-        item = self.get(key)
-        return item.value if item is not None and isinstance(item.value, str) else None
+        node = self.get(key)
+        return node.value if node is not None and isinstance(node.value, str) else None
 
     def shown(self) -> str:
         """Return the value as messages quote it: `1.4`, `'abc'`, `a list`."""
@@ -206,18 +206,18 @@ class Item:
     def plain(self) -> Any:
         """Return the value as lists, dicts and scalars, `${VAR}` replaced."""
         if isinstance(self.value, dict):
-            return {key: entry.item.plain() for key, entry in self.value.items()}
+            return {key: entry.node.plain() for key, entry in self.value.items()}
         if isinstance(self.value, tuple):
-            return [item.plain() for item in self.value]
+            return [node.plain() for node in self.value]
         return self.value
 
-    def with_entry(self, key: str, item: Item, place: Place | None = None) -> Item:
+    def with_entry(self, key: str, node: Node, place: Place | None = None) -> Node:
         """Return the mapping with one value put in or replaced, in its old position."""
         old = self.entries.get(key)
-        place = place or (old.place if old else item.place)
-        return replace(self, value={**self.entries, key: Entry(place, item)})
+        place = place or (old.place if old else node.place)
+        return replace(self, value={**self.entries, key: KeyEntry(place, node)})
 
-    def without(self, key: str) -> Item:
+    def without(self, key: str) -> Node:
         """Return the mapping without a key."""
         return replace(self, value={k: e for k, e in self.entries.items() if k != key})
 
@@ -226,7 +226,7 @@ class Item:
 MAX_REPEATS = 20
 
 
-def alternatives(tree: Item) -> Iterator[tuple[list[KeyPath], Item]]:
+def alternatives(tree: Node) -> Iterator[tuple[list[KeyPath], Node]]:
     """Yield the tree with the second values of its repeated keys, then with the third ones, ...
 
     Beside it come the paths of these values.
@@ -239,17 +239,17 @@ def alternatives(tree: Item) -> Iterator[tuple[list[KeyPath], Item]]:
         yield places, other
 
 
-def _with_repeats(item: Item, number: int, places: list[KeyPath]) -> Item:
-    if isinstance(item.value, tuple):
-        parts = tuple(_with_repeats(part, number, places) for part in item.value)
-        return replace(item, value=parts)
+def _with_repeats(node: Node, number: int, places: list[KeyPath]) -> Node:
+    if isinstance(node.value, tuple):
+        parts = tuple(_with_repeats(part, number, places) for part in node.value)
+        return replace(node, value=parts)
     entries = {}
-    for key, entry in item.entries.items():
+    for key, entry in node.entries.items():
         if number < len(entry.repeats):
             entry = entry.repeats[number]
             places.append(entry.path)
-        entries[key] = replace(entry, item=_with_repeats(entry.item, number, places))
-    return replace(item, value=entries) if isinstance(item.value, dict) else item
+        entries[key] = replace(entry, node=_with_repeats(entry.node, number, places))
+    return replace(node, value=entries) if isinstance(node.value, dict) else node
 
 
 @dataclass(slots=True)
@@ -259,7 +259,7 @@ class PythonReader:
     report: Report
     place: Place = field(default_factory=Place)
 
-    def read(self, value: Any, path: KeyPath = (), depth: int = 0) -> Item:
+    def read(self, value: Any, path: KeyPath = (), depth: int = 0) -> Node:
         """Return the tree; what cannot stand in a config is reported and becomes null."""
         if depth > MAX_DEPTH:
             return self._refuse(f"more than {MAX_DEPTH} levels", path)
@@ -269,36 +269,36 @@ class PythonReader:
             if SURROGATE.search(value):
                 return self._refuse("text with half a character (a lone surrogate)", path)
             text = str.__str__(value)  # of an enumeration's member: the value, not its name
-            return Item(text, self.place, path, text, isinstance(value, Quoted))
+            return Node(text, self.place, path, text, isinstance(value, Quoted))
         if isinstance(value, Mapping):
             return self._mapping(value, path, depth + 1)
         if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
             parts = enumerate(value)
             items = tuple(self.read(part, (*path, str(i)), depth + 1) for i, part in parts)
-            return Item(items, self.place, path)
+            return Node(items, self.place, path)
         if hasattr(value, "dtype") and callable(getattr(value, "item", None)):
             value = value.item() if getattr(value, "ndim", 1) == 0 else value
         if isinstance(value, int) and abs(value) > _LARGEST:
             return self._refuse("an integer of hundreds of digits", path)
         if value is None or isinstance(value, (bool, int, float)):
             word = repr(value) if isinstance(value, float) else json.dumps(value)
-            return Item(value, self.place, path, word)
+            return Node(value, self.place, path, word)
         return self._refuse(f"an object of type {type(value).__name__}", path)
 
-    def _mapping(self, value: Mapping[Any, Any], path: KeyPath, depth: int) -> Item:
+    def _mapping(self, value: Mapping[Any, Any], path: KeyPath, depth: int) -> Node:
         entries = {}
         for key, part in value.items():
             if is_level(key, path):
                 key = str(key)
             if isinstance(key, str) and not SURROGATE.search(key):
-                entries[key] = Entry(self.place, self.read(part, (*path, key), depth))
+                entries[key] = KeyEntry(self.place, self.read(part, (*path, key), depth))
             else:
                 self.report.add(self.place, path, f"the key {key!r} is not text", "text")
-        return Item(entries, self.place, path)
+        return Node(entries, self.place, path)
 
-    def _refuse(self, found: str, path: KeyPath) -> Item:
+    def _refuse(self, found: str, path: KeyPath) -> Node:
         self.report.add(self.place, path, found, "text, numbers, lists and mappings")
-        return Item(None, self.place, path, "null")
+        return Node(None, self.place, path, "null")
 
 
 def is_level(key: object, path: KeyPath) -> bool:

@@ -14,8 +14,8 @@ from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.tree import (
     SURROGATE,
     UNREADABLE,
-    Entry,
-    Item,
+    KeyEntry,
+    Node,
     PythonReader,
     Reference,
     ScalarError,
@@ -75,7 +75,7 @@ class _Reader:
         return tuple(found)
 
 
-def interpolate(item: Item, environment: Mapping[str, str], report: Report) -> Item:
+def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> Node:
     """Return the tree with every `${VAR}` replaced; what is written stays beside the value.
 
     A variable that is empty counts as absent where there is a default, as in a shell; a default may
@@ -83,41 +83,41 @@ def interpolate(item: Item, environment: Mapping[str, str], report: Report) -> I
     number. `$${` stands for `${`.
     """
 
-    def replaced(entry: Entry) -> Entry:
-        value = interpolate(entry.item, environment, report)
-        return Entry(entry.place, value, tuple(map(replaced, entry.repeats)))
+    def replaced(entry: KeyEntry) -> KeyEntry:
+        value = interpolate(entry.node, environment, report)
+        return KeyEntry(entry.place, value, tuple(map(replaced, entry.repeats)))
 
-    if isinstance(item.value, dict):
-        return replace(item, value={key: replaced(entry) for key, entry in item.value.items()})
-    if isinstance(item.value, tuple):
-        parts = tuple(interpolate(part, environment, report) for part in item.value)
-        return replace(item, value=parts)
-    if isinstance(item.value, str) and "${" in item.value:
-        return _interpolated(item, item.value, environment, report)
-    return item
+    if isinstance(node.value, dict):
+        return replace(node, value={key: replaced(entry) for key, entry in node.value.items()})
+    if isinstance(node.value, tuple):
+        parts = tuple(interpolate(part, environment, report) for part in node.value)
+        return replace(node, value=parts)
+    if isinstance(node.value, str) and "${" in node.value:
+        return _interpolated(node, node.value, environment, report)
+    return node
 
 
-def _interpolated(item: Item, text: str, environment: Mapping[str, str], report: Report) -> Item:
+def _interpolated(node: Node, text: str, environment: Mapping[str, str], report: Report) -> Node:
     try:
         parts = _Reader(text, environment).parts()
     except _NoVariable as wrong:
         start = wrong.args[0]
         found = f"'{text[start : start + 20]}' is not a variable"
-        report.wrong(item, found, "${NAME}, ${NAME:-default}, $${ for '${'")
-        return replace(item, value=UNREADABLE, parts=(text,))
+        report.wrong(node, found, "${NAME}, ${NAME:-default}, $${ for '${'")
+        return replace(node, value=UNREADABLE, parts=(text,))
     if not any(isinstance(part, Reference) for part in parts):
-        return replace(item, value=_resolved(item, text_of(parts), report))
+        return replace(node, value=_resolved(node, text_of(parts), report))
     missing = [name for part in parts for name in _missing(part)]
     for name in missing:
         found = f"the environment variable {name} is not set"
         allowed = f"a value for it, or ${{{name}:-default}}"
-        report.wrong(item, found, allowed, nearest(name, environment))
+        report.wrong(node, found, allowed, nearest(name, environment))
     value, failed = text_of(parts), bool(missing)
     if not failed and SURROGATE.search(value):
-        report.wrong(item, "the environment variable's value is not UTF-8")
+        report.wrong(node, "the environment variable's value is not UTF-8")
         failed = True
-    item = replace(item, parts=parts)
-    return replace(item, value=UNREADABLE if failed else _resolved(item, value, report))
+    node = replace(node, parts=parts)
+    return replace(node, value=UNREADABLE if failed else _resolved(node, value, report))
 
 
 def _missing(part: str | Reference) -> Iterator[str]:
@@ -132,14 +132,14 @@ def _missing(part: str | Reference) -> Iterator[str]:
         yield from _missing(inner)
 
 
-def _resolved(item: Item, value: str, report: Report) -> Any:
-    if item.quoted or not value:
+def _resolved(node: Node, value: str, report: Report) -> Any:
+    if node.quoted or not value:
         return value
     try:
         return resolve(value)
     except ScalarError:
         allowed = "a number without a leading zero, or ${...} in quotes for text"
-        report.wrong(item, f"{item.shown()} gives an unclear number", allowed)
+        report.wrong(node, f"{node.shown()} gives an unclear number", allowed)
         return UNREADABLE
 
 
@@ -160,9 +160,9 @@ _PIECE = 4
 _BLOCKS = {("retrievers",), ("generators",), ("apps",)}
 
 
-def is_hidden(item: Item, reference: Reference) -> bool:
+def is_hidden(node: Node, reference: Reference) -> bool:
     """Return True if the value of a variable in a scalar is a secret, by its names or its form."""
-    if secrets.is_secret_variable(reference.name) or in_secret_option(item.path):
+    if secrets.is_secret_variable(reference.name) or in_secret_option(node.path):
         return True
     value = reference.value
     if not value or secrets.looks_secret(value):
@@ -170,7 +170,7 @@ def is_hidden(item: Item, reference: Reference) -> bool:
     # a piece of an address: the password alone, say
     return any(
         value == part or (len(value) >= _PIECE and value in part) or is_told_by(value, part)
-        for part in secrets.secret_parts(text_of(item.parts))
+        for part in secrets.secret_parts(text_of(node.parts))
     )
 
 
@@ -221,8 +221,8 @@ _PART = re.compile(
 
 
 def apply_overrides(
-    tree: Item, overrides: Overrides, blocks: Iterable[KeyPath], report: Report
-) -> Item:
+    tree: Node, overrides: Overrides, blocks: Iterable[KeyPath], report: Report
+) -> Node:
     """Return the tree with values put in or replaced.
 
     Overrides are `key=value` texts, whose values are read as YAML, or a mapping from dotted keys to
@@ -235,7 +235,7 @@ def apply_overrides(
     return tree
 
 
-def _read(overrides: Overrides, report: Report) -> Iterable[Item]:
+def _read(overrides: Overrides, report: Report) -> Iterable[Node]:
     """Yield the value of each override, whose path says where it goes."""
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
@@ -252,8 +252,8 @@ def _read(overrides: Overrides, report: Report) -> Iterable[Item]:
             place = Place(f"--set {dotted(path)}={shown}")
         if path and rest is None:
             report.add(place, (), "no '=' in it", "dotted.key=value")
-        elif path and (item := read_value(rest or "", place, path, report)) is not None:
-            yield item
+        elif path and (node := read_value(rest or "", place, path, report)) is not None:
+            yield node
 
 
 def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None]:
@@ -273,20 +273,22 @@ def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None
 
 
 def _put(
-    node: Item, override: Item, depth: int, blocks: frozenset[KeyPath], report: Report
-) -> Item:
+    node: Node, override: Node, depth: int, blocks: frozenset[KeyPath], report: Report
+) -> Node:
     """Return a node with the override put in below it, at the key of this depth."""
     here, rest = override.path[:depth], override.path[depth:]
     if not rest:
         return override
     part = rest[0]
     if isinstance(node.value, tuple):
-        if not (part.isascii() and part.isdigit() and int(part) < len(node.items)):
-            last = len(node.items) - 1
-            allowed = f"a number from 0 to {last}" if node.items else "nothing: the list is empty"
+        if not (part.isascii() and part.isdigit() and int(part) < len(node.elements)):
+            last = len(node.elements) - 1
+            allowed = (
+                f"a number from 0 to {last}" if node.elements else "nothing: the list is empty"
+            )
             report.wrong(override, f"no element '{part}' in {dotted(here)}", allowed)
             return node
-        items = list(node.items)
+        items = list(node.elements)
         items[int(part)] = _put(items[int(part)], override, depth + 1, blocks, report)
         return replace(node, value=tuple(items))
     if not isinstance(node.value, dict):
@@ -297,9 +299,9 @@ def _put(
         return node.with_entry(part, override, override.place)
     entry, path = node.entries.get(part), override.path[: depth + 1]
     if entry is None and path in blocks:
-        entry = Entry(override.place, Item({}, override.place, path))
+        entry = KeyEntry(override.place, Node({}, override.place, path))
     if entry is not None:
-        child = _put(entry.item, override, depth + 1, blocks, report)
+        child = _put(entry.node, override, depth + 1, blocks, report)
         return node.with_entry(part, child, entry.place)
     absent = sorted(block[-1] for block in blocks if block[:-1] == here)  # blocks are a set
     names = list(dict.fromkeys([*node.entries, *absent]))
@@ -316,20 +318,20 @@ class Expanded:
         members: The name of a swept entry -> the names that it stands for.
     """
 
-    components: Mapping[str, Entry]
+    components: Mapping[str, KeyEntry]
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def expand_sweeps(block: Item, report: Report) -> Expanded:
+def expand_sweeps(block: Node, report: Report) -> Expanded:
     """Write out each entry with `sweep` as one component per combination.
 
     They are named `swept-k1=0.9-b=0.4`; the last key varies fastest. An entry whose sweep is
     malformed is left out, with a problem.
     """
-    components: dict[str, Entry] = {}
+    components: dict[str, KeyEntry] = {}
     members: dict[str, tuple[str, ...]] = {}
     for name, entry in block.entries.items():
-        sweep = entry.item.get(SWEEP)
+        sweep = entry.node.get(SWEEP)
         made = {name: entry} if sweep is None else _grid(name, entry, sweep, report)
         if sweep is not None:
             members[name] = tuple(made)
@@ -339,59 +341,59 @@ def expand_sweeps(block: Item, report: Report) -> Expanded:
     return Expanded(components, members)
 
 
-def _grid(name: str, entry: Entry, sweep: Item, report: Report) -> dict[str, Entry]:
-    if not _is_well_formed(entry.item, sweep, report):
+def _grid(name: str, entry: KeyEntry, sweep: Node, report: Report) -> dict[str, KeyEntry]:
+    if not _is_well_formed(entry.node, sweep, report):
         return {}
-    base = entry.item.without(SWEEP)
-    axes = {key: axis.item.items for key, axis in sweep.entries.items()}
-    made: dict[str, Entry] = {}
+    base = entry.node.without(SWEEP)
+    axes = {key: axis.node.elements for key, axis in sweep.entries.items()}
+    made: dict[str, KeyEntry] = {}
     for values in itertools.product(*axes.values()):
-        item, full_name = base, name
+        node, full_name = base, name
         for key, value in zip(axes, values, strict=True):
-            item = _with(item, key, value, sweep.entries[key].place)
+            node = _with(node, key, value, sweep.entries[key].place)
             full_name += f"-{key}={_as_name(value)}"
         # two values may read the same
         numbered = itertools.chain([full_name], (f"{full_name}_{n}" for n in itertools.count(2)))
         taken = {each.casefold() for each in made}  # files may not tell capitals apart
         new = next(each for each in numbered if each.casefold() not in taken)
-        made[new] = Entry(entry.place, item)
+        made[new] = KeyEntry(entry.place, node)
     return made
 
 
-def _with(item: Item, key: str, value: Item, place: Place) -> Item:
+def _with(node: Node, key: str, value: Node, place: Place) -> Node:
     """The mapping with a value put in, also where a dot leads into a mapping of its own."""
     head, dot, rest = key.partition(".")
     if not dot:
-        return item.with_entry(key, value, place)
-    inner = item.get(head) or Item({}, place, (*item.path, head))
-    return item.with_entry(head, _with(inner, rest, value, place))
+        return node.with_entry(key, value, place)
+    inner = node.get(head) or Node({}, place, (*node.path, head))
+    return node.with_entry(head, _with(inner, rest, value, place))
 
 
-def _is_set(item: Item, key: str) -> bool:
+def _is_set(node: Node, key: str) -> bool:
     """Return True if a dotted key has a value, or a key on its way has one that is no mapping."""
     head, dot, rest = key.partition(".")
-    inner = item.get(head)
+    inner = node.get(head)
     if inner is None or not dot:
         return inner is not None
     return not isinstance(inner.value, dict) or _is_set(inner, rest)
 
 
-def _is_well_formed(component: Item, sweep: Item, report: Report) -> bool:
+def _is_well_formed(component: Node, sweep: Node, report: Report) -> bool:
     if not sweep.entries:
         found = f"{sweep.shown()} is not a mapping" if sweep.value != {} else "an empty sweep"
         report.wrong(sweep, found, "a mapping from options to lists of values")
         return False
-    problems: list[tuple[Item | Entry, str, str]] = []
+    problems: list[tuple[Node | KeyEntry, str, str]] = []
     for key, entry in sweep.entries.items():
-        item = entry.item
-        if not item.items:
-            found = "an empty list" if item.value == () else f"{item.shown()} is not a list"
-            problems.append((item, found, "a list of values"))
+        node = entry.node
+        if not node.elements:
+            found = "an empty list" if node.value == () else f"{node.shown()} is not a list"
+            problems.append((node, found, "a list of values"))
         if key in ("type", SWEEP):
             problems.append((entry, f"'{key}' cannot be swept", "options of the type"))
         elif _is_set(component, key):
             problems.append((entry, f"'{key}' is set and swept", "one of the two"))
-    count = math.prod(len(entry.item.items) for entry in sweep.entries.values())
+    count = math.prod(len(entry.node.elements) for entry in sweep.entries.values())
     if count > MAX_MEMBERS:
         problems.append((sweep, f"{count:,} combinations", f"at most {MAX_MEMBERS:,}"))
     for at, found, allowed in problems:
@@ -399,10 +401,10 @@ def _is_well_formed(component: Item, sweep: Item, report: Report) -> bool:
     return not problems
 
 
-def _as_name(value: Item) -> str:
+def _as_name(value: Node) -> str:
     """A value as part of a name; what names cannot hold becomes `_`."""
     if isinstance(value.value, tuple):
-        return "_".join(_as_name(part) for part in value.items)
+        return "_".join(_as_name(part) for part in value.elements)
     # names are shown everywhere: they have the values of variables, but no secret
     is_shown = value.parts and not any(is_hidden(value, each) for each in value.references())
     text = text_of(value.parts) if is_shown else "mapping" if value.entries else value.written

@@ -16,8 +16,8 @@ from ragbench.config.tree import (
     MAX_DEPTH,
     SURROGATE,
     UNREADABLE,
-    Entry,
-    Item,
+    KeyEntry,
+    Node,
     ScalarError,
     is_level,
     resolve,
@@ -59,7 +59,7 @@ class _StopReadingError(Exception):
     """The rest of the text cannot be read; what is wrong is in the report."""
 
 
-def read_file(path: Path, report: Report) -> Item | None:
+def read_file(path: Path, report: Report) -> Node | None:
     """Return the tree of a config file; None, with a problem, if it is no mapping in YAML."""
     file = os.fspath(path)
     try:
@@ -80,7 +80,7 @@ def read_file(path: Path, report: Report) -> Item | None:
     return None
 
 
-def read_yaml(text: str, file: str | None, report: Report) -> Item | None:
+def read_yaml(text: str, file: str | None, report: Report) -> Node | None:
     """Return the tree of a YAML text; None where it cannot be read at all."""
     reader = _Reader(text, file, report)
     tree = reader.read()
@@ -89,7 +89,7 @@ def read_yaml(text: str, file: str | None, report: Report) -> Item | None:
     return tree
 
 
-def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Item | None:
+def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Node | None:
     """Return the tree of one value, as in `--set key=value`; all of it stands at `place`."""
     return _Reader(text, place.file, report, place, path).read()
 
@@ -120,21 +120,21 @@ class _Reader:
     fixed: Place | None = None
     root: KeyPath = ()
     lines: list[str] = field(init=False)
-    items: dict[int, tuple[Item, int]] = field(default_factory=dict)
+    items: dict[int, tuple[Node, int]] = field(default_factory=dict)
     nodes: int = 0
 
     def __post_init__(self) -> None:
         self.lines = _LINE.split(self.text)
 
-    def read(self) -> Item | None:
+    def read(self) -> Node | None:
         """Read the one document; None where that is not possible."""
         if not self._is_printable():
             return None
         try:
-            node = yaml.compose(self.text, Loader=_loader(_PARSER))
-            if node is None:
-                return Item(None, self._place_at(0, 0, 1), self.root)
-            return self._item(node, self.root, 0)
+            yaml_node = yaml.compose(self.text, Loader=_loader(_PARSER))
+            if yaml_node is None:
+                return Node(None, self._place_at(0, 0, 1), self.root)
+            return self._item(yaml_node, self.root, 0)
         except yaml.MarkedYAMLError as error:
             self._explain(error)
         except RecursionError:
@@ -153,68 +153,68 @@ class _Reader:
         self.report.add(place, self.root, found, 'an escape in double quotes, such as "\\u0000"')
         return False
 
-    def _item(self, node: Any, path: KeyPath, depth: int) -> Item:
-        place = self._place(node)
-        if id(node) in self.items:
-            item, size = self.items[id(node)]
+    def _item(self, yaml_node: Any, path: KeyPath, depth: int) -> Node:
+        place = self._place(yaml_node)
+        if id(yaml_node) in self.items:
+            node, size = self.items[id(yaml_node)]
             self._count(size, place)
-            return item
+            return node
         start = self.nodes
         self._count(1, place)
         if depth > MAX_DEPTH:  # also of an alias within its own anchor
             self._stop(place, _TOO_DEEP, "a flatter config")
-        if isinstance(node, yaml.ScalarNode):
-            item = self._scalar(node, place, path)
-        elif isinstance(node, yaml.SequenceNode):
-            self._check_tag(node, "list", place, path)
-            parts = enumerate(node.value)
+        if isinstance(yaml_node, yaml.ScalarNode):
+            node = self._scalar(yaml_node, place, path)
+        elif isinstance(yaml_node, yaml.SequenceNode):
+            self._check_tag(yaml_node, "list", place, path)
+            parts = enumerate(yaml_node.value)
             items = tuple(self._item(part, (*path, str(i)), depth + 1) for i, part in parts)
-            item = Item(items, place, path)
+            node = Node(items, place, path)
         else:
-            item = self._mapping(node, place, path, depth)
-        self.items[id(node)] = (item, self.nodes - start)
-        return item
+            node = self._mapping(yaml_node, place, path, depth)
+        self.items[id(yaml_node)] = (node, self.nodes - start)
+        return node
 
     def _count(self, more: int, place: Place) -> None:
         self.nodes += more
         if self.nodes > MAX_NODES:
             self._stop(place, f"more than {MAX_NODES:,} values", "a smaller config")
 
-    def _scalar(self, node: Any, place: Place, path: KeyPath) -> Item:
-        text = str(node.value)
-        self._check_tag(node, "scalar", place, path)
+    def _scalar(self, yaml_node: Any, place: Place, path: KeyPath) -> Node:
+        text = str(yaml_node.value)
+        self._check_tag(yaml_node, "scalar", place, path)
         if SURROGATE.search(text):
             self.report.add(place, path, "text with half a character (a lone surrogate)")
-            return Item(None, place, path, "null")
-        if (node.style and node.tag in ("", "!")) or node.tag == f"{_TAG}str":
-            return Item(text, place, path, text, quoted=True)
+            return Node(None, place, path, "null")
+        if (yaml_node.style and yaml_node.tag in ("", "!")) or yaml_node.tag == f"{_TAG}str":
+            return Node(text, place, path, text, quoted=True)
         try:
-            return Item(resolve(text), place, path, text)
+            return Node(resolve(text), place, path, text)
         except ScalarError as error:
             self.report.add(place, path, error.found, error.allowed)
             # as text it would get a second error wherever a number is wanted
-            return Item(UNREADABLE, place, path, text)
+            return Node(UNREADABLE, place, path, text)
 
-    def _mapping(self, node: Any, place: Place, path: KeyPath, depth: int) -> Item:
-        self._check_tag(node, "mapping", place, path)
-        entries: dict[str, Entry] = {}
-        for key_node, value in node.value:
+    def _mapping(self, yaml_node: Any, place: Place, path: KeyPath, depth: int) -> Node:
+        self._check_tag(yaml_node, "mapping", place, path)
+        entries: dict[str, KeyEntry] = {}
+        for key_node, value in yaml_node.value:
             key = self._item(key_node, path, depth + 1)
             name = self._key(key, path)
-            item = self._item(value, (*path, name or "?"), depth + 1)
+            node = self._item(value, (*path, name or "?"), depth + 1)
             if name is None:
                 continue
-            entry = Entry(key.place, item)
+            entry = KeyEntry(key.place, node)
             if name in entries:
                 first = entries[name]
                 where = f"line {first.place.line}" if first.place.line else "before"
                 found = f"the key '{name}' is repeated; its first place is {where}"
                 self.report.add(key.place, path, found, "each key once")
-                entry = Entry(first.place, first.item, (*first.repeats, entry))
+                entry = KeyEntry(first.place, first.node, (*first.repeats, entry))
             entries[name] = entry
-        return Item(entries, place, path)
+        return Node(entries, place, path)
 
-    def _key(self, key: Item, path: KeyPath) -> str | None:
+    def _key(self, key: Node, path: KeyPath) -> str | None:
         if key.value == "<<" and not key.quoted:
             found = "the merge key '<<' is not part of YAML 1.2"
             self.report.add(key.place, path, found, "an alias for a whole value, or the keys")
@@ -226,19 +226,19 @@ class _Reader:
         self.report.add(key.place, path, f"the key {key.shown()} is not text", "a key in quotes")
         return None
 
-    def _check_tag(self, node: Any, kind: str, place: Place, path: KeyPath) -> None:
-        if node.tag not in ("", "!") and node.tag not in _TAGS[kind]:
-            tag = node.tag.replace(_TAG, "!!")
+    def _check_tag(self, yaml_node: Any, kind: str, place: Place, path: KeyPath) -> None:
+        if yaml_node.tag not in ("", "!") and yaml_node.tag not in _TAGS[kind]:
+            tag = yaml_node.tag.replace(_TAG, "!!")
             self.report.add(place, path, f"the tag '{tag}' is not understood here", "no tag")
 
     def _stop(self, place: Place, found: str, allowed: str) -> None:
         self.report.add(place, self.root, found, allowed)
         raise _StopReadingError
 
-    def _place(self, node: Any) -> Place:
-        start, end = node.start_mark, node.end_mark
+    def _place(self, yaml_node: Any) -> Place:
+        start, end = yaml_node.start_mark, yaml_node.end_mark
         width = end.column - start.column if end.line == start.line else None
-        if not isinstance(node, yaml.ScalarNode):  # its bracket, or the first key
+        if not isinstance(yaml_node, yaml.ScalarNode):  # its bracket, or the first key
             width = 1
         return self._place_at(start.line, start.column, width)
 

@@ -13,7 +13,7 @@ from ragbench.comparison.sources import Source, read_scored
 from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.options import Context
 from ragbench.config.problems import KeyPath, Report
-from ragbench.config.tree import Item, PythonReader
+from ragbench.config.tree import Node, PythonReader
 from ragbench.config.yaml_reader import read_value
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons
@@ -160,14 +160,14 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
     if not isinstance(gates, Sequence):
         raise OptionError("check_gates", "gates", gates, "a gate, or a list of gates")
     items = [_read(gate, ("gates", str(place)), report) for place, gate in enumerate(gates)]
-    listed = Item(tuple(item for item in items if item is not None), Place(), ("gates",))
+    listed = Node(tuple(item for item in items if item is not None), Place(), ("gates",))
     checked = check_gate_list(listed, _known_names(run), Context(report, Path()))
     if report:
         raise report.error("the gates")
     return checked
 
 
-def _read(gate: GateLike, path: KeyPath, report: Report) -> Item | None:
+def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
     if not isinstance(gate, str):
         return PythonReader(report).read(gate, path)
     if gate.lstrip().startswith("{"):

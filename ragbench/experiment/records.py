@@ -20,7 +20,7 @@ from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.score import Kind, RunCounts
-from ragbench.records.summary import Fill, Judging, PreferenceSummary, Spending, Tokens
+from ragbench.records.summary import FillCounts, Judging, PreferenceSummary, Spending, TokenCounts
 from ragbench.score.judge.judged import JudgeResults
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
@@ -162,8 +162,8 @@ class JudgeUse:
         return Judging(models=self.models, tokens=_tokens(self.usage), usd=self.usage.usd)
 
 
-def _tokens(used: Totals | Usage) -> Tokens:
-    return Tokens(
+def _tokens(used: Totals | Usage) -> TokenCounts:
+    return TokenCounts(
         input=used.input_tokens, output=used.output_tokens, reasoning=used.reasoning_tokens
     )
 
@@ -192,7 +192,7 @@ class Filled:
 
     qrels: Qrels
     source: str | None
-    counts: Fill
+    counts: FillCounts
     rows: list[VerdictRow]
     use: JudgeUse
     warnings: list[str]

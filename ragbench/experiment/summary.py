@@ -24,16 +24,16 @@ from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.records.summary import (
     AnswerCounts,
-    Cost,
+    CostTotal,
     Dataset,
-    Judge,
+    DeclaredJudge,
     Latency,
     Spending,
     Summary,
     SystemSummary,
     SystemTiming,
     Timing,
-    Tokens,
+    TokenCounts,
 )
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
@@ -59,7 +59,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
         baseline=plan.baseline,
         cluster=None if plan.clusters is None else plan.config.statistics.cluster,
         judges={
-            name: Judge(type=each.type, model=each.judge.model, label=each.judge.label)
+            name: DeclaredJudge(type=each.type, model=each.judge.model, label=each.judge.label)
             for name, each in plan.asked_judges.items()
         },
         skipped_judges=dict(plan.skipped_judges),
@@ -216,7 +216,7 @@ def _system(
         )
         if answers and samples
         else None,
-        tokens=Tokens(
+        tokens=TokenCounts(
             input=_total([u.input_tokens for u in usage], 0),
             output=_total([u.output_tokens for u in usage], 0),
             reasoning=sum(u.reasoning_tokens for u in usage),
@@ -327,7 +327,7 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None
     known = {"usd": limits.usd, "tokens": limits.tokens, "minutes": limits.minutes}
     return Spending(
         limits={key: value for key, value in known.items() if value is not None},
-        spent=Cost(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
+        spent=CostTotal(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
         reached=bool(left_out),
         missing={name: left for name, left, _ in left_out},
         to_finish=total_cost(cost for *_, cost in left_out),
@@ -396,13 +396,13 @@ def scale_usage(done: Iterable[Usage], left: int, finished: int | None = None) -
     )
 
 
-def total_cost(costs: Iterable[Usage | None]) -> Cost:
+def total_cost(costs: Iterable[Usage | None]) -> CostTotal:
     """Return dollars and tokens together; None where a part of them is not known."""
     found = list(costs)
     if any(cost is None for cost in found):
-        return Cost(usd=None, tokens=None)
+        return CostTotal(usd=None, tokens=None)
     total = add_usage(cost for cost in found if cost is not None)
     known = total.input_tokens is not None and total.output_tokens is not None
     tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
     usd = None if total.usd is None else round(total.usd, 6)
-    return Cost(usd=usd, tokens=tokens if known else None)
+    return CostTotal(usd=usd, tokens=tokens if known else None)

@@ -18,8 +18,7 @@ from ragbench.gates.base import within
 from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
 from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option
-from ragbench.stats import Increase as IncreaseInterval
-from ragbench.stats import increase_interval, queries_for, t_quantile
+from ragbench.stats import IncreaseInterval, increase_interval, queries_for, t_quantile
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray
 

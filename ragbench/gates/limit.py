@@ -26,7 +26,7 @@ from ragbench.gates.base import (
 from ragbench.gates.scores import KnownScore
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Latency, Tokens
+from ragbench.records.summary import Latency, TokenCounts
 from ragbench.registry import Option
 from ragbench.types import Cause, ScoreColumn
 
@@ -166,7 +166,7 @@ class Cost(MeasureGate):
         if summary is None or system is None:
             return self.decide_value(None)
         latency = summary.timing.of(system.name).latency_ms or Latency()
-        tokens = system.tokens or Tokens()
+        tokens = system.tokens or TokenCounts()
         costs = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
         return self.decide_value(dict(zip(COSTS, costs, strict=True))[self.measure])
 

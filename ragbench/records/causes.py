@@ -54,7 +54,7 @@ CAUSE_CHANGES: Mapping[AnswerCause, str] = {
 }
 
 
-class Lost(NamedTuple):
+class Loss(NamedTuple):
     """The cause of one query."""
 
     cause: AnswerCause

@@ -217,7 +217,7 @@ class CertifiedRubric(JudgedRubric):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate(Record):
+class JudgeCertificate(Record):
     """Agreement of a judge with labels of people.
 
     Attributes:

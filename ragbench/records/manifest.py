@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench.records.codec import ABSENT, Record
-from ragbench.records.summary import Tokens
+from ragbench.records.summary import TokenCounts
 from ragbench.signature import fingerprint
 from ragbench.types.conversation import ToolCall
 from ragbench.types.json_fields import Prose, optional
@@ -37,7 +37,7 @@ class JudgePayment(Record):
     calls: int
     stored: int
     failed: int
-    tokens: Tokens
+    tokens: TokenCounts
     usd: float | None
 
 

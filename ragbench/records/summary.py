@@ -22,7 +22,7 @@ SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens(Record):
+class TokenCounts(Record):
     """Tokens of models; None where they are not known.
 
     Attributes:
@@ -59,7 +59,7 @@ class Dataset(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge(Record):
+class DeclaredJudge(Record):
     """A judge as the config declares it.
 
     Attributes:
@@ -80,7 +80,7 @@ class Judging(Record):
     """
 
     models: tuple[str, ...]
-    tokens: Tokens
+    tokens: TokenCounts
     usd: float | None
 
 
@@ -175,7 +175,7 @@ class SystemSummary(Record):
     cause_shares: Mapping[AnswerCause, CauseShare] = optional({})
     causes_by: Mapping[str, Mapping[str, Mapping[AnswerCause, int]]] = optional({})
     answers: AnswerCounts | None = optional()
-    tokens: Tokens | None = None
+    tokens: TokenCounts | None = None
     usd: float | None = None
     judging: Mapping[str, Judging] = optional({})
 
@@ -188,7 +188,7 @@ class SystemSummary(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost(Record):
+class CostTotal(Record):
     """Dollars and tokens; None where they are not known."""
 
     usd: float | None
@@ -207,14 +207,14 @@ class Spending(Record):
     """
 
     limits: Mapping[str, float]
-    spent: Cost
+    spent: CostTotal
     reached: bool
     missing: Mapping[str, int]
-    to_finish: Cost
+    to_finish: CostTotal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fill(Record):
+class FillCounts(Record):
     """Who graded passages beside people, how many, and what it took.
 
     Attributes:
@@ -325,9 +325,9 @@ class Summary(Record):
     confidence: float = 0.95
     baseline: str | None = None
     cluster: str | None = optional()
-    judges: Mapping[str, Judge] = field(default_factory=dict)
+    judges: Mapping[str, DeclaredJudge] = field(default_factory=dict)
     skipped_judges: Mapping[str, str] = optional({})
-    fill: Fill | None = optional()
+    fill: FillCounts | None = optional()
     systems: tuple[SystemSummary, ...]
     preferences: tuple[PreferenceSummary, ...] = optional(())
     gates: tuple[Decision, ...] = ()

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragbench.records.certificate import (
     AgreementFound,
-    Certificate,
     CertifiedRubric,
     Correction,
     CorrelationLevel,
+    JudgeCertificate,
     JudgedRubric,
     ProbeFound,
     ProbeReport,
@@ -39,7 +39,7 @@ _NAMES = {
 }
 
 
-def render_certificate(certificate: Certificate) -> str:
+def render_certificate(certificate: JudgeCertificate) -> str:
     """Draw all that a certificate holds; what could not be computed is there with its reason."""
     return _page(_score(name, rubric, certificate) for name, rubric in certificate.rubrics.items())
 
@@ -62,7 +62,7 @@ def render_probes(document: ProbeReport) -> str:
     return _page([*blocks, [note]])
 
 
-def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list[str]:
+def _score(name: str, rubric: CertifiedRubric, certificate: JudgeCertificate) -> list[str]:
     labels, head = rubric.labels, _head(certificate.run, name, rubric)
     raters = ", ".join(map(printable, labels.raters))
     scale = "..".join(f"{end:g}" for end in rubric.scale)

@@ -16,7 +16,7 @@ from ragbench.records.summary import (
     SystemSummary,
     SystemType,
     Timing,
-    Tokens,
+    TokenCounts,
 )
 from ragbench.report.base import Gate, Layout, Section, Slices
 from ragbench.report.ci import why_of
@@ -190,7 +190,7 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
     prices = []
     for system in summary.systems:
         latency = summary.timing.of(system.name).latency_ms or Latency()
-        tokens, parts = system.tokens or Tokens(), []
+        tokens, parts = system.tokens or TokenCounts(), []
         if latency.p50 is not None:
             parts.append(f"{significant(latency.p50)} ms a query (median)")
         if tokens.input:
@@ -233,7 +233,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
 def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, ...]]:
     rows = []
     for system in systems:
-        times, tokens = timing.of(system.name), system.tokens or Tokens()
+        times, tokens = timing.of(system.name), system.tokens or TokenCounts()
         latency = times.latency_ms or Latency()
         taken = map(significant, (latency.p50, latency.p95, times.queries_per_second))
         counts = (tokens.input, tokens.output)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ragbench.records.comparison import Difference, MeasureComparison, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.score import Kind, SystemScore
-from ragbench.records.summary import Fill, Judge, PreferredSystem, Summary
+from ragbench.records.summary import DeclaredJudge, FillCounts, PreferredSystem, Summary
 from ragbench.report.base import Chapter, DifferenceCell, Grid, Measure, ScoreCell, Section
 from ragbench.report.headline import outcome_of
 from ragbench.report.text import (
@@ -138,7 +138,7 @@ def _difference_cell(comparison: Difference | None, direction: str) -> Differenc
     return DifferenceCell(outcome, value, ends, probability(comparison.p_adjusted))
 
 
-def _fill_label(fill: Fill) -> str:
+def _fill_label(fill: FillCounts) -> str:
     """Keep judgements of people apart from those of a model: `12 by people, 34 by gpt-4o`."""
     counts = [
         f"{fill.people} judged by people",
@@ -153,7 +153,7 @@ def _fill_label(fill: Fill) -> str:
 
 def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
     """Name the models that judged, as they report themselves, and say what the judge is."""
-    declared = summary.judges.get(judge) or Judge()
+    declared = summary.judges.get(judge) or DeclaredJudge()
     reported = [score.model for by_measure in scores.values() for score in by_measure.values()]
     models = list(dict.fromkeys(printable(model) for model in reported if model))
     if not models and declared.model:
@@ -243,7 +243,7 @@ def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
 def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
     """Lay out an entry of `preferences` in comparisons.json."""
     confidence, baseline = percent(summary.confidence), printable(entry.baseline)
-    declared = summary.judges.get(entry.judge) or Judge()
+    declared = summary.judges.get(entry.judge) or DeclaredJudge()
     judged = f"judged by {printable(entry.model)}"
     judged += f": {printable(declared.label)}" if declared.label else ""
     scope = f"each against {baseline}" if entry.baseline else "every two systems"

@@ -24,7 +24,7 @@ from ragbench.comparison.causes import (
     refuses,
 )
 from ragbench.comparison.differences import Slicing
-from ragbench.records.causes import CAUSES, Lost
+from ragbench.records.causes import CAUSES, Loss
 
 FIRST = Ranking(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)
 LOW = Ranking(gold=1, example="d12", ranks=((14, "d12"),), retrieved=100)
@@ -263,7 +263,7 @@ def test_a_ranking_is_right_where_any_gold_document_is_read(places, missing, rea
 
 def test_shares_have_wilsons_interval():
     """17 of 100 by the formula: (p + z^2/2n -+ z sqrt(pq/n + z^2/4n^2)) / (1 + z^2/n)."""
-    lost = [Lost("right", "x")] * 83 + [Lost("refused", "x")] * 17
+    lost = [Loss("right", "x")] * 83 + [Loss("refused", "x")] * 17
     shares = SystemCauses(lost).shares(0.95)
 
     z, p, n = NormalDist().inv_cdf(0.975), 0.17, 100
@@ -288,7 +288,7 @@ def test_counts_add_up_and_flows_keep_every_query(pairs):
     for move in flow.moves:
         for query in move.queries:
             assert pairs[ids.index(query)] == (move.before, move.after)
-    counted = SystemCauses([Lost(cause, "x") for cause in after])
+    counted = SystemCauses([Loss(cause, "x") for cause in after])
     assert sum(counted.counts().values()) == len(ids)
     assert list(counted.counts()) == list(CAUSES)
     labels = [("even" if number % 2 else "odd",) for number in range(len(ids))]

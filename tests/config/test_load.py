@@ -149,10 +149,10 @@ def test_positions_point_at_what_is_written(value):
     lines = text.split("\n")
     todo = [read_yaml(text, None, Report())]
     while todo:
-        item = todo.pop()
-        todo += [entry.item for entry in item.entries.values()]
-        todo += item.items
-        if isinstance(item.value, int | str) and not item.quoted:
-            start = item.place.column - 1
-            shown = lines[item.place.line - 1][start : start + item.place.width]
-            assert shown == item.written or item.written.startswith(shown)
+        node = todo.pop()
+        todo += [entry.node for entry in node.entries.values()]
+        todo += node.elements
+        if isinstance(node.value, int | str) and not node.quoted:
+            start = node.place.column - 1
+            shown = lines[node.place.line - 1][start : start + node.place.width]
+            assert shown == node.written or node.written.startswith(shown)

@@ -26,7 +26,7 @@ from ragbench.data.runs.run_lines import (
     read_causes,
     read_fingerprints,
 )
-from ragbench.records.causes import CauseRow, Lost
+from ragbench.records.causes import CauseRow, Loss
 from ragbench.stats.mean import finite
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -101,7 +101,7 @@ def test_fingerprints_and_causes_read_back_exactly(file, queries):
     prints = {"question": {query: f"{n:012x}" for n, query in enumerate(queries)}}
     assert read_fingerprints(write(file, "".join(format_fingerprints(queries, prints)))) == prints
 
-    lost = [Lost("right", f"={query}") for query in queries]
+    lost = [Loss("right", f"={query}") for query in queries]
     found = read_causes(write(file, "".join(format_causes({"-s": lost}, queries))))
     assert found == {
         "-s": {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.data.runs.run_lines import format_causes
-from ragbench.records.causes import Lost
+from ragbench.records.causes import Loss
 from ragbench.records.codec import Record, to_json
 from ragbench.records.manifest import (
     FailedPrediction,
@@ -170,7 +170,7 @@ def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topi
         ),
         "unscored.jsonl": lines([failed] if n > 2 else []),
         "causes.csv": format_causes(
-            {"bm25/gpt": [Lost(lost[row], said[:999]) for row in rows]}, [f"q{row}" for row in rows]
+            {"bm25/gpt": [Loss(lost[row], said[:999]) for row in rows]}, [f"q{row}" for row in rows]
         ),
     }  # fmt: skip
     for name, text in files.items():

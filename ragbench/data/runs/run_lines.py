@@ -26,7 +26,7 @@ from ragbench.data.runs.run_folder import (
 )
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
-from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Lost
+from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Loss
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import FailedPrediction, Passage, PredictionRow, TextRow
 from ragbench.records.summary import Summary
@@ -265,11 +265,11 @@ def read_latency(path: Path) -> dict[str, dict[str, float]]:
     return times
 
 
-def format_causes(found: Mapping[str, Sequence[Lost]], query_ids: Sequence[str]) -> Iterator[str]:
+def format_causes(found: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]) -> Iterator[str]:
     """Yield the text of `causes.csv`; what a spreadsheet would run starts with an apostrophe.
 
     Example:
-        >>> found = {"bm25": [Lost("right", "gold d1 at rank 1")]}
+        >>> found = {"bm25": [Loss("right", "gold d1 at rank 1")]}
         >>> print(*format_causes(found, ["=q1"]), sep="", end="")
         system,query_id,cause,why
         bm25,'=q1,right,gold d1 at rank 1

@@ -25,7 +25,7 @@ from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import document_of, scored_ids
-from ragbench.records.causes import Lost
+from ragbench.records.causes import Loss
 from ragbench.score.retrieval.ranking import rank_order
 from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn
 from ragbench.types.rows import Mapped
@@ -66,7 +66,7 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
     for system in results.systems:
         source, answers = plan.system(system.name), results.answers.get(system.name)
         ranking = results.rankings.get(source.ranking_of or "")
-        lost: Iterator[Lost]
+        lost: Iterator[Loss]
         # recorded systems may have contexts and no answer: their rankings have causes
         if answers is None or (
             ranking is not None
@@ -289,7 +289,7 @@ class _SystemAnswers:
         return None
 
 
-def _answer_causes(system: _SystemAnswers) -> Iterator[Lost]:
+def _answer_causes(system: _SystemAnswers) -> Iterator[Loss]:
     """Yield the cause of each query of a system that answers."""
     rules, gold = system.gold.rules, system.gold
     correctness = system.column(rules.right.measure, "correctness")

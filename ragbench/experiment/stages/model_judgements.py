@@ -16,7 +16,7 @@ from ragbench.experiment.stages.judging import Verdicts
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.manifest import VerdictRow
-from ragbench.records.summary import Fill
+from ragbench.records.summary import FillCounts
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judged import JudgeResults
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
@@ -84,7 +84,7 @@ def _source(
     return f"{'' if people is None else 'people+'}model({fill.rubric.name},{said})"
 
 
-def _doubts(fill: PlannedFill, counts: Fill, people: Qrels | None) -> list[str]:
+def _doubts(fill: PlannedFill, counts: FillCounts, people: Qrels | None) -> list[str]:
     """Return warnings on passages that stay unjudged, and on grades of another scale."""
     warnings, failed = [], sum(counts.failed.values())
     if failed:
@@ -160,7 +160,7 @@ class JudgePassages(Stage):
         # where people have judged, theirs
         merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
         use = use_of(fill.judge, judged, before)
-        counts = Fill(
+        counts = FillCounts(
             judge=fill.name,
             model_name="+".join(judged.models),
             rubric=fill.rubric.name,
