@@ -1,4 +1,4 @@
-"""From entries of the config, or live objects, to retrievers, generators and judges."""
+"""Creation of retrievers, generators, apps and judges from config entries or live objects."""
 
 from __future__ import annotations
 
@@ -52,12 +52,18 @@ from ragbench.types import Query
 from ragbench.types.packed_documents import ids_of
 from ragbench.types.scores import Verdict
 
-T = TypeVar("T")
-Made = TypeVar("Made")
+Entry = TypeVar("Entry")
+Built = TypeVar("Built")
 
 
 class Reranked(Retriever):
-    """A reranker as a retriever over the one whose hits it orders."""
+    """Retriever that orders the hits of another one by a reranker.
+
+    Attributes:
+        reranker: Reranker that orders the hits.
+        sources: Name of the one retriever whose hits it orders.
+        depth: Number of hits to order; None orders `top_k`.
+    """
 
     def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
         self.reranker, self.sources, self.depth = reranker, (retriever,), depth
@@ -66,27 +72,26 @@ class Reranked(Retriever):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the reranker says of the hits that it ordered."""
+        """Notes of the reranker about the hits that it ordered."""
         return self.reranker.notes
 
     @property
     def encodings(self) -> Encodings | None:
-        """How many texts the reranker has had encoded so far."""
+        """Number of texts that the reranker encoded so far; None if it encodes none."""
         return self.reranker.encodings
 
     def load(self) -> None:
-        """Let the reranker get ready."""
+        """Load the model of the reranker."""
         self.load_inner(self.reranker)
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Any:
-        """Order the hits of the one source."""
+        """Return the hits of the source in the order of the reranker, at most `top_k` a query."""
         return self.reranker.rerank(queries, rankings[0], top_k)
 
 
-# What stands for the user's own components where nothing of theirs is called: `validate` and `plan`
-# import the modules that a config names, look names up and hold options against signatures. A class
-# or factory of the user's may embed a corpus or connect to a database: it is called when a run
-# begins.
+# `validate` and `plan` import the modules that a config names and check options against signatures,
+# but call no class or factory of the user, which may embed a corpus or connect to a database. So
+# they check that a class has one of these methods, and leave the call to the run.
 _METHODS = {
     "retriever": RETRIEVER_METHODS,
     "reranker": RERANKER_METHODS,
@@ -96,21 +101,25 @@ _METHODS = {
 
 
 def calls_code(component: Component | None) -> bool:
-    """Whether to make a component calls code that is not ours: a class or factory of the user's."""
+    """Return True if creating a component calls a class, factory or chunker that is not built in.
+
+    Classes that other packages register count as not built in. False without a component.
+    """
     if component is None:
         return False
     if component.type.startswith(PYTHON):
-        made = inspect.isclass(component.cls)  # objects and functions are taken as they are
+        is_called = inspect.isclass(component.cls)  # an object or a function is used without a call
     else:
-        made = not _is_ours(component.cls)
-    splits = component.chunk is not None and component.chunk.code is not None
-    return made or splits or component.options.get("factory") is not None
+        is_called = not _is_built_in(component.cls)
+    chunks_by_code = component.chunk is not None and component.chunk.code is not None
+    return is_called or chunks_by_code or component.options.get("factory") is not None
 
 
 class UncalledRetriever(Retriever):
-    """A retriever of which only its entry and its class are known."""
+    """Retriever of a plan that cannot retrieve: its class is not called before the run."""
 
     def __init__(self, component: Component) -> None:
+        """Read sources and depth from the entry; `AdapterError` if its class cannot retrieve."""
         reranks = component.retriever is not None
         require_method(component, "reranker" if reranks else "retriever")
         self.sources = () if component.retriever is None else (component.retriever,)
@@ -119,33 +128,43 @@ class UncalledRetriever(Retriever):
 
 
 class UncalledJudge(RubricJudge):
-    """A judge of which only its entry and its class are known."""
+    """Judge of a plan that cannot judge: its class is not called before the run."""
 
     label = model = "not made before a run"
 
     def __init__(self, block: JudgeBlock) -> None:
-        known = judge_facts(block.cls)
-        self.served, self.own_rubric = known.served, known.own_rubric
+        facts = judge_facts(block.cls)
+        self.served, self.own_rubric = facts.served, facts.own_rubric
 
     def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
-        """Refuse: a plan asks no component."""
+        """Raise `AssertionError`: a plan must not judge."""
         raise AssertionError("a plan asks no judge")
 
 
 def require_method(component: Component, kind: str) -> None:
-    """Refuse a class whose objects could not be asked; one that makes its methods up may be."""
+    """Check that a class of the user has a method of its kind of component, or is callable.
+
+    A class with `__getattr__` passes: its objects may create the method.
+
+    Args:
+        component: Entry that names the class.
+        kind: `retriever`, `reranker`, `generator` or `app`.
+
+    Raises:
+        AdapterError: The class has none of the methods.
+    """
     cls, names = component.cls, _METHODS[kind]
     if not component.type.startswith(PYTHON) or hasattr(cls, "__getattr__"):
         return
-    # a class is callable itself, so that `__call__` is looked for where it is defined
+    # every class is callable, so that `callable` would always hold: look for a defined `__call__`
     calls = not inspect.isclass(cls) or any("__call__" in vars(b) for b in inspect.getmro(cls))
     if not calls and not has_method(cls, names):
-        found = f"found {component.type.removeprefix(PYTHON)}"
-        raise AdapterError(f"{kind} '{component.name}': {found}, allowed: a class with {names[0]}")
+        message = f"{kind} '{component.name}': found {component.type.removeprefix(PYTHON)}"
+        raise AdapterError(f"{message}, allowed: a class with {names[0]}")
 
 
 def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
-    """Name the components of a config that call code which is not ours when they are made."""
+    """Yield kind, name and code of each component that `calls_code`: "app 'chat' (myapp:Chat)"."""
     blocks = {"retriever": config.retrievers, "generator": config.generators, "app": config.apps}
     for noun, block in blocks.items():
         for name, component in block.items():
@@ -155,25 +174,25 @@ def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
                     code = component.chunk.code
                 yield f"{noun} '{name}' ({code})"
     for name, judge in (config.metrics.judges or {}).items():
-        made = judge.type.startswith(PYTHON) and not judge_facts(judge.cls).is_judge
-        code = judge.type.removeprefix(PYTHON) if made else judge.options.get("factory")
+        is_called = judge.type.startswith(PYTHON) and not judge_facts(judge.cls).is_judge
+        code = judge.type.removeprefix(PYTHON) if is_called else judge.options.get("factory")
         if code is not None:
             yield f"judge '{name}' ({code})"
 
 
 def loads_by_code(config: ExperimentConfig) -> bool:
-    """Whether the data set of a config comes from code that is not ours."""
-    return not _is_ours(config.dataset.cls)
+    """Return True if the data set of a config is loaded by a class that is not built in."""
+    return not _is_built_in(config.dataset.cls)
 
 
 def judge_calls_code(planned: PlannedJudge) -> bool:
-    """Whether a judge calls a factory of the user's before its first question."""
+    """Return True if checking a judge calls a factory or class that is not built in."""
     block = planned.block
-    return block.options.get("factory") is not None or not _is_ours(block.cls)
+    return block.options.get("factory") is not None or not _is_built_in(block.cls)
 
 
-def _is_ours(component: object) -> bool:
-    """Whether a class is built in; what packages register is not."""
+def _is_built_in(component: object) -> bool:
+    """Return True if a class is defined in this package."""
     return str(getattr(component, "__module__", "")).partition(".")[0] == "ragbench"
 
 
@@ -251,13 +270,13 @@ def build_app(name: str, component: Component | None, live: Any, *, calls: bool 
 def _build(
     name: str,
     component: Component | None,
-    live: Any,
+    live_object: Any,
     noun: str,
     adapt: Callable[[Any, Mapping[str, Any], str], Any],
 ) -> Any:
     """Create a component: built in, or adapted from the user's class, function or live object."""
     if component is None:
-        return adapt(live, {}, f"{noun} '{name}'")
+        return adapt(live_object, {}, f"{noun} '{name}'")
     if component.type.startswith(PYTHON):
         return adapt(component.cls, component.options, f"{noun} '{name}'")
     # rerankers stand among the retrievers of a config
@@ -281,8 +300,12 @@ def _make(component: Component, kind: str) -> Any:
         raise AdapterError(f"{where}{path}: {error}") from error
 
 
-def make_all(make: Callable[[T], Made], entries: Iterable[T]) -> list[Made]:
-    """Make a component from each entry; collect the problems of all entries in one error."""
+def make_all(make: Callable[[Entry], Built], entries: Iterable[Entry]) -> list[Built]:
+    """Create a component from each entry.
+
+    Raises:
+        ConfigError: The problems of all entries together.
+    """
     components, problems, subject = [], list[Problem](), ""
     for entry in entries:
         try:
@@ -295,16 +318,16 @@ def make_all(make: Callable[[T], Made], entries: Iterable[T]) -> list[Made]:
     return components
 
 
-def checked_metric(named: NamedMetric) -> Metric:
+def checked_metric(entry: NamedMetric) -> Metric:
     """Return a metric that can be computed here.
 
     Raises:
         ConfigError: The metric refuses an option.
         MissingExtra: A package that it needs is not installed.
     """
-    with _errors_at(named.place, named.metric.name):
-        named.metric.check()
-    return named.metric
+    with _errors_at(entry.place, entry.metric.name):
+        entry.metric.check()
+    return entry.metric
 
 
 @contextmanager
@@ -319,64 +342,85 @@ def _errors_at(place: Place, path: str) -> Iterator[None]:
 
 
 def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
-    """Make a judge and load its rubrics; see `calls_code` for `calls`."""
+    """Create a judge from its entry, and load its rubrics and nuggets.
+
+    Args:
+        block: Entry of the judge.
+        calls: False replaces a judge of the user's code by an `UncalledJudge`.
+
+    Raises:
+        ConfigError: The judge refuses an option.
+        AdapterError: The user's code fails, or returns no judge.
+        DataError: The file of nuggets cannot be read.
+    """
     is_own = block.type.startswith(PYTHON)
     try:
         with _errors_at(block.place, _path_of(block)):
-            made = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
-    # the user's own code may raise anything
+            judge = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
+    # code of the user may raise anything; it gets the place of the entry
     except Exception as error:
         if not is_own or isinstance(error, RagbenchError):
             raise
-        found = f"{_path_of(block)}: {block.type}: {type(error).__name__}: {error}"
-        raise AdapterError(found) from error
-    if (why := missing_members(made)) is not None:
-        raise AdapterError(f"{_path_of(block)}: {block.type} {why}")
-    judge = as_judge(made)
+        problem = f"{_path_of(block)}: {block.type}: {type(error).__name__}: {error}"
+        raise AdapterError(problem) from error
+    if (missing_part := missing_members(judge)) is not None:
+        raise AdapterError(f"{_path_of(block)}: {block.type} {missing_part}")
+    judge = as_judge(judge)
     rubrics = load_rubrics(block.rubrics, block.type, judge)
-    of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
-    of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]
+    pairwise = [rubric for rubric in rubrics if rubric.method == "pairwise"]
+    single = [rubric for rubric in rubrics if rubric.method != "pairwise"]
     nuggets = None if block.nuggets is None else read_nuggets(Path(block.nuggets))
-    return PlannedJudge(block.type, judge, of_each, of_pairs, block, nuggets)
+    return PlannedJudge(block.type, judge, single, pairwise, block, nuggets)
 
 
-def doubtful_nuggets(name: str, planned: PlannedJudge, queries: Sequence[Query]) -> list[str]:
-    """Say what does not fit of the nuggets that were given to a judge; a sentence each.
+def nugget_warnings(name: str, planned: PlannedJudge, queries: Sequence[Query]) -> list[str]:
+    """Return warnings on the nuggets file of a judge; empty if it fits, or there is none.
+
+    Args:
+        name: Name of the judge, for messages.
+        planned: Judge with the nuggets of its file.
+        queries: Queries of the data set.
 
     Raises:
-        ConfigError: Their file has none for any of the queries.
+        ConfigError: The file has nuggets for none of the queries.
     """
-    given, found = planned.nuggets, []
-    if given is None:
+    nuggets, warnings = planned.nuggets, []
+    if nuggets is None:
         return []
     names = ids_of(queries)
-    lacking = sum(not given.get(name) for name in names)
-    unknown = list(given.keys() - frozenset(names))
-    if lacking == len(queries):
-        other = f", such as '{min(unknown)}'" if unknown else ""
+    n_without = sum(not nuggets.get(name) for name in names)
+    unknown = list(nuggets.keys() - frozenset(names))
+    if n_without == len(queries):
+        example = f", such as '{min(unknown)}'" if unknown else ""
         block = planned.block
         problem = block.place.problem(
-            f"none of its {len(given)} queries{other}, has nuggets and is in the data set",
+            f"none of its {len(nuggets)} queries{example}, has nuggets and is in the data set",
             f"{_path_of(block)}.nuggets",
             f"qid of a query, such as '{names[0]}' (file: {block.nuggets})",
         )
         raise ConfigError([problem], block.place.file or "the config")
-    if lacking or unknown:
-        more = f"; {len(unknown)} of {len(given)} queries of the file are not in the data set"
-        found.append(
-            f"judge {name}: {lacking} of {len(queries)} queries have no nuggets in the file, and "
-            f"no score over nuggets{more if unknown else ''}"
+    if n_without or unknown:
+        note = f"; {len(unknown)} of {len(nuggets)} queries of the file are not in the data set"
+        warnings.append(
+            f"judge {name}: {n_without} of {len(queries)} queries have no nuggets in the file, and "
+            f"no score over nuggets{note if unknown else ''}"
         )
-    if any(nugget.assignment for nuggets in given.values() for nugget in nuggets):
-        found.append(
+    if any(nugget.assignment for row in nuggets.values() for nugget in row):
+        warnings.append(
             f"judge {name}: the nuggets of the file are assigned to other answers: their "
             "assignments are not read, the judge makes its own"
         )
-    return found
+    return warnings
 
 
 def connect(planned: PlannedJudge, replies: Replies | None) -> None:
-    """Let a judge see that nothing is missing; what is in the way is an error at its entry."""
+    """Give a judge the stored replies, None without any, and check its extras and credentials.
+
+    Raises:
+        ConfigError: The judge refuses an option.
+        MissingExtra: A package that it needs is not installed.
+        AdapterError: A key or a server is missing.
+    """
     judge, block = planned.judge, planned.block
     judge.keep_replies(replies)
     with _errors_at(block.place, _path_of(block)):
@@ -384,11 +428,15 @@ def connect(planned: PlannedJudge, replies: Replies | None) -> None:
 
 
 def _path_of(block: JudgeBlock) -> str:
+    """Return the path of a judge in the config, for messages."""
     return "metrics.judge" if block.name is None else f"metrics.judge.{block.name}"
 
 
 def calls_of(noun: str, name: str, component: Component | None) -> Calls:
-    """Return how a component is called; code that we cannot see gets a time limit."""
+    """Return name, timeout and concurrency of the calls of a component.
+
+    A live object, which has no entry, gets the time limit of Python components: it may hang.
+    """
     owner = f"{noun} '{name}'"
     if component is None:
         return Calls(owner, PYTHON_TIMEOUT)
@@ -404,10 +452,21 @@ def connected(
     replay: bool = False,
     budget: Budget | None = None,
 ) -> Iterator[Replies | None]:
-    """Connect judges and generators to servers and stored replies for as long as a run takes.
+    """Connect judges and generators to their models and stored replies during a `with` block.
 
-    Yields the stored replies of the config's cache, from which its secrets are kept, or those of
-    the default cache; None where no model is asked.
+    Yields the stored replies; None where no model is asked. At the end, connections are closed.
+
+    Args:
+        judges: Judges by name.
+        config: Names the cache of the replies and the secrets to remove from them; None is the
+            default cache.
+        generators: Generators by name.
+        replay: True answers from stored replies alone, and sends nothing.
+        budget: Limits of money and time that all requests share; None has no limit.
+
+    Raises:
+        ConfigError: A component refuses an option.
+        MissingExtra: A package that a component needs is not installed.
     """
     cache, also = (None, ()) if config is None else (config.cache, config.cache_also)
     secrets = {} if config is None else config.secrets
@@ -436,14 +495,14 @@ def connected(
         for planned in judges.values():
             planned.judge.spend_from(budget)
             connect(planned, replies)
-            # an object of the user's that judges one by one may be used again after the run
+            # a judge of the user that judges item by item stays open: it may be used after the run
             if planned.judge.takes_many:
                 stack.callback(planned.judge.close)
         yield replies
 
 
 def build_executor(config: ExperimentConfig) -> Executor | None:
-    """Make the executor of a config that has one with workers."""
+    """Return the executor of a config; None if it names none, or one without workers."""
     component = config.executor
     executor: Executor | None = None if component is None else _make(component, "")
     return None if executor is None or executor.where is None else executor
@@ -452,7 +511,10 @@ def build_executor(config: ExperimentConfig) -> Executor | None:
 def startup_problems(
     generators: Mapping[str, Generator], judges: Mapping[str, PlannedJudge]
 ) -> Iterator[str]:
-    """Say why a run would not start with its generators and judges, as far as is known."""
+    """Yield the reasons why a run could not start: missing keys, packages and servers.
+
+    A judge whose check would call code of the user is not checked.
+    """
     for name, generator in generators.items():
         if generator.missing_key is not None:
             yield f"generator '{name}' needs a key: {generator.missing_key} is not set"

@@ -11,8 +11,8 @@ from ragbench.errors import DataError
 from ragbench.experiment.plan.components import (
     build_judge,
     checked_metric,
-    doubtful_nuggets,
     make_all,
+    nugget_warnings,
 )
 from ragbench.experiment.plan.records import PlannedFill, PlannedJudge, System
 from ragbench.experiment.plan.systems import names_of
@@ -256,7 +256,7 @@ def choose_scores(
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings = [*([why_not] if why_not and ranked else []), *remarks]
     for name, judge in judges.items():
-        warnings += doubtful_nuggets(name, judge, collection.queries)
+        warnings += nugget_warnings(name, judge, collection.queries)
     warnings += [
         f"judge {name} was skipped: {why} (when: available)" for name, why in skipped.items()
     ]
