@@ -222,7 +222,7 @@ def test_a_function_that_cannot_judge_is_refused_at_its_place(project, judge, me
         ({"by": "python:mine_alone:pieces", "args": {"m": 3}}, "allowed: n"),
         ({"by": "python:mine_alone:pieces", "args": {"n": "x"}}, "allowed: n: an integer"),
         ({"by": "python:mine_alone:Brevity"}, "missing key 'size'"),
-        ({"by": "words", "size": 3, "args": {"n": 3}}, "left out; or code of yours"),
+        ({"by": "words", "size": 3, "args": {"n": 3}}, "no args; or by: python:module:name"),
         ({"by": "words"}, "missing key 'size'"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Vectors of texts, for what compares them by meaning; torch loads on first use."""
+"""Vectors of texts, for components that compare by meaning; torch is imported on first use."""

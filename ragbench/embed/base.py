@@ -1,4 +1,4 @@
-"""What an embedder is, where its model is found, and the options of what uses one."""
+"""Embedder: the protocol of text encoders, the checkpoint of a model, and shared options."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Shape (n, d), float32; a text, so that nothing here needs NumPy.
+# Shape (n, d), float32; quoted, so that importing this module does not import NumPy.
 Vectors: TypeAlias = "NDArray[np.float32]"
-# Where a model computes; `auto` is a GPU where there is one.
+# Device of a model; `auto` is a GPU if there is one.
 Device = Literal["auto", "cpu", "cuda"]
-# Is told how many further texts are done.
+# Called with the number of further texts that are done.
 Advance = Callable[[int], None]
 
 ALLOWED = "a folder with config.json, or the name of a model on the Hugging Face hub"
 
 _Loaded = TypeVar("_Loaded")
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".model", ".txt", ".json")
-# of the same weights in other formats, and of training: no number depends on them
-_ASIDE = frozenset({"onnx", "openvino", "training_args.bin", "optimizer.pt", "data_config.json"})
-_PLACES = frozenset({"_name_or_path", "name_or_path", "transformers_version", "__version__"})
-_CHUNK = 1 << 20
-_PROBE_S = 10.0
+_MODEL_FILES = (".safetensors", ".bin", ".pt", ".model", ".txt", ".json")
+# the same weights in other formats, and files of the training: no vector depends on them
+_UNUSED = frozenset({"onnx", "openvino", "training_args.bin", "optimizer.pt", "data_config.json"})
+# keys of configuration files that differ between copies of one model
+_UNSTABLE_KEYS = frozenset({"_name_or_path", "name_or_path", "transformers_version", "__version__"})
+_CHUNK = 1 << 20  # bytes that are hashed at a time
+_PROBE_S = 10.0  # seconds until the hub counts as unreachable
+# one load at a time: `_quiet` changes the logging of the whole process
 _loading = threading.Lock()
 
 
-def tell_nobody(n: int) -> None:
-    """Be told, and do nothing."""
+def ignore_progress(n: int) -> None:
+    """Ignore the number of texts that are done; the default of `advance`."""
 
 
 def as_unicode(text: str) -> str:
-    r"""Return the text as Unicode: half of a surrogate pair would stop a tokeniser.
+    r"""Return the text with half surrogate pairs replaced by `?`; a tokeniser would refuse them.
 
     Example:
         >>> as_unicode("cat \ud800")
@@ -57,12 +59,12 @@ def as_unicode(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encodings:
-    """What was asked of an embedder so far.
+    """Counts of the texts that an embedder has served so far.
 
     Attributes:
-        texts: How many texts; of each call the distinct ones.
-        stored: How many of them did not need to be encoded.
-        seconds: Wall time of encoding the others.
+        texts: Number of texts; equal texts of one call count once.
+        stored: Number of texts whose vectors were read from the cache.
+        seconds: Wall time of encoding the other texts.
     """
 
     texts: int
@@ -71,16 +73,15 @@ class Encodings:
 
 
 class Embedder(ABC):
-    """Turns texts into vectors: of length 1, so that a dot product is a cosine, or as they are.
+    """Model that encodes texts as vectors.
 
     Attributes:
-        identity: What the vectors depend on, for signatures: a hub name, or a hash of a folder's
-            content.
-        revision: Which state of a hub name that is; empty for a folder.
-        prompts: What the model wants in front of a text, by its role: `query`, `document`.
-        limit: How many tokens the model can read; None where any number.
-        manner: How it computes, where the last digits of a vector depend on the text and that
-            alone; empty where they depend on the texts beside it as well.
+        identity: Name of the model in signatures: a hub name, or a hash of the folder's content.
+        revision: Commit of a hub name; empty for a folder.
+        prompts: Text that the model expects before a text, by its role: `query`, `document`.
+        limit: Number of tokens that the model reads; None means without limit.
+        manner: Words such as `alone on cpu` if a vector depends on its own text only; empty if the
+            last digits also depend on the other texts of the batch.
     """
 
     identity: str
@@ -95,27 +96,36 @@ class Embedder(ABC):
         *,
         prompt: str = "",
         normalize: bool = True,
-        advance: Advance = tell_nobody,
+        advance: Advance = ignore_progress,
     ) -> Vectors:
-        """Return a row for each text, in their order; equal texts are computed once."""
+        """Return the vector of each text as a row, in the order of the texts.
+
+        No texts give an array of shape (0, 0).
+
+        Args:
+            texts: The n texts; equal ones are encoded once.
+            prompt: Text put before each of them.
+            normalize: Scale each row to length 1, so that a dot product is a cosine.
+            advance: Called with the number of further texts that are done.
+        """
         import numpy as np
 
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
         distinct = list(dict.fromkeys(texts))
-        found = self._encode(distinct, prompt, normalize, advance)
-        rows = dict(zip(distinct, found, strict=True))
+        vectors = self._encode(distinct, prompt, normalize, advance)
+        rows = dict(zip(distinct, vectors, strict=True))
         return np.stack([rows[text] for text in texts]).astype(np.float32, copy=False)
 
     @abstractmethod
     def _encode(
         self, texts: Sequence[str], prompt: str, normalize: bool, advance: Advance
     ) -> Iterable[Vectors]:
-        """Return a row for each of some texts, all different."""
+        """Return the vector of each of some distinct texts; there is at least one."""
 
     @abstractmethod
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
-        """Return how many tokens each text has, before it is cut to what the model can read."""
+        """Return the number of tokens of each text with its prompt, before it is cut."""
 
 
 Model = Annotated[
@@ -134,11 +144,12 @@ BatchTokens = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model that the user named.
+    """Model that the user named by a folder or a hub name.
 
     Attributes:
-        owner: How messages name the component that needs it: `bertscore`.
-        folder: Where it lies, unless it is a name on the hub.
+        owner: Name of the component in messages: `bertscore`.
+        name: The folder or hub name as the user wrote it.
+        folder: Path of the model; None for a hub name.
     """
 
     owner: str
@@ -147,14 +158,20 @@ class Checkpoint:
 
     @property
     def identity(self) -> str:
-        """The hub name, or a hash of the folder's content: equal wherever the folder lies."""
+        """Return the hub name, or a hash of the folder's content that ignores its path."""
         return self.name if self.folder is None else f"sha256-{folder_digest(self.folder)}"
 
     def load(self, load: Callable[[str, dict[str, bool]], _Loaded]) -> _Loaded:
-        """Load from the folder or the cache, else from the hub.
+        """Return the result of `load`, from the folder or the hub's cache, else from the hub.
 
-        What the cache holds is not asked for again, so that a run needs no network then. `load`
-        gets a path or name, and keywords for `from_pretrained`.
+        A model in the cache is not requested from the hub, so that a run needs no network.
+
+        Args:
+            load: Called with a path or name, and keywords for `from_pretrained`.
+
+        Raises:
+            OptionError: The folder or hub name has no such model.
+            DataError: The model is not in the cache, and the hub cannot be reached.
         """
         local = {"local_files_only": True}
         try:
@@ -162,27 +179,28 @@ class Checkpoint:
                 return load(str(self.folder or self.name), local)
         except (OSError, ValueError) as error:
             if self.folder is not None:
-                found = f"{self.name} ({_first_line(error)})"
-                raise OptionError(self.owner, "model", found, ALLOWED) from error
-        self._ask_hub()
+                raise self._model_error(error) from error
+        self._probe_hub()
         try:
             with _loading:
                 return load(self.name, {})
         except (OSError, ValueError) as error:
-            found = f"{self.name} ({_first_line(error)})"
-            raise OptionError(self.owner, "model", found, ALLOWED) from error
+            raise self._model_error(error) from error
+
+    def _model_error(self, error: BaseException) -> OptionError:
+        return OptionError(self.owner, "model", f"{self.name} ({_first_line(error)})", ALLOWED)
 
     def config(self) -> Any:
-        """Return the model's configuration: what can be told before its weights are read."""
+        """Return the configuration of the model without reading its weights; raises as `load`."""
         from transformers import AutoConfig
 
         return self.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
 
     def load_model(self, kind: str) -> tuple[Any, Any, list[str]]:
-        """Return the tokeniser, the model, and which weights of it the checkpoint lacks.
+        """Return the tokeniser, the model, and the names of weights that the checkpoint lacks.
 
-        `kind` is the class of transformers, such as `AutoModel`: what is inside, the configuration
-        says, since a folder's name may contain anything.
+        `kind` is a class of transformers, such as `AutoModel`, which selects the architecture by
+        the configuration. Raises as `load`.
         """
         import transformers
 
@@ -196,16 +214,18 @@ class Checkpoint:
 
         return self.load(load)
 
-    def _ask_hub(self) -> None:
-        """Fail at once where `from_pretrained` would try for a minute."""
+    def _probe_hub(self) -> None:
+        """Raise an error at once if the hub lacks the model or cannot be reached.
+
+        `from_pretrained` would try for a minute.
+        """
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HfHubHTTPError
 
         try:
             HfApi().model_info(self.name, timeout=_PROBE_S)
-        except HfHubHTTPError as error:  # it answered: no such model, or not for everybody
-            found = f"{self.name} ({_first_line(error)})"
-            raise OptionError(self.owner, "model", found, ALLOWED) from error
+        except HfHubHTTPError as error:  # the hub answered: no such model, or no access to it
+            raise self._model_error(error) from error
         except Exception as error:  # by version an OSError, or one of requests or httpx
             raise DataError(
                 f"{self.owner}: model '{self.name}' is not in the cache of the Hugging Face hub, "
@@ -215,7 +235,11 @@ class Checkpoint:
 
 
 def find_checkpoint(owner: str, model: str) -> Checkpoint:
-    """Tell a folder from a hub name; nothing is loaded."""
+    """Return the checkpoint of a folder or hub name, without loading it.
+
+    Raises:
+        OptionError: The model is neither a folder of a model nor a possible hub name.
+    """
     folder = Path(os.path.expanduser(model))
     if any(os.path.isfile(folder / name) for name in ("config.json", "modules.json")):
         return Checkpoint(owner, model, folder)
@@ -226,7 +250,11 @@ def find_checkpoint(owner: str, model: str) -> Checkpoint:
 
 
 def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
-    """Return where to compute."""
+    """Return the device to use: `auto` becomes `cuda` if torch finds a GPU, else `cpu`.
+
+    Raises:
+        OptionError: `cuda`, and torch finds no GPU.
+    """
     import torch
 
     if device == "auto":
@@ -237,7 +265,10 @@ def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
 
 
 def need_packages(owner: str, extra: str, packages: dict[str, str]) -> None:
-    """See whether packages (module -> name) are installed, without importing them."""
+    """Raise `MissingExtra` if a package (module -> package name) is not installed.
+
+    Imports nothing; `extra` is the extra of ragbench that installs the packages.
+    """
     from importlib.util import find_spec
 
     for module, package in packages.items():
@@ -246,15 +277,15 @@ def need_packages(owner: str, extra: str, packages: dict[str, str]) -> None:
 
 
 def folder_digest(folder: Path) -> str:
-    """Hash what the numbers of a model depend on: weights, tokeniser and configuration.
+    """Return a hash of the weights, the tokeniser and the configuration of a model.
 
-    The folder's place and name, its read-me and its training logs are left out, as are the places
-    and versions that configuration files note.
+    Leaves out the path of the folder, its read-me and training logs, and the paths and versions in
+    configuration files: no vector depends on them.
     """
     files = sorted(
         path
         for path in folder.rglob("*")
-        if path.suffix in _WEIGHTS and not _ASIDE & set(path.relative_to(folder).parts)
+        if path.suffix in _MODEL_FILES and not _UNUSED & set(path.relative_to(folder).parts)
     )
     states = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
     return _digest(folder, states)
@@ -262,7 +293,7 @@ def folder_digest(folder: Path) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _digest(folder: Path, states: tuple[tuple[str, int, int], ...]) -> str:
-    """The hash of some files; the states stand for their content from call to call."""
+    """Return the hash of files; path, size and time of each are the key of the cached hash."""
     return fingerprint(piece for state in states for piece in _pieces(folder, Path(state[0])))
 
 
@@ -271,7 +302,7 @@ def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
     if path.name.endswith("config.json"):
         content = read_config(path)
         if isinstance(content, dict):
-            content = {key: value for key, value in content.items() if key not in _PLACES}
+            content = {key: value for key, value in content.items() if key not in _UNSTABLE_KEYS}
         yield json.dumps(content, sort_keys=True)
         return
     with path.open("rb") as stream:
@@ -280,7 +311,11 @@ def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
 
 
 def read_config(path: Path) -> Any:
-    """Return what a file of a model's folder holds as JSON."""
+    """Return the content of a JSON file of a model.
+
+    Raises:
+        DataError: The file is no JSON in UTF-8.
+    """
     try:
         return load_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -289,7 +324,7 @@ def read_config(path: Path) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers from drawing bars and reporting unused weights while it loads."""
+    """Suppress the progress bars and warnings of transformers while it loads a model."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ragbench.embed import base as embed
-from ragbench.embed.base import Advance, Embedder, Encodings, Vectors, tell_nobody
+from ragbench.embed.base import Advance, Embedder, Encodings, Vectors, ignore_progress
 from ragbench.embed.sentence_transformers import (
     DEFAULT_MODEL,
     RemoteEmbedder,
@@ -103,7 +103,7 @@ class CachedEmbedder:
         *,
         prompt: str = "",
         normalize: bool = True,
-        advance: Advance = tell_nobody,
+        advance: Advance = ignore_progress,
     ) -> Vectors:
         """Return the vector of each text as a row, in the order of the texts.
 
@@ -166,7 +166,7 @@ class CachedEmbedder:
         texts: Mapping[str, str],
         block_size: int,
         compute: Callable[[Sequence[str]], Iterable[bytes]],
-        report_stored: Callable[[int], None] = tell_nobody,
+        report_stored: Callable[[int], None] = ignore_progress,
     ) -> Iterator[tuple[str, bytes]]:
         """Yield a blob for each key of `texts`: first the stored ones, then computed blocks.
 

@@ -1,4 +1,4 @@
-"""What retrievers and rerankers share: a place for what they compute, workers, notes."""
+"""Component: the part of the protocol that retrievers and rerankers share."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from ragbench.registry import Configured
 
 
 class SearchComponent(Configured):
-    """The part of the protocol of a retriever that a reranker has, too.
+    """Protocol that retrievers and rerankers share, with a default for every part.
 
     Attributes:
-        is_opaque: Whether its code or data cannot be seen from here, so that a call gets a time
-            limit, and a new run asks it again unless its entry has a `version`.
-        definition: Moves where its output does for a reason outside its module.
-        packages: Names of distributions whose version may move its output.
-        asks_one_by_one: Whether a batch saves it nothing, so that queries are timed one by one.
-        cache_folder: Where it may keep what it computes; set before `load`.
-        cache_also: Folders of other runs, in which it may look for that; set before `load`.
-        computes: Whether its models may compute on the workers of `executor`.
-        executor: Workers that compute what its models compute; set before `load`. None: it does
-            itself.
+        is_opaque: True if ragbench cannot see its code or data. A call then has a time limit, and a
+            new run calls it again unless its entry has a `version`.
+        definition: Number to increase when its output changes for a reason outside its module.
+        packages: Names of distributions whose version may change its output.
+        asks_one_by_one: True if a batch is not faster than single queries; queries are then timed
+            one by one.
+        cache_folder: Folder for stored vectors and indexes; set before `load`. None is the default
+            cache, or none at all.
+        cache_also: Cache folders that are only read; set before `load`.
+        computes: True if its models can run on the workers of `executor`.
+        executor: Workers that run its models; set before `load`. None runs them in this process.
     """
 
     is_opaque: bool = False
@@ -46,10 +47,10 @@ class SearchComponent(Configured):
         return ()
 
     def load(self) -> None:
-        """Get ready; an error here ends the run, instead of failing each query."""
+        """Load models; an error here ends the run, instead of failing each query."""
 
     def load_inner(self, inner: SearchComponent) -> None:
-        """Load a component that does the work of this one, with its folders and workers."""
+        """Load a wrapped component with the cache folders and workers of this one."""
         inner.cache_folder, inner.cache_also = self.cache_folder, self.cache_also
         inner.executor = self.executor
         inner.load()

@@ -1,4 +1,4 @@
-"""Encoders on transformers: layers, limits of length, batches of like texts, vectors of tokens."""
+"""Encoders on transformers: layers, token limits, batches by length, vectors of tokens."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from typing import Any, TypeVar
 from ragbench.embed import base as embed
 from ragbench.errors import OptionError
 
-_COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
+# names of the options in the configurations of different models
+_LAYER_COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
 _POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")
-# padding included: small batches pad less, a GPU needs large ones to be busy; on a CPU it counts
-# where texts are not computed alone
+# padding included: small batches pad less, large ones keep a GPU busy; on a CPU it counts only if
+# the user asks for batches
 _BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
 
 
 def count_layers(config: Any) -> int:
-    """Return how many layers the encoder of a configuration has."""
-    return int(next(getattr(config, name) for name in _COUNTS if hasattr(config, name)))
+    """Return the number of encoder layers of a model's configuration."""
+    return int(next(getattr(config, name) for name in _LAYER_COUNTS if hasattr(config, name)))
 
 
 def keep_layers(encoder: Any, count: int) -> None:
-    """Drop all layers above the first `count`.
+    """Remove all layers above the first `count` from an encoder, in place.
 
-    What follows the last layer, such as T5's final normalisation, then follows this one. (Hidden
-    states, which a model also returns, are taken before it.)
+    A final normalisation, such as T5's, then follows the last layer that is left. The hidden states
+    that a model returns are from before that normalisation, and would differ.
     """
     from torch import nn
 
@@ -46,10 +47,7 @@ def keep_layers(encoder: Any, count: int) -> None:
 
 
 def token_limit(tokenizer: Any, encoder: Any) -> int | None:
-    """Return how many tokens a model can read, special ones included; None where any number.
-
-    The tokeniser's own limit is often not set: it is a huge number then.
-    """
+    """Return the number of tokens that a model reads, with special tokens; None if unlimited."""
     positions = next(
         (getattr(encoder.config, n) for n in _POSITIONS if hasattr(encoder.config, n)), 0
     )
@@ -57,11 +55,12 @@ def token_limit(tokenizer: Any, encoder: Any) -> int | None:
     if positions and positions > 0:
         limits.append(positions - _first_position(encoder))
     limit = int(min(limits))
+    # a tokeniser without a limit of its own has a huge number
     return limit if limit < 10**9 else None
 
 
 def _first_position(encoder: Any) -> int:
-    """Return the number of the first token: RoBERTa and its kin count on from the padding id."""
+    """Return the position of the first token: in RoBERTa and its variants, the padding id + 1."""
     for name, module in encoder.named_modules():
         if name.endswith("position_embeddings"):
             padding = getattr(module, "padding_idx", None)
@@ -70,10 +69,15 @@ def _first_position(encoder: Any) -> int:
 
 
 def bucketed(lengths: Sequence[int], budget: int, most: int | None = None) -> Iterator[list[int]]:
-    """Group positions by length into batches of `budget` tokens, padding included, longest first.
+    """Yield the positions of texts in batches of similar length, the longest texts first.
 
-    So a batch which does not fit into memory fails at the start. A text longer than the budget is a
-    batch of its own; `most` limits the texts of a batch.
+    A batch that does not fit into memory then fails at the start. A text longer than the budget is
+    a batch of its own.
+
+    Args:
+        lengths: Number of tokens of each text.
+        budget: Largest number of tokens of a batch, padding included.
+        most: Largest number of texts of a batch; None means without limit.
 
     Example:
         >>> list(bucketed([2, 9, 3, 3], budget=8))
@@ -94,7 +98,7 @@ def bucketed(lengths: Sequence[int], budget: int, most: int | None = None) -> It
 
 
 def count_longer(lengths: Sequence[int], limit: int | None) -> int:
-    """Return how many texts have more tokens than the model reads; None is any number.
+    """Return the number of texts that are longer than `limit` tokens; 0 if the limit is None.
 
     Example:
         >>> count_longer([3, 64, 65], 64), count_longer([3, 64, 65], None)
@@ -106,7 +110,15 @@ def count_longer(lengths: Sequence[int], limit: int | None) -> int:
 def truncation_notes(
     count: int, total: int, noun: str, limit: int | None, lost: str, model: str = "the model"
 ) -> list[str]:
-    """Say how many texts are too long, and what that costs; nothing where none is.
+    """Return a note on the texts that are longer than a model reads; empty if `count` is 0.
+
+    Args:
+        count: Number of texts that are too long.
+        total: Number of all texts.
+        noun: Plural noun for the texts.
+        limit: Number of tokens that the model reads.
+        lost: End of the note: the consequence, with its punctuation.
+        model: Name of the model in the note.
 
     Example:
         >>> truncation_notes(412, 5183, "documents", 256, "; their end is not searched")
@@ -121,17 +133,20 @@ def truncation_notes(
 
 Result = TypeVar("Result")
 
-_turn = threading.Lock()
+_thread_setting = threading.Lock()
 
 
 class Batches:
-    """Applies a model to texts: each alone, or in batches of similar length.
+    """Batches of texts for a model: of one text each, or of similar length.
 
-    The last digits of what a model gives depend on the shape of its input, so on what else is in
-    the batch. On a CPU each text is therefore computed alone, unless the user gives the size of a
-    batch: in one thread, several texts side by side. That is no slower there: nothing is padded,
-    and threads do not wait for each other in every layer. A GPU needs batches to be busy; with
-    `batch_tokens` 1 it computes each text alone, too.
+    The last digits of a model's output depend on the shape of its input, and so on the other texts
+    of the batch. On a CPU each text is therefore a batch of its own, unless the user sets a batch
+    size: one text per thread, several threads in parallel. That is not slower on a CPU: nothing is
+    padded, and threads do not wait for each other in every layer. A GPU is fast only with large
+    batches; with `batch_tokens` 1 it computes each text alone, too.
+
+    Attributes:
+        alone: True if each text is a batch of its own.
     """
 
     def __init__(
@@ -141,35 +156,43 @@ class Batches:
         default_tokens: int,
         batch_size: int | None = None,
     ) -> None:
-        """Choose how to compute; `default_tokens` is the size of a batch where none was given."""
-        chosen = batch_tokens is not None or batch_size is not None
-        self.alone = batch_tokens == 1 or batch_size == 1 or (device == "cpu" and not chosen)
+        """Choose the size of batches.
+
+        Args:
+            device: `cpu` or `cuda`.
+            batch_tokens: Tokens of a batch, padding included; None: see the class.
+            default_tokens: Tokens of a batch on a GPU if `batch_tokens` is None.
+            batch_size: Largest number of texts of a batch; None means without limit.
+        """
+        is_set = batch_tokens is not None or batch_size is not None
+        self.alone = batch_tokens == 1 or batch_size == 1 or (device == "cpu" and not is_set)
         self._device = device
         self._tokens, self._size = batch_tokens or default_tokens, 1 if self.alone else batch_size
 
     @property
     def manner(self) -> str:
-        """What the last digits depend on besides model and text; empty: on the batch as well."""
+        """Return `alone on cpu` or `alone on cuda`; empty if vectors depend on their batch."""
         return f"alone on {self._device}" if self.alone else ""
 
     def apply(
         self,
         compute: Callable[[list[int]], Iterable[Result]],
         lengths: Sequence[int],
-        advance: embed.Advance = embed.tell_nobody,
+        advance: embed.Advance = embed.ignore_progress,
     ) -> list[Result]:
-        """Return one result for each text, in their order, the longest computed first.
+        """Return the result of each text, in the order of the texts; long texts are computed first.
 
         Args:
-            compute: Turns positions of texts into their results; called from several threads.
-            lengths: How many tokens each text has.
-            advance: Is told how many further texts are done.
+            compute: Returns the results of a batch, given the positions of its texts; may be called
+                from several threads.
+            lengths: Number of tokens of each text.
+            advance: Called with the number of further texts that are done.
         """
         batches = list(bucketed(lengths, self._tokens, self._size))
-        found: dict[int, Result] = {}
+        by_position: dict[int, Result] = {}
 
         def take(batch: list[int], results: Iterable[Result]) -> None:
-            found.update(zip(batch, results, strict=True))
+            by_position.update(zip(batch, results, strict=True))
             advance(len(batch))
 
         if self.alone and self._device == "cpu":
@@ -177,7 +200,7 @@ class Batches:
         else:
             for batch in batches:
                 take(batch, compute(batch))
-        return [found[position] for position in range(len(lengths))]
+        return [by_position[position] for position in range(len(lengths))]
 
 
 def _side_by_side(
@@ -185,23 +208,23 @@ def _side_by_side(
     batches: Sequence[list[int]],
     take: Callable[[list[int], Iterable[Result]], None],
 ) -> None:
-    """Compute batches in as many threads as torch may use, each of them in one thread.
+    """Compute batches in parallel, in as many threads as torch may use, one batch per thread.
 
-    How a sum is split among threads moves its last digits: with one thread there is nothing to
-    split, so that a machine with more cores gives the same.
+    torch itself gets one thread per batch: if it split a sum among threads, the last digits would
+    depend on the number of cores.
     """
     import torch
 
     if not batches:
         return
-    with _turn:  # what torch is told here holds for the whole process
+    with _thread_setting:  # the number of threads is a setting of the whole process
         threads = torch.get_num_threads()
         pool = ThreadPoolExecutor(
             min(threads, len(batches)), initializer=torch.set_num_threads, initargs=(1,)
         )
         try:
-            under_way = [pool.submit(compute, batch) for batch in batches]
-            for batch, future in zip(batches, under_way, strict=True):
+            futures = [pool.submit(compute, batch) for batch in batches]
+            for batch, future in zip(batches, futures, strict=True):
                 take(batch, future.result())
         finally:
             pool.shutdown(cancel_futures=True)
@@ -209,13 +232,13 @@ def _side_by_side(
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
-    """A text as a model reads it.
+class TextTokens:
+    """Tokens of a text.
 
     Attributes:
-        ids: Ids of its tokens, with those that the model puts around a text.
-        empty: Whether nothing but those is left.
-        truncated: Whether the text is longer than the model can read.
+        ids: Ids of the tokens, special tokens at start and end included.
+        empty: True if there are only special tokens.
+        truncated: True if the text was longer than the model reads, and was cut.
     """
 
     ids: tuple[int, ...]
@@ -227,11 +250,17 @@ class Tokens:
 
 
 class TokenEncoder:
-    """Turns texts into vectors of their tokens; loaded once, used often, from any thread.
+    """Encoder of the tokens of texts; loaded once, safe to use from several threads.
 
-    The output of layer `num_layers` counts; those above it are dropped. Weights are computed with
-    as 32-bit floats, also those that are stored as halves: a half has three digits, and they would
-    depend on the batch.
+    Vectors are the output of layer `num_layers`; the layers above it are removed. The model
+    computes in 32-bit floats, also if its weights are stored as 16-bit floats: those have three
+    digits, which would depend on the batch.
+
+    Attributes:
+        device: `cpu` or `cuda`.
+        limit: Number of tokens that the model reads; None means without limit.
+        block_tokens: Number of tokens of a call that has enough texts to fill batches with texts of
+            similar length.
     """
 
     def __init__(
@@ -243,6 +272,11 @@ class TokenEncoder:
         batch_tokens: int | None = None,
         batch_size: int | None = None,
     ) -> None:
+        """Load the model.
+
+        Raises:
+            OptionError: The model has fewer layers, or it or the device does not exist.
+        """
         self.device = embed.choose_device(checkpoint.owner, device)
         check_layer(checkpoint, num_layers)
         self._tokenizer, model, _ = checkpoint.load_model("AutoModel")
@@ -253,54 +287,54 @@ class TokenEncoder:
         self._around = self._tokenizer.num_special_tokens_to_add(pair=False)
         default = _BATCH_TOKENS[self.device]
         self._batches = Batches(self.device, batch_tokens, default, batch_size)
-        # How many tokens make enough batches for texts of similar length to be found.
         self.block_tokens = 16 * (batch_tokens or default)
-        # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
+        # a tokeniser stores its truncation as state: two threads must not use it at once
         self._lock = threading.Lock()
 
     @property
     def outer_tokens(self) -> frozenset[int]:
-        """Ids of the tokens that stand for the start and the end of a text."""
+        """Return the ids of the special tokens for the start and the end of a text."""
         ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
         return frozenset(number for number in ids if number is not None)
 
-    def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
-        """Cut texts into tokens, and those that are too long to what the model can read."""
+    def tokenize(self, texts: Sequence[str]) -> list[TextTokens]:
+        """Return the tokens of each text, cut to the limit of the model."""
         clean = [embed.as_unicode(text.strip()) for text in texts]
         with self._lock:
-            found = self._ids(clean)
+            all_ids = self._ids(clean)
             most = self.limit or math.inf
-            long = [row for row, ids in enumerate(found) if len(ids) > most]
+            long = [row for row, ids in enumerate(all_ids) if len(ids) > most]
+            # again, because cutting the ids would lose the special token at the end
             cut = self._ids([clean[row] for row in long], truncate=True)
         for row, ids in zip(long, cut, strict=True):
-            found[row] = ids
+            all_ids[row] = ids
         truncated = frozenset(long)
         return [
-            Tokens(tuple(ids), len(ids) <= self._around, row in truncated)
-            for row, ids in enumerate(found)
+            TextTokens(tuple(ids), len(ids) <= self._around, row in truncated)
+            for row, ids in enumerate(all_ids)
         ]
 
     def _ids(self, texts: Sequence[str], *, truncate: bool = False) -> list[list[int]]:
         if not texts:
             return []
         cut = {"truncation": True, "max_length": self.limit} if truncate else {}
-        found: list[list[int]] = self._tokenizer(
+        all_ids: list[list[int]] = self._tokenizer(
             list(texts),
             return_attention_mask=False,
             return_token_type_ids=False,
-            verbose=False,  # we count what is too long
+            verbose=False,  # our own note counts the texts that are too long
             **cut,
         )["input_ids"]
-        return found
+        return all_ids
 
-    def encode(self, texts: Sequence[Tokens]) -> list[embed.Vectors]:
-        """Return the vectors of each text, in their order, a row of length 1 for each token."""
+    def encode(self, texts: Sequence[TextTokens]) -> list[embed.Vectors]:
+        """Return an array for each text, in order, with a row of length 1 for each token."""
         lengths = [len(text) for text in texts]
 
         def compute(batch: list[int]) -> list[embed.Vectors]:
-            found = self._forward([texts[position].ids for position in batch])
-            # copies: keeping one text must not keep its whole batch
-            return [found[row, : lengths[position]].copy() for row, position in enumerate(batch)]
+            output = self._forward([texts[position].ids for position in batch])
+            # copies: a view would keep the whole batch in memory
+            return [output[row, : lengths[position]].copy() for row, position in enumerate(batch)]
 
         return self._batches.apply(compute, lengths)
 
@@ -316,12 +350,15 @@ class TokenEncoder:
             mask[row, : len(tokens)] = 1
         with torch.inference_mode():
             hidden = self._model(ids.to(self.device), attention_mask=mask.to(self.device))[0]
-            found: embed.Vectors = torch.nn.functional.normalize(hidden, dim=-1).cpu().numpy()
-        return found
+            vectors: embed.Vectors = torch.nn.functional.normalize(hidden, dim=-1).cpu().numpy()
+        return vectors
 
 
 def check_layer(checkpoint: embed.Checkpoint, num_layers: int) -> None:
-    """See whether a model is there and has a layer, before its weights are read."""
+    """Raise an `OptionError` if a model does not exist or has fewer than `num_layers` layers.
+
+    Reads the configuration, not the weights; layer 0 is the output of the embeddings.
+    """
     layers = count_layers(checkpoint.config())
     if not 0 <= num_layers <= layers:
         allowed = f"an integer from 0 to {layers}, the layers of {checkpoint.name}"

@@ -1,4 +1,4 @@
-"""What one text says of another: entailment models on transformers, by folder or hub name."""
+"""Entailment between two texts, by classifiers on transformers."""
 
 from __future__ import annotations
 
@@ -18,41 +18,53 @@ if TYPE_CHECKING:
     # Shape (n, 3): entailment, neutral, contradiction.
     Probabilities = NDArray[np.float32]
 
-# What an entailment model tells apart, in the order of the columns here.
+# The classes of an entailment model, in the order of the columns here.
 LABELS = ("entailment", "neutral", "contradiction")
 
 _HEAD = "ForSequenceClassification"
-_BATCH_TOKENS = 32768  # a GPU needs large batches to be busy
-_OVERLAP = 4  # a window starts a quarter before the last one ends: no sentence is only seen cut
+_BATCH_TOKENS = 32768  # a small batch would not keep a GPU busy
+_OVERLAP = 4  # windows overlap by a quarter, so that most sentences are whole in one of them
 
 
 class EntailmentModel:
-    """Says how probable it is that a premise entails or contradicts a hypothesis.
+    """Classifier of whether a premise entails or contradicts a hypothesis.
 
-    Loaded once, used often, from any thread. Computes with 32-bit floats, also with weights that
-    are stored as halves.
+    Loaded once, safe to use from several threads. Computes in 32-bit floats, also if the weights
+    are stored as 16-bit floats.
+
+    Attributes:
+        device: `cpu` or `cuda`.
+        limit: Number of tokens that the model reads; None means without limit.
     """
 
     def __init__(
         self, checkpoint: Checkpoint, *, device: Device = "auto", batch_tokens: int | None = None
     ) -> None:
+        """Load the model.
+
+        Raises:
+            OptionError: The model has other labels or no fast tokeniser, or it or the device does
+                not exist.
+        """
         self.device = choose_device(checkpoint.owner, device)
         self._tokenizer, model, _ = checkpoint.load_model("AutoModelForSequenceClassification")
         self._columns = label_columns(checkpoint, model.config.id2label)
         if not self._tokenizer.is_fast:
-            found = f"{checkpoint.name} (its tokeniser does not say where tokens stand)"
-            raise OptionError(checkpoint.owner, "model", found, "a model with a fast tokeniser")
+            model_name = f"{checkpoint.name} (its tokeniser has no positions of tokens)"
+            allowed = "a model with a fast tokeniser"
+            raise OptionError(checkpoint.owner, "model", model_name, allowed)
         self.limit = token_limit(self._tokenizer, model)
         self._model = model.float().eval().to(self.device)
         self._batches = Batches(self.device, batch_tokens, _BATCH_TOKENS)
-        # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
+        # a tokeniser stores its truncation as state: two threads must not use it at once
         self._lock = threading.Lock()
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Probabilities:
-        """Return the probabilities for (premise, hypothesis) pairs, in their order.
+        """Return the class probabilities of (premise, hypothesis) pairs, shape (n, 3), in order.
 
-        A premise that is too long is read in overlapping windows; the window that entails the
-        hypothesis most speaks for all, unless another one contradicts it more than that.
+        Columns are `LABELS`. A premise that is too long is read in overlapping windows. The window
+        with the highest probability of entailment or contradiction decides; the first if several
+        tie. A hypothesis is cut to half of the limit.
         """
         import numpy as np
 
@@ -67,14 +79,14 @@ class EntailmentModel:
                 )
             )
         decided = np.maximum(rows[:, 0], rows[:, 2])
-        best = np.lexsort((-decided, owners))  # of equal ones the first: the sort is stable
+        best = np.lexsort((-decided, owners))  # stable, so the first of equal windows is taken
         _, first = np.unique(owners[best], return_index=True)
         return rows[best[first]]
 
     def _windows(
         self, pairs: Sequence[tuple[str, str]]
     ) -> tuple[NDArray[np.int64], list[Mapping[str, list[int]]]]:
-        """The pairs as the model reads them, and the position of the pair of each."""
+        """Return the tokenised windows of all pairs, and the position of each window's pair."""
         import numpy as np
 
         owners: list[int] = []
@@ -95,26 +107,29 @@ class EntailmentModel:
                 "stride": room // _OVERLAP,
                 "return_overflowing_tokens": True,
             }
-        found = self._tokenizer(premise, hypothesis, verbose=False, **cut)
-        names = [name for name in self._tokenizer.model_input_names if name in found]
+        tokens = self._tokenizer(premise, hypothesis, verbose=False, **cut)
+        names = [name for name in self._tokenizer.model_input_names if name in tokens]
         if room is None:
-            yield {name: found[name] for name in names}
+            yield {name: tokens[name] for name in names}
             return
-        for number in range(len(found["input_ids"])):
-            yield {name: found[name][number] for name in names}
+        for window in range(len(tokens["input_ids"])):
+            yield {name: tokens[name][window] for name in names}
 
     def _shortened(self, hypothesis: str) -> tuple[str, int | None]:
-        """A hypothesis of at most half of what the model reads, and the room beside it."""
+        """Return the hypothesis, cut to half of the limit, and the tokens left for a premise.
+
+        That number is None for a model without limit.
+        """
         if self.limit is None:
             return hypothesis, None
         around = self._tokenizer.num_special_tokens_to_add(pair=True)
         most = max((self.limit - around) // 2, 1)
-        found = self._tokenizer(
+        encoding = self._tokenizer(
             hypothesis, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        tokens = len(found["input_ids"])
+        tokens = len(encoding["input_ids"])
         if tokens > most:
-            hypothesis = hypothesis[: found["offset_mapping"][most - 1][1]]
+            hypothesis = hypothesis[: encoding["offset_mapping"][most - 1][1]]
         return hypothesis, self.limit - around - min(tokens, most)
 
     def _forward(self, batch: Sequence[Mapping[str, list[int]]]) -> Probabilities:
@@ -123,12 +138,16 @@ class EntailmentModel:
         padded = self._tokenizer.pad(list(batch), return_tensors="pt", verbose=False)
         with torch.inference_mode():
             logits = self._model(**{k: v.to(self.device) for k, v in padded.items()}).logits
-            found: Probabilities = logits.softmax(dim=-1)[:, self._columns].cpu().numpy()
-        return found
+            rows: Probabilities = logits.softmax(dim=-1)[:, self._columns].cpu().numpy()
+        return rows
 
 
 def tells_entailment(checkpoint: Checkpoint) -> bool:
-    """Say whether a model classifies pairs of texts, before its weights are read."""
+    """Return True if a model is an entailment classifier, without reading its weights.
+
+    Raises:
+        OptionError: The model is a classifier with other labels, or does not exist.
+    """
     config = checkpoint.config()
     if not any(name.endswith(_HEAD) for name in config.architectures or ()):
         return False
@@ -137,7 +156,11 @@ def tells_entailment(checkpoint: Checkpoint) -> bool:
 
 
 def has_classifier(folder: Path) -> bool:
-    """Whether the model in a folder classifies, as its configuration says; loads nothing."""
+    """Return True if the configuration in a folder is of a classifier; False without one.
+
+    Raises:
+        DataError: The configuration is no JSON.
+    """
     path = folder / "config.json"
     if not path.is_file():
         return False
@@ -147,16 +170,21 @@ def has_classifier(folder: Path) -> bool:
 
 
 def label_columns(checkpoint: Checkpoint, labels: Mapping[int, str]) -> list[int]:
-    """Return where a model has entailment, neutral and contradiction, whatever their order.
+    """Return the columns of entailment, neutral and contradiction in the output of a model.
+
+    `labels` is the `id2label` of its configuration: column -> label, in any case.
+
+    Raises:
+        OptionError: The labels are not these three.
 
     Example:
         >>> model = Checkpoint("nli", "roberta-large-mnli", None)
         >>> label_columns(model, {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"})
         [2, 1, 0]
     """
-    found = {str(label).strip().lower(): int(number) for number, label in labels.items()}
-    if set(found) != set(LABELS) or len(found) < len(labels):
-        told = ", ".join(map(str, labels.values()))
+    columns = {str(label).strip().lower(): int(number) for number, label in labels.items()}
+    if set(columns) != set(LABELS) or len(columns) < len(labels):
+        names = ", ".join(map(str, labels.values()))
         allowed = f"a model whose id2label in config.json names {', '.join(LABELS)}"
-        raise OptionError(checkpoint.owner, "model", f"{checkpoint.name} ({told})", allowed)
-    return [found[label] for label in LABELS]
+        raise OptionError(checkpoint.owner, "model", f"{checkpoint.name} ({names})", allowed)
+    return [columns[label] for label in LABELS]

@@ -1,4 +1,4 @@
-"""Sentence embeddings by sentence-transformers, by folder or hub name, here and on workers."""
+"""Sentence embeddings by sentence-transformers, in this process and on workers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
 
-_ROWS = 4096  # vectors that are doubles at a time
+_ROWS = 4096  # vectors that are converted to doubles at a time, to bound memory
 
 
 def dot_products(vectors: embed.Vectors, vector: embed.Vectors) -> FloatArray:
     """Return the dot product of each row with a vector, in doubles.
 
-    Products of floats are exact in doubles, and a row's sum is taken in one order whatever the
-    other rows are: equal rows have equal values, which a matrix product does not promise.
+    Equal rows have equal values, whatever the other rows are, which a matrix product does not
+    promise: products of floats are exact in doubles, and each row is summed in the same order.
 
     Example:
         >>> import numpy as np
@@ -33,16 +33,16 @@ def dot_products(vectors: embed.Vectors, vector: embed.Vectors) -> FloatArray:
     """
     import numpy as np
 
-    found = np.empty(len(vectors), dtype=np.float64)
+    sums = np.empty(len(vectors), dtype=np.float64)
     doubles = vector.astype(np.float64)
     for start in range(0, len(vectors), _ROWS):
         products = vectors[start : start + _ROWS] * doubles
-        found[start : start + _ROWS] = products.sum(axis=1)
-    return found
+        sums[start : start + _ROWS] = products.sum(axis=1)
+    return sums
 
 
 def normalize_rows(vectors: embed.Vectors) -> None:
-    """Give each row the length 1, in place; a row of zeros stays.
+    """Scale each row to length 1, in place; a row of zeros stays.
 
     Example:
         >>> import numpy as np
@@ -63,11 +63,11 @@ EXTRA = "dense"
 PACKAGES = {"sentence_transformers": "sentence-transformers"}
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
-_BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
+_BATCH_TOKENS = 65536  # a small batch would not keep a GPU busy
 
 
 class SentenceTransformerEmbedder(embed.Embedder):
-    """An embedder on sentence-transformers; loaded once, used often, from any thread."""
+    """Embedder on sentence-transformers; loaded once, safe to use from several threads."""
 
     def __init__(
         self,
@@ -77,6 +77,12 @@ class SentenceTransformerEmbedder(embed.Embedder):
         device: embed.Device = "auto",
         batch_tokens: int | None = None,
     ) -> None:
+        """Load the model; `owner` is the name of the component in messages.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: The model or the device does not exist.
+        """
         embed.need_packages(owner, EXTRA, PACKAGES)
         checkpoint = embed.find_checkpoint(owner, model)
         chosen = embed.choose_device(owner, device)
@@ -85,56 +91,64 @@ class SentenceTransformerEmbedder(embed.Embedder):
         self._model.eval()
         prompts = self._model.prompts or {}
         self.prompts = {role: prompts.get(role) or "" for role in ("query", "document")}
-        # None for a folder: there the identity says it all
+        # None for a folder, whose identity is a hash of its content
         self.revision = getattr(self._model[0].auto_model.config, "_commit_hash", None) or ""
         self.limit = self._model.max_seq_length
         self._batches = Batches(chosen, batch_tokens, _BATCH_TOKENS)
         self.manner = self._batches.manner
         self._lock = threading.Lock()
-        # let threads take turns in the tokeniser, which notes in itself where to cut and pad
+        # the tokeniser stores truncation and padding as state: threads must take turns
         module = self._model[0]
-        lock = threading.RLock()  # one of them may call the other
-        for name in ("preprocess", "tokenize"):  # by version of sentence-transformers
-            if (read := getattr(module, name, None)) is not None:
-                setattr(module, name, _holding(lock)(read))
+        lock = threading.RLock()  # one of the two methods may call the other
+        for name in ("preprocess", "tokenize"):  # the name depends on the version
+            if (method := getattr(module, name, None)) is not None:
+                setattr(module, name, _holding(lock)(method))
 
     def _encode(
         self, texts: Sequence[str], prompt: str, normalize: bool, advance: embed.Advance
     ) -> list[embed.Vectors]:
         with self._lock:
             lengths = self._lengths(texts, prompt)
-            read = [min(length, self.limit or length) for length in lengths]
+            # the model reads no more than its limit, which decides what fits into a batch
+            read_lengths = [min(length, self.limit or length) for length in lengths]
 
             def compute(batch: list[int]) -> embed.Vectors:
-                found: embed.Vectors = self._model.encode(
+                vectors: embed.Vectors = self._model.encode(
                     [embed.as_unicode(texts[position]) for position in batch],
-                    prompt=prompt,  # given, if empty: else a default of the model's would join in
+                    prompt=prompt,  # also if empty: without it the model uses a default prompt
                     batch_size=len(batch),
                     normalize_embeddings=normalize,
                     show_progress_bar=False,
                 )
-                return found
+                return vectors
 
-            return self._batches.apply(compute, read, advance)
+            return self._batches.apply(compute, read_lengths, advance)
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
-        """Return how many tokens each text has, before it is cut to what the model can read."""
+        """Return the number of tokens of each text with its prompt, before it is cut."""
         with self._lock:
             return self._lengths(texts, prompt)
 
     def _lengths(self, texts: Sequence[str], prompt: str) -> list[int]:
         if not texts:
             return []
-        found = self._model.tokenizer(
+        tokens = self._model.tokenizer(
             [embed.as_unicode(prompt + text) for text in texts], truncation=False, verbose=False
         )
-        return [len(ids) for ids in found["input_ids"]]
+        return [len(ids) for ids in tokens["input_ids"]]
 
 
 def shared_embedder(
     owner: str, model: str, *, device: embed.Device = "auto", batch_tokens: int | None = None
 ) -> SentenceTransformerEmbedder:
-    """Return a model that stays loaded: the next call gets the same one."""
+    """Return an embedder that stays loaded: the next call with these options gets it again.
+
+    `owner` is the name of the component in messages.
+
+    Raises:
+        MissingExtra: sentence-transformers is not installed.
+        OptionError: The model or the device does not exist.
+    """
     embed.need_packages(owner, EXTRA, PACKAGES)
     identity = check_model(owner, model).identity
     return _embedder(model, identity, embed.choose_device(owner, device), batch_tokens)
@@ -143,7 +157,7 @@ def shared_embedder(
 @functools.lru_cache(maxsize=2)
 def _embedder(
     model: str,
-    identity: str,  # so that a folder whose content has changed is loaded again
+    identity: str,  # part of the key: a folder with changed content is loaded again
     device: embed.Device,
     batch_tokens: int | None,
 ) -> SentenceTransformerEmbedder:
@@ -151,7 +165,12 @@ def _embedder(
 
 
 def check_model(owner: str, model: str) -> embed.Checkpoint:
-    """See whether a model can be had, before its weights are read."""
+    """Return the checkpoint of a model that exists, without reading its weights.
+
+    Raises:
+        OptionError: Neither a folder of a model nor a name on the hub.
+        DataError: The model is not in the cache, and the hub cannot be reached.
+    """
     checkpoint = embed.find_checkpoint(owner, model)
     if checkpoint.folder is None:
         checkpoint.config()
@@ -159,7 +178,7 @@ def check_model(owner: str, model: str) -> embed.Checkpoint:
 
 
 def is_sentence_transformers(checkpoint: embed.Checkpoint) -> bool:
-    """Whether a model says how sentences become vectors; other encoders only say it of tokens."""
+    """Return True if the model is one of sentence-transformers, not a plain token encoder."""
     from sentence_transformers.util import is_sentence_transformer_model
 
     name = str(checkpoint.folder or checkpoint.name)
@@ -180,19 +199,22 @@ def _load(checkpoint: embed.Checkpoint, device: str) -> Any:
     return checkpoint.load(lambda name, where: SentenceTransformer(name, device=device, **where))
 
 
+# attributes of `Embedder` that a remote embedder copies from the model on a worker
 _FACTS = ("identity", "revision", "prompts", "limit", "manner")
-_BLOCK, _COUNTED_BLOCK = 64, 512  # texts
+_BLOCK, _COUNTED_BLOCK = 64, 512  # texts of one task: encoding takes longer than counting
 
 
 class RemoteEmbedder(embed.Embedder):
-    """An embedder on workers; its vectors are bit for bit those of one in this process."""
+    """Embedder on worker processes; its vectors have the same bits as in this process."""
 
     def __init__(self, executor: Executor, owner: str, model: str, **options: Any) -> None:
         self._executor = executor
-        given = {"owner": owner, "model": model, **options}
-        asking = Task(owner, shared_embedder, given, _facts_of_block)
-        [facts] = executor.map_all(asking, ["facts of the model"], 1)
-        self._task = replace(asking, facts=_facts_of, expected=facts)
+        arguments = {"owner": owner, "model": model, **options}
+        facts_task = Task(owner, shared_embedder, arguments, _facts_of_block)
+        # a block of one dummy item: the model is loaded on a worker only
+        [facts] = executor.map_all(facts_task, ["facts of the model"], 1)
+        # every worker must have the same model: another revision would give other vectors
+        self._task = replace(facts_task, facts=_facts_of, expected=facts)
         for name in _FACTS:
             setattr(self, name, facts[name])
 
@@ -208,7 +230,7 @@ class RemoteEmbedder(embed.Embedder):
         return vectors
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
-        """Return how many tokens each text has, before it is cut to what the model can read."""
+        """Return the number of tokens of each text with its prompt, before it is cut."""
         task = replace(self._task, apply=functools.partial(_count_block, prompt))
         return self._executor.map_all(task, texts, _COUNTED_BLOCK)
 

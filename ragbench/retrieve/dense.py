@@ -258,7 +258,7 @@ class Dense(Retriever):
         embedder: CachedEmbedder,
         texts: Sequence[str],
         role: Literal["query", "document"],
-        advance: embed.Advance = embed.tell_nobody,
+        advance: embed.Advance = embed.ignore_progress,
     ) -> embed.Vectors:
         return embedder.encode(
             texts, prompt=embedder.prompts[role], normalize=self._normalize, advance=advance

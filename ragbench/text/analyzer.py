@@ -1,4 +1,4 @@
-"""From text to index terms: words, without stop words, as stems; and stemmers by name."""
+"""Index terms of a text: words without stop words, as stems; and stemmers by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragbench.text.tokenize import Memory, words
 
 
 class Analyzer:
-    """Turn texts into terms that can be matched."""
+    """Analyzer of texts and queries: splits words, drops stop words, and stems."""
 
     def __init__(
         self, *, stemmer: str = "porter", stopwords: str = "english", language: str = "en"
@@ -27,9 +27,9 @@ class Analyzer:
 
     @classmethod
     def for_language(cls, language: str) -> Analyzer:
-        """Return the usual analysis of a language: Porter for English, else snowball.
+        """Return the default analyzer of a language: Porter for English, else Snowball.
 
-        A language without a stemmer or without stop words goes without them.
+        A language without a stemmer or without stop words has none; an unknown one has neither.
         """
         name = language_name(language)
         has_stemmer = name in LANGUAGES.values()
@@ -41,14 +41,14 @@ class Analyzer:
 
     @property
     def identity(self) -> str:
-        """A hash of all that terms depend on: the options, the stop words, and what runs here."""
+        """Return a hash of all that terms depend on: options, stop words, code and library."""
         code = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
         library = version("nltk") if self._stemmer == "snowball" else ""
         chosen = [self._stemmer, self._language, library, str(len(self._stopwords))]
         return fingerprint([*chosen, *sorted(self._stopwords), *code, unidata_version], 32)
 
     def __call__(self, text: str) -> list[str]:
-        """Return the terms of a text, in order."""
+        """Return the terms of a text, in order; none for a text of stop words only."""
         dropped, stem = self._stopwords, self._stem
         terms = [word for word in words(text, self._language) if word not in dropped]
         return terms if stem is None else [stem(word) for word in terms]
@@ -57,7 +57,13 @@ class Analyzer:
 def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
     """Return a function that reduces a word to its stem.
 
-    `porter` (English; the one that rouge-score uses), `snowball` (by language), or `none`.
+    Args:
+        name: `porter` (English, as in rouge-score), `snowball` (by language), or `none`, which
+            returns words unchanged.
+        language: Code or English name, for `snowball`.
+
+    Raises:
+        OptionError: The name, or the language of `snowball`, is unknown.
 
     Example:
         >>> stem = load_stemmer("porter")
@@ -85,8 +91,8 @@ def _stemmer(name: str, language: str) -> Callable[[str], str]:
     return Memory(SnowballStemmer(language).stem).__getitem__
 
 
-# Beside the paper stands what nltk does otherwise: single words, words of two letters, y after a
-# consonant alone, -ied, -fulli and -logi, and a vowel with a consonant that counts as short.
+# The stemmer follows nltk where it differs from the paper: these words, words of two letters, y
+# only after a consonant, -ied, -fulli and -logi, and a stem such as `at` that counts as short.
 _IRREGULAR = {
     **{"skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "innings": "inning"},
     **{"outings": "outing", "cannings": "canning", "inning": "inning", "outing": "outing"},
@@ -137,7 +143,7 @@ def porter_stem(word: str) -> str:
 
 
 def _shape(stem: str) -> str:
-    """A `v` for each vowel and a `c` for each consonant; y is a vowel after a consonant."""
+    """Return `v` for each vowel and `c` for each consonant; y is a vowel after a consonant."""
     shape, previous = "", "v"
     for letter in stem:
         is_vowel = letter in "aeiou" or (letter == "y" and previous == "c")
@@ -147,7 +153,7 @@ def _shape(stem: str) -> str:
 
 
 def _measure(stem: str) -> int:
-    """Porter's m: how often a vowel is followed by a consonant."""
+    """Return Porter's m: the number of vowels that a consonant follows."""
     return _shape(stem).count("vc")
 
 
@@ -195,11 +201,11 @@ def _derived(word: str) -> str:  # step 2
 
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
-    """Replace the longest ending that a word has, if more than `least` m are before it."""
+    """Replace the longest ending of a word that is in `endings`, if the stem has m > `least`."""
     for length in range(7, 1, -1):
         if (ending := word[-length:]) in endings:
             stem = word[: len(word) - len(ending)]
-            # -ion goes behind s and t alone: -sion, -tion
+            # -ion is an ending only after s and t: -sion, -tion
             is_stem = ending == "ion" and not stem.endswith(("s", "t"))
             return word if is_stem or _measure(stem) <= least else stem + endings[ending]
     return word

@@ -1,4 +1,4 @@
-"""Documents in pieces, for retrievers that index: `chunk: {by: words, size: 200, overlap: 20}`."""
+"""Chunks of documents, for retrievers that index: `chunk: {by: words, size: 200, overlap: 20}`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ragbench.text.languages import UNSPACED
 from ragbench.text.tokenize import sentences
 from ragbench.types import Document
 
-# Stands between a document's id and the number of its chunk.
+# Separates a document's id from the number of its chunk.
 SEPARATOR = "#"
-# Start and end in a text, in characters; the end is behind the last one.
+# Start and end in a text, in characters; the end is exclusive.
 Span = tuple[int, int]
-# a letter of a script that parts words by no space is a word; marks that follow it stay with it
+# a letter of a script without spaces between words is a word, with the marks that follow it
 _WORD = re.compile(rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+")
 _TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
 
@@ -43,21 +43,21 @@ class Chunking:
     by: Annotated[
         Literal["words", "sentences", "tokens", "langchain"] | str,
         Option(
-            "What is counted: words (what stands between spaces), sentences, tokens, or what a "
-            "LangChain text splitter counts; or what cuts a text itself: `python:module:name` of a "
-            "function of a text that returns its pieces, or of such a splitter.",
+            "Unit of size and overlap: words (between spaces), sentences, tokens, or that of a "
+            "LangChain text splitter; or code that cuts a text: `python:module:name` of a function "
+            "of a text that returns its pieces, or of such a splitter.",
             refers_to="code",
         ),
     ]
     size: Annotated[
         int | None,
         Option(
-            "How many of them a chunk has; the last one has the rest. Needed, but for a function.",
+            "Units in a chunk; the last one has the rest. Required, except for a function.",
             ge=1,
         ),
     ] = None
     overlap: Annotated[
-        int, Option("How many of them a chunk shares with the one before; less than size.", ge=0)
+        int, Option("Units that a chunk shares with the previous one; less than size.", ge=0)
     ] = 0
     tokenizer: Annotated[
         str | None,
@@ -70,9 +70,9 @@ class Chunking:
     factory: Annotated[
         str | None,
         Option(
-            "langchain: `module:Name` of what returns a text splitter when it is called with "
-            "chunk_size and chunk_overlap, such as its class; or of a function of a text that "
-            "returns its pieces."
+            "langchain: `module:Name` of a class or function that returns a text splitter when "
+            "called with chunk_size and chunk_overlap; or of a function of a text that returns its "
+            "pieces."
         ),
     ] = None
     args: Annotated[
@@ -81,7 +81,7 @@ class Chunking:
 
     @property
     def code(self) -> str | None:
-        """`module:name` of code of the user's that cuts; None where none does."""
+        """Return `module:name` of the user's code that cuts texts; None if ragbench cuts them."""
         is_code = self.by.startswith(PYTHON)
         return self.by.removeprefix(PYTHON) if is_code else self.factory
 
@@ -92,13 +92,13 @@ class Chunking:
         if self.size is None and not self.by.startswith(PYTHON):
             raise OptionError("chunk", "size", None, "an integer >= 1")
         if self.args and self.code is None:
-            raise OptionError("chunk", "args", self.args, "left out; or code of yours")
+            raise OptionError("chunk", "args", self.args, "no args; or by: python:module:name")
         if self.size is not None and self.overlap >= self.size:
             raise OptionError("chunk", "overlap", self.overlap, f"less than size, {self.size}")
         if self.tokenizer is not None and self.by != "tokens":
-            raise OptionError("chunk", "tokenizer", self.tokenizer, "left out; or by: tokens")
+            raise OptionError("chunk", "tokenizer", self.tokenizer, "no tokenizer; or by: tokens")
         if self.factory is not None and self.by != "langchain":
-            raise OptionError("chunk", "factory", self.factory, "left out; or by: langchain")
+            raise OptionError("chunk", "factory", self.factory, "no factory; or by: langchain")
         if self.factory is None and self.by == "langchain":
             allowed = "module:Name, such as langchain_text_splitters:RecursiveCharacterTextSplitter"
             raise OptionError("chunk", "factory", None, allowed)
@@ -106,12 +106,12 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Piece of a text and its place.
+    """Chunk of a text and its position.
 
     Attributes:
-        text: The piece, as it stands in the text.
-        start: Where it starts in the text, in characters; None where a splitter changed the words.
-        end: Where it ends; None likewise.
+        text: The characters of the chunk.
+        start: Position of the first character in the text; None if a splitter changed the text.
+        end: Position after the last character; None if `start` is None.
     """
 
     text: str
@@ -120,10 +120,11 @@ class Chunk:
 
 
 class Chunker:
-    """Cuts texts into chunks.
+    """Chunker: cuts texts by the options of a `chunk` block.
 
-    No character but white space between chunks is lost. A chunk is a slice of its text; one that
-    a LangChain splitter returns is looked for in the text, and has no place where it is not there.
+    A chunk is a slice of its text; only white space between chunks is lost. Pieces from the user's
+    code or a LangChain splitter are searched in the text; a piece that is not found has no
+    position.
 
     Example:
         >>> chunker = Chunker(Chunking(by="words", size=3, overlap=1))
@@ -134,18 +135,28 @@ class Chunker:
     """
 
     def __init__(self, chunking: Chunking) -> None:
+        """Load the tokeniser or the user's code.
+
+        Raises:
+            OptionError: The tokeniser or the code does not exist, or does not take the options.
+            AdapterError: The factory of a splitter fails, or returns no splitter.
+        """
         self.chunking = chunking
         self._cut = self._by_spans() if chunking.code is None else self._by_code(chunking.code)
 
     def __call__(self, text: str) -> list[Chunk]:
-        """Return the chunks of a text, in order; none for a text without a word."""
+        """Return the chunks of a text, in order; none for a text without a word.
+
+        Raises:
+            AdapterError: The user's code fails, or returns anything but texts.
+        """
         return self._cut(text)
 
     def chunks_of(self, document: Document) -> list[Document]:
         """Return the chunks of a document as documents, `d1#0`, `d1#1`, ...
 
-        Each has the title and the metadata of the document, besides them `chunk_start` and
-        `chunk_end`. A document without text is one chunk, so that its title can be found.
+        Each has the title and the metadata of the document, and `chunk_start` and `chunk_end` in
+        its metadata. A document without text is one chunk, so that its title can be retrieved.
         """
         parts = []
         for number, chunk in enumerate(self(document.text) or [Chunk("", 0, 0)]):
@@ -157,7 +168,7 @@ class Chunker:
 
     def _by_spans(self) -> Callable[[str], list[Chunk]]:
         chunking = self.chunking
-        size = chunking.size or 1  # there is one: only code can do without
+        size = chunking.size or 1  # never None here: only code may have no size
         step = size - chunking.overlap
         if chunking.tokenizer is not None:
             spans_of = tokenizer_spans(chunking.tokenizer)
@@ -170,7 +181,7 @@ class Chunker:
         def cut(text: str) -> list[Chunk]:
             spans = spans_of(text)
             chunks = []
-            # a chunk that would hold nothing but the overlap is none
+            # the range ends before a last chunk that would have only the overlap
             for first in range(0, max(len(spans) - chunking.overlap, min(len(spans), 1)), step):
                 start, end = spans[first][0], spans[min(first + size, len(spans)) - 1][1]
                 chunks.append(Chunk(text[start:end], start, end))
@@ -191,8 +202,8 @@ class Chunker:
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
             split, noun = getattr(splitter, "split_text", None), "split_text"
             if not callable(split):
-                wrong = f"returned {shown(splitter)}"
-                raise AdapterError(f"{owner}: {wrong}, allowed: an object with split_text")
+                problem = f"returned {shown(splitter)}"
+                raise AdapterError(f"{owner}: {problem}, allowed: an object with split_text")
 
         def cut(text: str) -> list[Chunk]:
             try:
@@ -200,16 +211,19 @@ class Chunker:
             except Exception as error:  # code of the user's may raise anything
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
             pieces = list(result) if isinstance(result, (list, tuple)) else [result]
-            if strangers := [piece for piece in pieces if not isinstance(piece, str)]:
-                wrong = f"{noun} returned {shown(strangers[0])}"
-                raise AdapterError(f"{owner}: {wrong}, allowed: a list of texts")
-            return _placed(pieces, text)
+            if invalid := [piece for piece in pieces if not isinstance(piece, str)]:
+                problem = f"{noun} returned {shown(invalid[0])}"
+                raise AdapterError(f"{owner}: {problem}, allowed: a list of texts")
+            return _locate(pieces, text)
 
         return cut
 
 
 def cuts_texts(code: object) -> bool:
-    """Return True if code cuts a text itself: a function of one text, no factory."""
+    """Return True for a function whose only required parameter is a text: it returns pieces.
+
+    False for a class, and for a function that returns a splitter.
+    """
     if not inspect.isfunction(code):
         return False
     parameters = inspect.signature(code).parameters
@@ -222,10 +236,11 @@ def cuts_texts(code: object) -> bool:
 
 
 def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
-    """Return the arguments of code that cuts or makes a splitter, besides the text.
+    """Return the keyword arguments for code that cuts texts or creates a splitter.
 
     Raises:
-        OptionError: The block says what a function does not take, or lacks a size.
+        OptionError: The code cannot be called, a splitter gets no size, or a function does not take
+            an option of the block.
     """
     options: dict[str, object] = {**(chunking.args or {})}
     if not cuts_texts(code):
@@ -262,8 +277,8 @@ def _as_declared(signature: inspect.Signature) -> Callable[..., None]:
     return declares
 
 
-def _placed(pieces: list[str], text: str) -> list[Chunk]:
-    """The pieces with their places; they may overlap, and each starts after the one before."""
+def _locate(pieces: list[str], text: str) -> list[Chunk]:
+    """Return the pieces with their positions; each starts after the start of the previous one."""
     chunks, earliest = [], 0
     for piece in pieces:
         start = text.find(piece, earliest)
@@ -276,7 +291,7 @@ def _placed(pieces: list[str], text: str) -> list[Chunk]:
 
 
 def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
-    """Return the places of words, or of tokens that depend on no model.
+    """Return start and end of each match of a pattern: of words, or of tokens without a model.
 
     Example:
         >>> pattern_spans(_WORD, "Io, a moon"), len(pattern_spans(_WORD, "東京都 is Tokyo"))
@@ -289,7 +304,7 @@ def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
 
 
 def sentence_spans(text: str) -> list[Span]:
-    """Return the places of the sentences.
+    """Return start and end of each sentence; empty for a text without one.
 
     Example:
         >>> sentence_spans("Io is hot. Europa is cold.")
@@ -304,7 +319,14 @@ def sentence_spans(text: str) -> list[Span]:
 
 
 def tokenizer_spans(name: str) -> Callable[[str], list[Span]]:
-    """Return a function that finds the places of a model's tokens, without special ones."""
+    """Return a function that returns start and end of each token of a model in a text.
+
+    Special tokens are left out.
+
+    Raises:
+        MissingExtra: transformers is not installed.
+        OptionError: The tokeniser does not exist, or has no positions of tokens.
+    """
     tokenizer = _tokenizer(name)
 
     def spans(text: str) -> list[Span]:
@@ -329,6 +351,6 @@ def _tokenizer(name: str) -> Callable[..., dict[str, list[Span]]]:
         allowed = f"a folder with a tokenizer, or a name of the hub ({reason})"
         raise OptionError("chunk", "tokenizer", name, allowed) from error
     if not tokenizer.is_fast:
-        raise OptionError("chunk", "tokenizer", name, "a fast tokenizer, which tells places")
+        raise OptionError("chunk", "tokenizer", name, "a fast tokenizer, with positions")
     callable_tokenizer: Callable[..., dict[str, list[Span]]] = tokenizer
     return callable_tokenizer

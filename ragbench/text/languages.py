@@ -1,9 +1,8 @@
 """Languages: their names and stop words, and the words of texts in any script.
 
 Latin, Greek, Cyrillic, Arabic, Hebrew, Indic scripts and Hangul have spaces between their words.
-Han, kana, Thai, Lao, Khmer and Burmese have none: there each character, with the marks that it
-carries, is a token. Stop words are one list per language, `stopwords/<language>.txt`, or a file of
-the user's.
+Han, kana, Thai, Lao, Khmer and Burmese have none: there each character, with its marks, is a token.
+Stop words are one list per language, `stopwords/<language>.txt`, or a file of the user.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ UNSPACED = (
     "\uff66-\uff9f\U00020000-\U0003ffff"
 )
 
-# What parts words although no space stands beside it: dashes and dots of Latin texts, commas and
-# stops of Arabic, Ethiopic, Tibetan, Burmese, Khmer and Indic texts. Other punctuation vanishes,
-# as the SQuAD script lets it, so that `e-mail` and `email` are the same; wide marks of East Asian
-# texts part words too, since their glyphs have the space in them.
-_PARTING = frozenset(
+# Punctuation that separates words without a space: dashes and dots of Latin texts, commas and full
+# stops of Arabic, Ethiopic, Tibetan, Burmese, Khmer and Indic texts. Other punctuation is removed,
+# as in the SQuAD script, so that `e-mail` and `email` are equal; wide marks of East Asian texts
+# separate words too, because their glyphs include the space.
+_SEPARATORS = frozenset(
     "—―…\u0589\u05c3\u060c\u061b\u061f\u06d4\u0964\u0965\u0f0b\u0f0c\u0f0d\u0f0e\u0f14\u104a\u104b"
     "\u1361\u1362\u1363\u1364\u1365\u1366\u1367\u1368\u17d4\u17d5\u17d6"
 )
-# 10² is not 102, and ½ not 12: these compatibility forms mean something else
+# compatibility forms with another meaning: 10² is not 102, and ½ is not 12
 _OTHER_MEANING = ("<super>", "<sub>", "<fraction>")
-_TATWEEL = "\u0640"  # lengthens the line between two Arabic letters; no letter
+_TATWEEL = "\u0640"  # a line between two Arabic letters, without a meaning
 _PICTURES = 0x2300  # symbols from here on are pictures (emoji, dingbats), below signs such as ©
 
 _FOLDER = Path(__file__).with_name("stopwords")
 
-# Code -> name, for the languages that stemmers and stop words know.
+# Code -> name of the languages with a stemmer.
 LANGUAGES = {
     "ar": "arabic",
     "da": "danish",
@@ -65,11 +64,11 @@ LANGUAGES = {
 
 
 def fold(code: int) -> str:
-    """Return a character in the form in which it is compared; nothing for one that is not seen.
+    """Return the form of a character that texts are compared by; empty for an invisible one.
 
     Full-width and other compatibility forms become the usual ones (NFKC), except superscripts,
     subscripts and fractions; case is folded (`ß` is `ss`). Joiners, soft hyphens and marks of
-    direction, variation selectors and Arabic tatweel vanish.
+    direction, variation selectors and Arabic tatweel are removed. `code` is the code point.
 
     Example:
         >>> [fold(ord(character)) for character in "Ｔ２ẞ²"]
@@ -86,7 +85,7 @@ def fold(code: int) -> str:
 
 
 class _Table(dict[int, str]):
-    """Code point -> what stands for it, for `str.translate`; filled as characters are met."""
+    """Table for `str.translate`: code point -> replacement, computed on first use."""
 
     def __init__(self, write: Callable[[str], str]) -> None:
         super().__init__()
@@ -94,9 +93,9 @@ class _Table(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         self[code] = "".join(map(self._write, fold(code)))
-        # what is wide was wide before it was folded
+        # width is that of the original character: folding makes wide ones narrow
         is_wide = unicodedata.east_asian_width(chr(code)) in "WF"
-        if self[code] == "" and fold(code) and (is_wide or chr(code) in _PARTING):
+        if self[code] == "" and fold(code) and (is_wide or chr(code) in _SEPARATORS):
             self[code] = " "
         return self[code]
 
@@ -119,7 +118,7 @@ _WORDS_ALONE = _Table(_keep_words)
 
 
 def fold_answer(text: str) -> str:
-    """Fold a text and drop its punctuation.
+    """Return a text folded by `fold`, without punctuation.
 
     Example:
         >>> fold_answer("「Ｔｏｋｙｏ」、Straße!").split()
@@ -129,27 +128,27 @@ def fold_answer(text: str) -> str:
 
 
 def _composed(text: str) -> str:
-    # the capital İ is a small i with a dot of its own, which no small i of a text has
+    # the capital İ folds to i and a combining dot, which the small i of a text does not have
     return unicodedata.normalize("NFC", text).replace("i\u0307", "i")
 
 
 @cache
 def marks() -> str:
-    """Return all signs that letters carry, such as vowels of Thai."""
+    """Return all combining marks of letters, such as vowel signs of Thai."""
     signs = map(chr, range(0x300, 0x10000))
     return "".join(sign for sign in signs if unicodedata.category(sign) in ("Mn", "Mc"))
 
 
 @cache
 def _token() -> re.Pattern[str]:
-    """Compile a pattern: a character without spaces around and its marks, or all up to a space."""
+    """Return a pattern of a character of an unspaced script with its marks, or a spaced word."""
     return re.compile(rf"[{UNSPACED}][{marks()}]*|[^\s{UNSPACED}]+")
 
 
 def split_unspaced(text: str) -> list[str]:
-    """Split at white space, and scripts that are written without spaces into characters.
+    """Return the words of a text; scripts without spaces are split into characters.
 
-    A character keeps the marks that it carries, as Thai vowels.
+    A character keeps its marks, such as Thai vowels. An empty text has no words.
 
     Example:
         >>> split_unspaced("iphone15的价格 ok"), split_unspaced("กินข้าว")
@@ -159,10 +158,10 @@ def split_unspaced(text: str) -> list[str]:
 
 
 def unicode_words(text: str) -> list[str]:
-    """Split a text into words of letters, digits and marks of any script, folded.
+    """Return the words of a text, folded: letters, digits and marks of any script.
 
-    Scripts that are written without spaces are split into characters; emoji are words. Of an ASCII
-    text the words are those of rouge-score.
+    Scripts without spaces are split into characters; emoji are words. The words of an ASCII text
+    are those of rouge-score.
 
     Example:
         >>> unicode_words("Ναι, 3.5 % у Кафé!"), unicode_words("東京タワー 👍")
@@ -172,9 +171,9 @@ def unicode_words(text: str) -> list[str]:
 
 
 def is_latin(text: str) -> bool:
-    """Return True if at least half of the words of a text have a Latin letter, or it has none.
+    """Return True if at least half of the words have a Latin letter.
 
-    Numbers and emoji do not count.
+    Numbers and emoji do not count; True for a text without any letter.
 
     Example:
         >>> is_latin("le café à Αθήνα"), is_latin("iPhone 15 的价格"), is_latin("1889")
@@ -197,7 +196,7 @@ def _is_latin_letter(character: str) -> bool:
 def language_name(language: str) -> str:
     """Return the English name, in lower case, of a language given by code or name.
 
-    What is neither is returned in lower case: the caller says what is allowed.
+    An unknown language is returned in lower case: the caller checks it.
 
     Example:
         >>> language_name("de"), language_name("German")
@@ -211,7 +210,11 @@ def load(name: str) -> frozenset[str]:
     """Return a set of stop words, in lower case.
 
     The name is a language (`english` or `en`), `none` for the empty set, or the path of a file with
-    one word a line, where lines that start with `#` are comments.
+    one word per line, where lines that start with `#` are comments.
+
+    Raises:
+        OptionError: The name is neither a language with a list nor a file.
+        DataError: The file is no text in UTF-8.
     """
     if name == "none":
         return frozenset()
@@ -226,7 +229,7 @@ def load(name: str) -> frozenset[str]:
 
 @functools.cache
 def built_in() -> tuple[str, ...]:
-    """Return the names of the lists that come with ragbench."""
+    """Return the names of the lists that ragbench contains, sorted."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
 
 

@@ -1,4 +1,4 @@
-"""Words and sentences of a text, by rules: for retrievers, judges and generators alike."""
+"""Words and sentences of a text by rules, for retrievers, judges and generators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASCII_WORD = re.compile(
 )
 _HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]{{2}}")
-# Curly and full-width apostrophes are apostrophes; soft hyphens and joiners are not there at all.
+# Curly and full-width apostrophes become apostrophes; soft hyphens and joiners are removed.
 _CLEAN = {0x2019: "'", 0xFF07: "'", 0x00AD: None, 0x200C: None, 0x200D: None}
 _ELIDING = frozenset({"ca", "fr", "it"})
 _DOTTED_I = frozenset({"az", "tr"})
@@ -43,7 +43,7 @@ _MAY_END = frozenset(["co", "corp", "etc", "inc", "jr", "ltd", "a.m", "p.m", "u.
 
 
 def words(text: str, language: str = "en") -> list[str]:
-    """Split a text into its words, in lower case and in order.
+    """Return the words of a text, in lower case and in order; none for a text without a word.
 
     Unicode is composed (NFC) and accents are kept. Numbers stay whole (`3.14`, `1,000`), and so
     do dotted initials (`u.s`) and contractions (`don't`). An English possessive loses its ending;
@@ -71,7 +71,7 @@ def words(text: str, language: str = "en") -> list[str]:
 
 
 def has_unspaced_words(text: str) -> bool:
-    """Return True if a text has adjacent letters of a script that parts words by no space.
+    """Return True if a text has adjacent letters of a script without spaces between words.
 
     Example:
         >>> has_unspaced_words("in 東京"), has_unspaced_words("в Москве")
@@ -81,7 +81,7 @@ def has_unspaced_words(text: str) -> bool:
 
 
 def _pairs(word: str) -> list[str]:
-    """Overlapping pairs of characters, if the word is of a script without spaces."""
+    """Return overlapping pairs of characters in a script without spaces; any other word whole."""
     if len(word) < 3 or not _HAS_UNSPACED.match(word):
         return [word]
     return [word[i : i + 2] for i in range(len(word) - 1)]
@@ -97,7 +97,7 @@ def _split_apostrophes(pieces: list[str], language: str) -> list[str]:
 
 @functools.cache
 def _unicode_word() -> re.Pattern[str]:
-    """The pattern for any script; vowel signs and other marks belong to the letter before."""
+    """Return the pattern of words of any script; a mark belongs to the letter before it."""
     letters = rf"[^\W_{UNSPACED}]+(?:[{marks()}]+[^\W_{UNSPACED}]*)*"
     return re.compile(
         rf"[{UNSPACED}]+"
@@ -111,7 +111,7 @@ def _unicode_word() -> re.Pattern[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text into sentences, stripped, in order; no word is lost or added.
+    """Return the sentences of a text, stripped, in order; no word is lost or added.
 
     Decimals, initials (`J. Smith`), common abbreviations and a full stop before a word in lower
     case end no sentence; quotes and brackets stay with the sentence that they close. Items of a
@@ -123,7 +123,7 @@ def sentences(text: str) -> list[str]:
         >>> sentences("これは本です。あれはペンです。")
         ['これは本です。', 'あれはペンです。']
     """
-    # Where nothing is in upper case, a lower-case start says nothing.
+    # without any upper case, a lower-case start does not show that a sentence goes on
     cased = not text.islower()
     pieces, start = [], 0
     for boundary in _BOUNDARY.finditer(text):
@@ -145,7 +145,7 @@ def _ends(text: str, start: int, end: int, cased: bool) -> bool:
     if cased and next_word[:1].islower():
         return False
     last = _LAST_WORD.search(text, max(start, end - 60), end)
-    if last is None:  # it ends in ! or ?, or in a stop of another script
+    if last is None:  # the punctuation is ! or ?, or a full stop of another script
         return True
     word = last.group(1).lstrip(_OPENERS)
     folded = word.lower()
@@ -165,7 +165,7 @@ def _abbreviations() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-# Language -> the words that do not count in a short answer.
+# Language -> the articles, which do not count when short answers are compared.
 ARTICLES: Mapping[str, frozenset[str]] = {
     "en": frozenset(["a", "an", "the"]),
     "de": frozenset(
@@ -182,11 +182,11 @@ _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize_answer(text: str, articles: str = "en") -> str:
-    """Lower-case, without punctuation, articles and extra white space.
+    """Return a text in lower case, without punctuation, articles and extra white space.
 
     For ASCII and English articles this is the normalisation of the SQuAD script. Beyond ASCII, case
-    is folded, composed and decomposed accents are the same, and so are full-width forms (NFKC);
-    punctuation of every script is dropped, or parts words where no space stands beside it.
+    is folded, composed and decomposed accents are equal, and so are full-width forms (NFKC).
+    Punctuation of every script is removed, or becomes a space where it separates words alone.
 
     Args:
         text: Any text.
@@ -214,15 +214,15 @@ def _article(language: str) -> re.Pattern[str] | None:
 
 Value = TypeVar("Value")
 
-# Words; for stems some 20 MB, more than the vocabulary of most corpora.
+# Number of words, more than the vocabulary of most corpora; stems take some 20 MB.
 ROOM = 200_000
 
 
 class Memory(dict[str, Value]):
-    """A function of words with a memory: a vocabulary is small, texts are long.
+    """Cache of a function of words: word -> value, computed on first use.
 
-    Word -> value, computed when first asked for; emptied when full. Words of more than `longest`
-    characters are not worth remembering.
+    A vocabulary is small and texts are long, so that most look-ups hit. The cache is emptied when
+    it has `room` words; words of more than `longest` characters are not stored (None stores all).
     """
 
     def __init__(

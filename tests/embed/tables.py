@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ragbench.embed.base import tell_nobody
+from ragbench.embed.base import ignore_progress
 from ragbench.embed.cache import CACHE_KIND, VECTOR_ROWS
 from ragbench.store.database import Store
 
@@ -16,7 +16,7 @@ class Table:
         self.vectors, self.counts = dict(vectors), dict(counts)
         self.encoded = []
 
-    def encode(self, texts, *, prompt="", normalize=True, advance=tell_nobody):
+    def encode(self, texts, *, prompt="", normalize=True, advance=ignore_progress):
         self.encoded += texts
         return np.array([self.vectors.get(text, [0, 0]) for text in texts], dtype=np.float32)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.embed.base import find_checkpoint, tell_nobody
+from ragbench.embed.base import find_checkpoint, ignore_progress
 from ragbench.embed.cache import CachedEmbedder
 from ragbench.embed.encoders import Batches, TokenEncoder
 from ragbench.embed.entailment import EntailmentModel
@@ -166,7 +166,7 @@ def test_a_text_that_fails_ends_the_others_and_the_threads(tiny_embedder):
         return batch
 
     with pytest.raises(DataError, match="no such text"):
-        Batches("cpu", None, 1).apply(compute, [1] * 100, tell_nobody)
+        Batches("cpu", None, 1).apply(compute, [1] * 100, ignore_progress)
     assert torch.get_num_threads() == usual
     assert threading.active_count() == before
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.embed.base import tell_nobody
+from ragbench.embed.base import ignore_progress
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.errors import DataError
@@ -23,7 +23,7 @@ class Lengths:
         self.prompts = {"query": "", "document": ""}
         self.asked, self.counted = [], []
 
-    def encode(self, texts, *, prompt="", normalize=True, advance=tell_nobody):
+    def encode(self, texts, *, prompt="", normalize=True, advance=ignore_progress):
         assert not normalize, "kept as the model gives them"
         self.asked += [prompt + text for text in texts]
         advance(len(texts))

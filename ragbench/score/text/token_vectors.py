@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragbench.embed.encoders import TokenEncoder, Tokens
+from ragbench.embed.encoders import TextTokens, TokenEncoder
 from ragbench.score.text.base import BertScore, Row
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ class EncodedTexts:
     def __init__(self, encoder: TokenEncoder, kept_bytes: int = KEPT_BYTES) -> None:
         self._encoder = encoder
         self._room = kept_bytes
-        self._tokens: dict[str, Tokens] = {}
+        self._tokens: dict[str, TextTokens] = {}
         self._vectors: dict[str, Vectors] = {}
         self._kept: set[str] = set()
 
-    def tokens(self, texts: Sequence[str]) -> dict[str, Tokens]:
+    def tokens(self, texts: Sequence[str]) -> dict[str, TextTokens]:
         """Return text -> tokens."""
         new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
         new_tokens = dict(zip(new, self._encoder.tokenize(new), strict=True))
         return {text: new_tokens.get(text) or self._tokens[text] for text in texts}
 
     def blocks(
-        self, rows: Sequence[Row], tokens: Mapping[str, Tokens]
+        self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]
     ) -> Iterator[tuple[list[int], Mapping[str, Vectors]]]:
         """Yield positions of rows, with the vectors of all texts that these rows have.
 
@@ -62,7 +62,7 @@ class EncodedTexts:
                 else:
                     self._vectors.pop(text, None)
 
-    def _plan(self, rows: Sequence[Row], tokens: Mapping[str, Tokens]) -> Iterator[list[int]]:
+    def _plan(self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]) -> Iterator[list[int]]:
         """Cut the rows into blocks of some batches' worth of tokens."""
 
         def key(position: int) -> tuple[int, tuple[str, ...]]:
@@ -98,7 +98,7 @@ class TokenWeights:
     default: float = 1.0
 
     @classmethod
-    def by_rarity(cls, references: Sequence[Tokens]) -> TokenWeights:
+    def by_rarity(cls, references: Sequence[TextTokens]) -> TokenWeights:
         """Weigh by inverse document frequency: log((n + 1) / (c + 1)) for c of n references.
 
         A token of every reference, such as the start and the end, weighs nothing. A reference
@@ -109,7 +109,7 @@ class TokenWeights:
         weight_of = {number: math.log(n / (count + 1)) for number, count in counts.items()}
         return cls(weight_of, math.log(n))
 
-    def __call__(self, tokens: Tokens) -> FloatArray:
+    def __call__(self, tokens: TextTokens) -> FloatArray:
         """Return a weight for each token."""
         import numpy as np
 
