@@ -68,15 +68,15 @@ def rank_run_file(
     ranker = BlockRanker(qrels, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
     ranked, tag = None, ""
     if run != "-":
-        parts = trec_files.parts_of(run, threads, least=_least_part, chunk_bytes=_chunk_bytes)
+        parts = trec_files.split_run(run, threads, least=_least_part, chunk_bytes=_chunk_bytes)
         for part in parts:
-            part.told = told
+            part.on_bytes = told
         if parts and (ranked := _rank_parts(ranker, parts, threads)) is not None:
             tag = next((part.tag for part in reversed(parts) if part.tag), "")
     if ranked is None:
         source = standard_input() if run == "-" else run
         with trec_files.open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
-            stream.told = told
+            stream.on_bytes = told
             try:
                 ranked = ranker.rank(stream.blocks())
             except trec_files.ScatteredQueriesError:
@@ -103,7 +103,7 @@ def _rank_parts(
         ranked = ranker.rank_parts(parts, threads)
     except (DataError, trec_files.ScatteredQueriesError):
         return None
-    queries = [part.seen for part in parts]
+    queries = [part.yielded for part in parts]
     return ranked if len(set().union(*queries)) == sum(map(len, queries)) else None
 
 

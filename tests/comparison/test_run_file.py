@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragbench.comparison import run_file
 from ragbench.comparison.evaluate import evaluate_ranked_file, evaluate_run_file
 from ragbench.comparison.run_file import rank_run_file, usable_cores
-from ragbench.data.files.trec_files import first_cut, parts_of
+from ragbench.data.files.trec_files import first_cut, split_run
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import Rules
@@ -87,7 +87,7 @@ def test_parts_are_the_file_and_no_query_is_cut(tmp_path_factory, text, least, w
     path = tmp_path_factory.mktemp("run") / "run.txt"
     path.write_bytes(text)
 
-    spans = [part.span for part in parts_of(path, workers, least=least)]
+    spans = [part.span for part in split_run(path, workers, least=least)]
 
     if spans:
         assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])]
@@ -144,10 +144,10 @@ def test_what_cannot_be_cut_is_read_as_one(tmp_path):
     zipped.write_bytes(gzip.compress(many_hits()))
     plain.write_bytes(many_hits())
 
-    assert parts_of(zipped, 2, least=10) == []
-    assert parts_of(plain, 1, least=10) == parts_of(plain, 2) == []
-    assert parts_of(io.BytesIO(many_hits()), 2, least=10) == []
-    assert parts_of(tmp_path, 2, least=10) == parts_of(tmp_path / "none", 2, least=10) == []
+    assert split_run(zipped, 2, least=10) == []
+    assert split_run(plain, 1, least=10) == split_run(plain, 2) == []
+    assert split_run(io.BytesIO(many_hits()), 2, least=10) == []
+    assert split_run(tmp_path, 2, least=10) == split_run(tmp_path / "none", 2, least=10) == []
     assert outcome(zipped, workers=2, _least_part=10) == outcome(plain, workers=1)
 
 
@@ -162,7 +162,7 @@ def test_an_error_in_a_late_part_has_its_line(tmp_path):
 def test_an_interrupt_ends_all_parts(tmp_path):
     path = tmp_path / "run"
     path.write_bytes(many_hits())
-    parts, read = parts_of(path, 2, least=100), []
+    parts, read = split_run(path, 2, least=100), []
 
     def interrupted():
         raise KeyboardInterrupt
@@ -215,6 +215,6 @@ def test_the_command_line_prints_the_same(tmp_path):
         for workers in ("1", "3")
     }
 
-    assert len(parts_of(tmp_path / "run", 3)) > 2
+    assert len(split_run(tmp_path / "run", 3)) > 2
     assert found["3"] == found["1"]
     assert found["1"].count(b"\n") > 9_000 / 7

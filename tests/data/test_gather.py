@@ -104,7 +104,7 @@ def test_a_gzip_file_that_breaks_off_says_where(tmp_path, keep):
 
 
 def test_regular_runs_take_the_quick_way(monkeypatch):
-    monkeypatch.setattr(trec_stream, "rewritten", None)
+    monkeypatch.setattr(trec_stream, "normalize_lines", None)
     text = b"".join(b"q%d Q0 d%d 1 %d.5 t\r\n" % (n % 3, n, -n) for n in range(100))
 
     run = read_run(io.BytesIO(text))

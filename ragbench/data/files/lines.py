@@ -1,4 +1,4 @@
-"""Lines of plain and gzip files, one by one or many at once, and what can be wrong with them."""
+"""Lines of plain and gzip files, singly or in large pieces, and the errors for damaged files."""
 
 from __future__ import annotations
 
@@ -17,30 +17,34 @@ from ragbench.errors import DataError
 
 # A file by its name, or an open binary stream such as standard input.
 Source = str | os.PathLike[str] | BinaryIO
-# Returns some bytes, at most so many; none at the end.
+# Returns at most so many bytes; none at the end.
 Read = Callable[[int], bytes]
-# A text in pieces, one after the other: whoever needs it as one copies it, once.
+# A text in consecutive pieces; joining them copies the text, so that callers do it once.
 Pieces = Sequence[bytes | memoryview]
 
 _BOM = b"\xef\xbb\xbf"
 _BUFFER = 1 << 17
 _NEWLINE = ord("\n")
 GZIP_MAGIC = b"\x1f\x8b"
-# Bytes of a line, also of a packed file: a longer one would fill the memory before it ended.
+# Bytes of a line, decompressed: a longer one would fill the memory before it ended.
 LONGEST_LINE = 64 << 20
-# What reading a broken gzip file raises.
+# errors of the standard library for truncated and damaged gzip files
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def source_name(source: Source) -> str:
-    """Return how messages name a file or stream."""
+    """Return the name of a file or stream for messages; `<stream>` for a stream without a name."""
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     return str(getattr(source, "name", "<stream>"))
 
 
 def standard_input() -> BinaryIO:
-    """Return standard input as bytes, decompressed if it is gzip."""
+    """Return standard input as bytes, decompressed if it is gzip.
+
+    Raises:
+        DataError: Standard input is closed.
+    """
     if sys.stdin is None:
         raise DataError("standard input is closed", file="-", allowed="a file on standard input")
     stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
@@ -50,14 +54,20 @@ def standard_input() -> BinaryIO:
 
 
 def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, bytes with the line end), without a byte order mark."""
+    """Yield (line number from 1, bytes with the line end), without a byte order mark.
+
+    Raises:
+        DataError: The file is missing, empty, damaged gzip, has a NUL byte, or a line of more than
+            64 MiB; names the line.
+    """
     name = source_name(source)
     number = 0
     with opened(source, name) as stream:
         try:
+            # readline with a limit: iterating would load a line of any length
             lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
-            for number, raw in enumerate(lines, start=1):
-                line = raw.removeprefix(_BOM) if number == 1 else raw
+            for number, data in enumerate(lines, start=1):
+                line = data.removeprefix(_BOM) if number == 1 else data
                 if len(line) > LONGEST_LINE:
                     raise endless_line(line, name, number)
                 if b"\0" in line:
@@ -70,14 +80,14 @@ def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
 
 
 def endless_line(text: bytes, name: str, number: int) -> DataError:
-    """Return the error for a line that is longer than any text."""
-    what = "NUL bytes without a line end" if b"\0" in text else "a line without an end"
-    found = f"{what} in {LONGEST_LINE >> 20} MiB"
-    return DataError(found, file=name, line=number, allowed="lines of text")
+    """Return the error for a line that exceeds `LONGEST_LINE`; `text` is its start."""
+    content = "NUL bytes without a line end" if b"\0" in text else "a line without an end"
+    problem = f"{content} in {LONGEST_LINE >> 20} MiB"
+    return DataError(problem, file=name, line=number, allowed="lines of text")
 
 
 def nul_byte(line: bytes, name: str, number: int) -> DataError:
-    """Return the error for a line with a NUL byte."""
+    """Return the error for a line with a NUL byte, as binary files have; names its column."""
     column = line.index(b"\0") + 1
     return DataError(f"NUL byte at column {column}", file=name, line=number)
 
@@ -85,51 +95,74 @@ def nul_byte(line: bytes, name: str, number: int) -> DataError:
 def wrong_columns(
     fields: list[bytes], line: bytes, expected: str, names: str, file: str, number: int
 ) -> DataError:
-    """Return the error for a line with too few or too many columns, which it quotes."""
+    """Return the error for a line with too few or too many columns, with the start of the line.
+
+    Args:
+        fields: Columns of the line.
+        line: The line, of which 100 bytes are quoted.
+        expected: Allowed number of columns, in words.
+        names: Names of the columns.
+        file: Name of the file.
+        number: Number of the line.
+    """
     text = line.strip()[:100].decode("utf-8", "backslashreplace")
     # control characters of a file must not reach a terminal
-    shown = "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
+    quote = "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
     count = f"{len(fields)} column{'s' if len(fields) != 1 else ''}"
-    return DataError(f"{count}, expected {expected} ({names}): '{shown}'", file=file, line=number)
+    return DataError(f"{count}, expected {expected} ({names}): '{quote}'", file=file, line=number)
 
 
 def broken_gzip(error: Exception, name: str, number: int) -> DataError:
-    """Return the error for a file that cannot be decompressed after so many lines."""
-    what = "truncated gzip" if isinstance(error, EOFError) else f"broken gzip ({error})"
-    return DataError(f"{what} after line {number}", file=name, line=number or None)
+    """Return the error for a gzip file that fails after line `number`, or at its start for 0."""
+    damage = "truncated gzip" if isinstance(error, EOFError) else f"broken gzip ({error})"
+    return DataError(f"{damage} after line {number}", file=name, line=number or None)
 
 
 def text_lines(source: Source) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text with the line end) of a UTF-8 file; see `read_lines`."""
+    """Yield (line number, text with the line end) of a UTF-8 file; see `read_lines`.
+
+    Raises:
+        DataError: A line is not UTF-8, or cannot be read.
+    """
     for number, line in read_lines(source):
         try:
             yield number, line.decode("utf-8")
         except UnicodeDecodeError as error:
-            offending = " ".join(f"0x{byte:02x}" for byte in line[error.start : error.end])
-            found = f"bad UTF-8: {offending} at byte {error.start + 1} of the line"
+            bad_bytes = " ".join(f"0x{byte:02x}" for byte in line[error.start : error.end])
+            problem = f"bad UTF-8: {bad_bytes} at byte {error.start + 1} of the line"
             name, allowed = source_name(source), None
             # most spreadsheets save in the code page of the system
             if plain_suffix(Path(name)) in (".csv", ".tsv"):
                 allowed = "UTF-8; in a spreadsheet, save the table as 'CSV UTF-8'"
-            raise DataError(found, file=name, line=number, allowed=allowed) from error
+            raise DataError(problem, file=name, line=number, allowed=allowed) from error
 
 
 def find_file(folder: Path, name: str) -> Path | None:
-    """Return `folder/name` or `folder/name.gz`, whichever exists; both are refused."""
-    found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
-    if len(found) > 1:
+    """Return `folder/name` or `folder/name.gz`, whichever exists; None for neither.
+
+    Raises:
+        DataError: Both exist.
+    """
+    paths = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+    if len(paths) > 1:
         raise DataError(f"both {name} and {name}.gz exist", file=folder, allowed="one of the two")
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
 def plain_suffix(path: Path) -> str:
-    """Return the suffix under a `.gz`: `.jsonl` for `corpus.jsonl.gz`."""
+    """Return the suffix in lower case, that under a `.gz`: `.jsonl` for `corpus.jsonl.gz`."""
     return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
 @contextmanager
 def opened(source: Source, name: str) -> Iterator[BinaryIO]:
-    """Open a file, decompressing what starts like gzip whatever its name; leave streams open."""
+    """Open a file and decompress it if its bytes are gzip, whatever its name.
+
+    Yield a stream as it is.
+
+    Raises:
+        DataError: The file is missing, a folder, not readable, or named .gz without being gzip.
+    """
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "read"):
             raise DataError(f"found {source!r:.80}", allowed="a path, or an open binary stream")
@@ -155,12 +188,12 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
 
 
 def _decompressed(stream: BinaryIO) -> BinaryIO:
-    """Return a gzip stream decompressed, behind a buffer: lines of `GzipFile` alone are slow."""
+    """Return the decompressed stream, behind a buffer: `GzipFile` alone reads lines slowly."""
     return cast("BinaryIO", io.BufferedReader(_Decompressed(stream), _BUFFER))
 
 
 class _Decompressed(io.RawIOBase):
-    """A gzip stream that gives what comes before a damaged place, and seeks if its file does."""
+    """Decompressed gzip stream: yields all bytes before a damage, and seeks if its file does."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream, self._gzip = stream, gzip.GzipFile(fileobj=stream)
@@ -184,25 +217,25 @@ class _Decompressed(io.RawIOBase):
 
 
 def reader(stream: BinaryIO) -> Read:
-    """Return how to read what a stream has without waiting for all that was asked for."""
+    """Return a function that reads bytes as they arrive: `read1` of a stream, else `read`."""
     read: Read = getattr(stream, "read1", stream.read)
     return read
 
 
 class Part:
-    """The bytes of a file from one place to another, as a stream that cannot go back."""
+    """Bytes of a file between two offsets, as a stream that cannot seek."""
 
     def __init__(self, path: str | os.PathLike[str], start: int, end: int) -> None:
-        """Open the file once more, so that its parts can be read at the same time."""
+        """Open the file for this part alone, so that several parts can be read at the same time."""
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - `close` closes it
         self._file.seek(start)
-        self._left = end - start
+        self._remaining = end - start
 
     def read(self, size: int) -> bytes:
-        """Return some bytes, none at the end of the part."""
-        found = self._file.read(min(size, self._left))
-        self._left -= len(found)
-        return found
+        """Return at most `size` bytes; none at the end of the part."""
+        data = self._file.read(min(size, self._remaining))
+        self._remaining -= len(data)
+        return data
 
     def close(self) -> None:
         """Close the file."""
@@ -210,44 +243,60 @@ class Part:
 
 
 class WholeLines:
-    """A stream in pieces that end with a line end; a byte order mark at its start is dropped."""
+    """Stream in pieces that end with a line end; a byte order mark at its start is dropped.
+
+    Attributes:
+        at_end: True once all has been read.
+        next_line: Number of the first line that the caller has not counted; the caller moves it on.
+    """
 
     def __init__(self, read: Read, name: str, *, at_start: bool = True) -> None:
-        """Begin at the start of a file, or, if not `at_start`, at a line within it."""
+        """Start to read with the function `read`; `name` is for messages.
+
+        `at_start` is False for a part that begins at a line within the file.
+        """
         self._read, self._name = read, name
-        self._rest = b""
+        self._carried = b""
         self._first = at_start
         self._failure: Exception | None = None
-        # Whether all has been read.
         self.at_end = False
-        # The number of the first line that has not been counted; the reader's to move on.
         self.next_line = 1
 
     def pieces(self, size: int) -> Pieces:
-        """Return whole lines, some `size` bytes of them; a missing last line end is added."""
+        """Return whole lines of some `size` bytes, as one or more pieces; a last line end is added.
+
+        Raises:
+            DataError: The file is empty, damaged gzip, or has a line of more than 64 MiB.
+        """
         if self._failure is not None:
             raise broken_gzip(self._failure, self._name, self.next_line - 1)
-        pieces, missing = [self._rest], size
-        while missing > 0 and not self.at_end and self._failure is None:
-            piece = self._piece(missing)
+        pieces, n_missing = [self._carried], size
+        while n_missing > 0 and not self.at_end and self._failure is None:
+            piece = self._piece(n_missing)
             self.at_end = not piece and self._failure is None
             pieces.append(piece)
-            missing -= len(piece)
+            n_missing -= len(piece)
         start, text = pieces[0], pieces[-1]
+        # usually the carried bytes and one new piece: these two need no copy as long as the new
+        # piece
+        # has a line end; every other case is joined
         if self.at_end or self._first or len(pieces) > 2 or b"\n" not in text:
             start, text = b"", b"".join(pieces)
         if self._first and not text and self.at_end:
             raise DataError("the file is empty", file=self._name)
-        cut = len(text) if self.at_end else text.rfind(b"\n") + 1
-        if not cut and len(text) > LONGEST_LINE:
+        end = len(text) if self.at_end else text.rfind(b"\n") + 1
+        if not end and len(text) > LONGEST_LINE:
             raise endless_line(text, self._name, self.next_line)
-        whole, self._rest = memoryview(text)[:cut], text[cut:]
+        whole, self._carried = memoryview(text)[:end], text[end:]
         if whole and self._first:
-            whole, self._first = memoryview(text[:cut].removeprefix(_BOM)), False
+            whole, self._first = memoryview(text[:end].removeprefix(_BOM)), False
         return [start, whole] if not whole or whole[-1] == _NEWLINE else [start, whole, b"\n"]
 
     def _piece(self, size: int) -> bytes:
-        """Read a piece; a failure waits until what came before it has been looked at."""
+        """Return a piece.
+
+        A gzip error is raised by the next call, after the lines before the damage.
+        """
         try:
             return self._read(size)
         except GZIP_ERRORS as error:

@@ -1,6 +1,7 @@
-"""Stored answers: JSON lines or CSV with `query_id` or `question`, and `answer`.
+"""Stored answers: JSON lines or tables with `query_id` or `question`, and `answer`.
 
-And answers beside their references: two tables by query, or two text files by line.
+`read_pairs` reads answers beside their references, from two tables by query or two text files by
+line.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ _FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both tex
 
 @dataclass(frozen=True, slots=True)
 class StoredPrediction:
-    """One line of a predictions file.
+    """One stored answer, with the passages, queries and tool calls beside it.
 
     Attributes:
-        queries: The queries that it formulated.
-        tool_calls: The tools that were called; None where the file does not say.
+        answer: None if the system failed.
+        contexts: Passages that the answer was made from; None if the file has none.
+        system: Name of the system; None if the file has none.
+        queries: Search queries that the system formulated.
+        tool_calls: Tools that were called; None if the file has no tool calls.
     """
 
     answer: str | None
@@ -39,42 +43,53 @@ class StoredPrediction:
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction]:
-    """Read stored answers by `query_id`, or by the text of `question` in lines that have no id.
+    """Read stored answers by `query_id`, or by the text of `question` in rows without an id.
 
-    In CSV an empty answer is an empty text, not a missing one: it counts.
+    An empty answer in CSV is an empty text, not a missing answer: it is scored.
+
+    Raises:
+        DataError: A row has no key or no `answer`, a query comes again, two systems are in the
+            file, or queries have several samples.
     """
-    first, *others = read_samples(path)
-    if others:
+    first, *more = read_samples(path)
+    if more:
         allowed = "one; a generator of type predictions reads several, as its `samples`"
-        raise DataError(f"{1 + len(others)} answers to a query", file=path, allowed=allowed)
+        raise DataError(f"{1 + len(more)} answers to a query", file=path, allowed=allowed)
     return first
 
 
 def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPrediction]]:
-    """Read stored answers as `read_predictions` does, where a query may have several.
+    """Read stored answers like `read_predictions`, but with several answers to a query.
 
-    Where a query comes more than once, the column `sample` counts its answers from 0. A file
-    without any has one sample, of nothing.
+    Where a query comes more than once, the column `sample` numbers its answers from 0. Return one
+    mapping of key -> answer per sample; a file without any row gives one empty mapping.
+
+    Raises:
+        DataError: As `read_predictions`, and if numbers of samples are left out.
     """
     path = Path(path)
     rows = list(_rows(path))
     if len({key for _, key, _ in rows}) == len(rows):
         return [{key: prediction for _, key, prediction in rows}]
-    seen: dict[int, dict[str, Entry]] = {}
-    found: dict[int, dict[str, StoredPrediction]] = {}
+    entries: dict[int, dict[str, Entry]] = {}
+    samples: dict[int, dict[str, StoredPrediction]] = {}
     for entry, key, prediction in rows:
         sample = _sample(entry)
-        check_unique(key, "query", entry, seen.setdefault(sample, {}))
-        found.setdefault(sample, {})[key] = prediction
-    numbers = sorted(found)
-    if numbers != [*range(len(found))]:
-        shown = f"the samples {', '.join(map(str, numbers[:10]))}"
-        raise DataError(shown, file=path, allowed="numbers from 0 on, none left out")
-    return [found[sample] for sample in numbers]
+        check_unique(key, "query", entry, entries.setdefault(sample, {}))
+        samples.setdefault(sample, {})[key] = prediction
+    numbers = sorted(samples)
+    if numbers != [*range(len(samples))]:
+        problem = f"the samples {', '.join(map(str, numbers[:10]))}"
+        raise DataError(problem, file=path, allowed="numbers from 0 on, none left out")
+    return [samples[sample] for sample in numbers]
 
 
 def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
-    """The lines with their keys; all of them are of one system."""
+    """Yield (row, key, answer) of each row.
+
+    Raises:
+        DataError: A row has no key, no `answer`, or another system than the first row.
+    """
     cells = is_csv(path)
     passages = Passages()
     first: StoredPrediction | None = None
@@ -96,12 +111,16 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
         )
         first = first or prediction
         if prediction.system != first.system:
-            found = f"system '{prediction.system}' after system '{first.system}'"
-            raise entry.error(found, allowed="the answers of one system per file")
+            problem = f"system '{prediction.system}' after system '{first.system}'"
+            raise entry.error(problem, allowed="the answers of one system per file")
         yield entry, key, prediction
 
 
 def _sample(entry: Entry) -> int:
+    """Return the number of the answer to a query, 0 without one.
+
+    Raise a `DataError` for other text.
+    """
     value = entry.values.get("sample")
     if value in (None, ""):
         return 0
@@ -113,6 +132,7 @@ def _sample(entry: Entry) -> int:
 
 
 def _key(entry: Entry) -> str:
+    """Return the query id of a row, or else its question; raise a `DataError` if it has neither."""
     if entry.values.get("query_id") not in (None, ""):
         return entry.id("query_id")
     question = entry.values.get("question")
@@ -123,13 +143,13 @@ def _key(entry: Entry) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """Predictions beside their references.
+class AnswerPairs:
+    """Predictions beside their references, in three lists of equal length.
 
     Attributes:
         ids: The query, or the number of the line.
-        predictions: The answers; None where there is none.
-        references: The gold answers; empty where there are none.
+        predictions: The answers; None where a query has none.
+        references: The gold answers; an empty list where a query has none.
     """
 
     ids: list[str]
@@ -137,10 +157,14 @@ class Pairs:
     references: list[list[str]]
 
 
-def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
-    """Read predictions and references, and pair them by query, or by line in text files.
+def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
+    """Read predictions and references, and pair them by query, or by line for text files.
 
-    The items are those of the references, and after them predictions that have none.
+    The order is that of the references; predictions without a reference follow.
+
+    Raises:
+        DataError: Tables and text files are mixed, text files differ in length, or no query of the
+            predictions has a reference.
     """
     paths = (predictions, *references)
     tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]
@@ -156,35 +180,41 @@ def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
     for path in references:
         texts_of = _read_references(path) if tables else _read_lines(path)
         if not tables and len(texts_of) != len(answers):
-            found = f"{len(texts_of)} lines, and {len(answers)} in {predictions}"
-            raise DataError(found, file=path, allowed="as many, paired by line")
+            problem = f"{len(texts_of)} lines, and {len(answers)} in {predictions}"
+            raise DataError(problem, file=path, allowed="as many, paired by line")
         for key, texts in texts_of.items():
             gold.setdefault(key, []).extend(texts)
     if not answers.keys() & gold.keys():
-        found = "no query of the predictions has a reference"
+        problem = "no query of the predictions has a reference"
         allowed = f"the same query_id in both, such as '{next(iter(gold))}'"
-        raise DataError(found, file=predictions, allowed=allowed)
+        raise DataError(problem, file=predictions, allowed=allowed)
     ids = list(gold | answers)
-    return Pairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
+    return AnswerPairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
 
 
 def _read_lines(path: str) -> dict[str, list[str]]:
-    """Read the text of each line by its number, from 1."""
+    """Return line number from 1, as text -> a list with the text of the line."""
     return {str(number): [line.rstrip("\r\n")] for number, line in text_lines(path)}
 
 
 def _read_references(path: str) -> dict[str, list[str]]:
-    """Read gold answers: `answers`, a list, or `reference`, by `query_id` or else `question`."""
+    """Return query -> gold answers of a table with `answers` (a list) or `reference`.
+
+    The key is `query_id`, or `question` in rows without it.
+
+    Raises:
+        DataError: A row has both columns or neither, no key, or the key of another row.
+    """
     cells = is_csv(Path(path))
-    seen: dict[str, Entry] = {}
-    found: dict[str, list[str]] = {}
+    entries: dict[str, Entry] = {}
+    answers: dict[str, list[str]] = {}
     for entry in read_rows(Path(path), "references"):
         key = entry.id("query_id") if "query_id" in entry.values else entry.text("question")
-        check_unique(key, "query", entry, seen)
+        check_unique(key, "query", entry, entries)
         columns = [column for column in ("answers", "reference") if column in entry.values]
         if len(columns) != 1:
             keys = ", ".join(entry.values)
-            what = f"{' and '.join(columns) or 'no gold answer'} (keys: {keys})"
-            raise entry.error(what, allowed="one of answers, reference")
-        found[key] = read_texts(entry, columns[0], cells=cells) or []
-    return found
+            problem = f"{' and '.join(columns) or 'no gold answer'} (keys: {keys})"
+            raise entry.error(problem, allowed="one of answers, reference")
+        answers[key] = read_texts(entry, columns[0], cells=cells) or []
+    return answers

@@ -1,6 +1,6 @@
-"""Rows of a table: JSON lines, read strictly, a JSON array, CSV or Parquet.
+"""Rows of a table: JSON lines, a JSON array, CSV, TSV or Parquet, each read strictly.
 
-Which column plays which part is said in `columns.py`.
+`columns.py` finds out which column holds which part.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ SUFFIXES = ".jsonl, .json, .csv, .tsv (also with .gz), .parquet"
 
 
 def parse_json(text: str) -> Any:
-    """Read JSON as the standard has it; a ValueError says what is wrong.
+    """Return the value of a JSON text, as the standard defines JSON.
 
-    Repeated keys, NaN, and half of a surrogate pair, which no UTF-8 file can hold, are refused too.
+    Raises:
+        ValueError: The text is not JSON, has a repeated key, NaN or an infinity, or half of a
+            surrogate pair, which no UTF-8 file can hold; says what is wrong.
     """
     try:
         value = load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
@@ -55,25 +57,26 @@ def parse_json(text: str) -> Any:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make the object of its pairs; a ValueError where a key is repeated."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return the object of (key, value) pairs; raise a ValueError if a key is repeated."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise ValueError(f"key '{repeated([key for key, _ in pairs])}' is repeated")
-    return found
+    return values
 
 
 def no_constant(name: str) -> NoReturn:
-    """Refuse NaN and the infinities, which JSON does not have."""
+    """Raise a ValueError for NaN and the infinities, which JSON does not have."""
     raise ValueError(f"{name} is no JSON number, write null")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object of a file, with its place for messages.
+    """Row of a file, with its place for messages.
 
     Attributes:
-        line: The line where it starts; None where the format has no lines.
-        record: Which record it is, where the format has no lines: `row 3`.
+        line: Line where it starts; None in formats without lines.
+        values: Column or key -> value.
+        record: Name of the row in formats without lines: `row 3`, `item 3`.
     """
 
     file: str
@@ -84,52 +87,60 @@ class Entry:
     def error(
         self, found: str, *, allowed: str | None = None, near: str | None = None
     ) -> DataError:
-        """Return the error that names this entry as its place."""
+        """Return a `DataError` with the file and place of this row."""
         return DataError(
             found, file=self.file, line=self.line, record=self.record, allowed=allowed, nearest=near
         )
 
     @property
     def place(self) -> str:
-        """The entry's place within its file: `line 3`, `row 3`."""
+        """Place of the row within its file: `line 3`, `row 3`."""
         return f"line {self.line}" if self.line is not None else self.record
 
-    def as_record(self, made: type[R]) -> R:
-        """Read the fields as a record of a class.
+    def as_record(self, record_type: type[R]) -> R:
+        """Return the values as a record of a class.
 
         Raises:
-            DataError: They are none; names the place.
+            DataError: A field is missing or has the wrong kind; names the place.
         """
-        return from_json(made, self.values, file=self.file, line=self.line, path=self.record)
+        return from_json(record_type, self.values, file=self.file, line=self.line, path=self.record)
 
     def field(self, key: str) -> Any:
-        """Return a field that must be there; `error` names the nearest key where it is not."""
+        """Return the value of a key.
+
+        Raises:
+            DataError: The row has no such key; lists its keys.
+        """
         if key not in self.values:
-            has = ", ".join(self.values) or "none"
-            raise self.error(f"no '{key}' (keys: {has})", near=nearest(key, self.values))
+            keys = ", ".join(self.values) or "none"
+            raise self.error(f"no '{key}' (keys: {keys})", near=nearest(key, self.values))
         return self.values[key]
 
     def text(self, key: str) -> str:
-        """Return a field that must be text, possibly empty."""
+        """Return a text, possibly empty; raise a `DataError` if it is missing or no text."""
         value = self.field(key)
         if not isinstance(value, str):
             raise self.error(f"'{key}' is {kind(value)}", allowed="text")
         return value
 
     def id(self, key: str) -> str:
-        """Return a field that must be an id: text, or an integer, which is read as its digits."""
+        """Return an id: a text without white space, or an integer as its digits.
+
+        Raises:
+            DataError: The key is missing, or its value is no id.
+        """
         value = self.field(key)
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str):
             raise self.error(f"'{key}' is {kind(value)}", allowed="text or an integer")
-        if why := id_problem(value):
-            raise self.error(f"'{key}' {why}: {value!r}", allowed=ID_ALLOWED)
+        if reason := id_problem(value):
+            raise self.error(f"'{key}' {reason}: {value!r}", allowed=ID_ALLOWED)
         return value
 
 
 def id_problem(value: str) -> str | None:
-    """Say why a text cannot be an id that run files and qrels hold, or None if it can.
+    """Return the reason why run files and qrels cannot hold a text as an id; None if they can.
 
     Example:
         >>> id_problem("doc 1"), id_problem(""), id_problem("doc#1")
@@ -147,18 +158,23 @@ def id_problem(value: str) -> str | None:
     return None if data.split() == [data] else "holds white space"
 
 
-def check_written(names: Sequence[str], noun: str) -> None:
-    """Check that run files can hold some texts: at once where they are plain, as nearly all are."""
+def check_ids(names: Sequence[str], noun: str) -> None:
+    """Check that run files can hold all ids; `noun` names them in messages.
+
+    Raises:
+        DataError: An id is empty, or has white space, NUL or half of a character.
+    """
+    # one pass over all ids, as nearly all sets of ids are plain ASCII
     joined = "\n".join(names)
     if not joined.isascii() or "\0" in joined or len(joined.split()) != len(names):
         for name in names:
-            if why := id_problem(name):
-                found = f"{noun} {why}: {name!r}"
-                raise DataError(found, record="run file", allowed=ID_ALLOWED)
+            if reason := id_problem(name):
+                problem = f"{noun} {reason}: {name!r}"
+                raise DataError(problem, record="run file", allowed=ID_ALLOWED)
 
 
 def encode_spaces(name: str) -> str:
-    """Write white space as in a URL, so that a name can be an id.
+    """Return a name with its white space encoded as in a URL, so that it can be an id.
 
     Example:
         >>> encode_spaces("guides/Getting started.md")
@@ -168,7 +184,11 @@ def encode_spaces(name: str) -> str:
 
 
 def read_jsonl(source: Source) -> Iterator[Entry]:
-    """Yield the objects of a JSON lines file; blank lines are skipped."""
+    """Yield the objects of a JSON lines file; blank lines are skipped.
+
+    Raises:
+        DataError: A line is no JSON object, or all lines are blank; names the line.
+    """
     name = source_name(source)
     empty = True
     for number, text in text_lines(source):
@@ -180,20 +200,29 @@ def read_jsonl(source: Source) -> Iterator[Entry]:
         except ValueError as error:
             raise DataError(str(error), file=name, line=number) from error
         if not isinstance(values, dict):
-            found = f"{kind(values)}, expected an object"
-            raise DataError(found, file=name, line=number, allowed='{"key": ...}')
+            problem = f"{kind(values)}, expected an object"
+            raise DataError(problem, file=name, line=number, allowed='{"key": ...}')
         yield Entry(name, number, values)
     if empty:
         raise DataError("the file has no records, only blank lines", file=name)
 
 
 def is_csv(path: Path) -> bool:
-    """Whether a file holds separated values, which are all text, by its suffix."""
+    """Return True for .csv and .tsv files, also with .gz, in which every cell is text."""
     return plain_suffix(path) in _SEPARATED
 
 
 def read_rows(path: Path, subject: str) -> Iterator[Entry]:
-    """Yield the rows of a file by its suffix; messages say that `subject` needs it."""
+    """Return an iterator over the rows of a file, in the format of its suffix.
+
+    Args:
+        path: The file.
+        subject: What needs the file, for the message that Parquet needs an extra.
+
+    Raises:
+        DataError: The suffix is none of `SUFFIXES`, or the file cannot be read.
+        MissingExtra: A Parquet file without the extra `parquet`.
+    """
     readers = {".jsonl": read_jsonl, ".json": read_json_array, ".csv": read_csv, ".tsv": read_csv}
     suffix = plain_suffix(path)
     if suffix == ".parquet":
@@ -204,16 +233,20 @@ def read_rows(path: Path, subject: str) -> Iterator[Entry]:
 
 
 def read_csv(path: Path) -> Iterator[Entry]:
-    """Yield the rows of a CSV file; all cells are text, a row that ends early has None.
+    """Yield the rows of a CSV file; all cells are text, and None where a row ends early.
 
-    Columns stand between commas; between semicolons or tabs where the header has more of these, as
-    spreadsheets write them. Blanks around a name in the header do not count, nor do columns at the
-    end without a name and cells. A row's line is the one where it starts, also after cells of
-    several lines.
+    Columns are separated by commas; by semicolons or tabs where the header has more of these, as
+    spreadsheets write them. Blanks around a name in the header are dropped, and so are nameless
+    columns at the end if they are empty. The line of a row is the one where it starts, also after
+    cells with line ends.
+
+    Raises:
+        DataError: The file is no CSV, has no rows, or a row has more cells than the header; names
+            the line.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-    mark, lines = _delimiter(path, (text for _, text in text_lines(path)))
-    reader = csv.reader(lines, strict=True, delimiter=mark)
+    delimiter, lines = _delimiter(path, (text for _, text in text_lines(path)))
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     header: list[str] | None = None
     empty = True
     while True:
@@ -244,26 +277,31 @@ def read_csv(path: Path) -> Iterator[Entry]:
 
 
 def _delimiter(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """What stands between the columns, by the first line that is not blank; and all lines."""
-    seen = []
+    """Return the delimiter of a file, by its first line with text, and all lines again."""
+    head = []
     for line in lines:
-        seen.append(line)
+        head.append(line)
         if line.strip():
             break
-    header = seen[-1] if seen else ""
-    usual = "\t" if plain_suffix(path) == ".tsv" else ","
-    bare = re.sub(r'"[^"]*"', "", header)
-    found = max((usual, ",", ";", "\t"), key=bare.count)
-    return found, chain(seen, lines)
+    header = head[-1] if head else ""
+    default = "\t" if plain_suffix(path) == ".tsv" else ","
+    unquoted = re.sub(r'"[^"]*"', "", header)
+    # max() takes the first of equals: the usual delimiter of the format
+    delimiter = max((default, ",", ";", "\t"), key=unquoted.count)
+    return delimiter, chain(head, lines)
 
 
 def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
+    """Return the stripped names without empty ones at the end.
+
+    Raise a `DataError` for duplicates.
+    """
     cells = [cell.strip() for cell in cells]
     while cells and not cells[-1]:
         cells.pop()
-    repeated = sorted({cell for cell in cells if cells.count(cell) > 1})
-    if repeated:
-        raise DataError(f"column '{repeated[0]}' is repeated", file=path, line=line)
+    duplicates = sorted({cell for cell in cells if cells.count(cell) > 1})
+    if duplicates:
+        raise DataError(f"column '{duplicates[0]}' is repeated", file=path, line=line)
     return cells
 
 
@@ -271,7 +309,7 @@ def read_json(path: Path) -> Any:
     """Return the value of a JSON file, such as an array of rows.
 
     Raises:
-        DataError: The file is empty, no JSON, or JSON Lines under the name `.json`.
+        DataError: The file is empty or no JSON, such as JSON lines under the name `.json`.
     """
     try:
         return parse_json("".join(text for _, text in text_lines(path)))
@@ -281,7 +319,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_array(path: Path) -> Iterator[Entry]:
-    """Yield the objects of the array in a JSON file; see `array_entries`."""
+    """Return an iterator over the objects of the array in a JSON file; see `array_entries`."""
     return array_entries(read_json(path), path)
 
 
@@ -303,15 +341,20 @@ def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
         )
     for number, values in enumerate(rows, start=1):
         if not isinstance(values, dict):
-            found = f"{kind(values)}, expected an object"
-            raise DataError(found, file=path, record=f"item {number}", allowed='{"key": ...}')
+            problem = f"{kind(values)}, expected an object"
+            raise DataError(problem, file=path, record=f"item {number}", allowed='{"key": ...}')
         yield Entry(str(path), None, values, record=f"item {number}")
     if not rows:
         raise DataError("the array is empty", file=path)
 
 
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
-    """Yield the rows of a Parquet file, numbered from 1."""
+    """Yield the rows of a Parquet file, numbered from 1.
+
+    Raises:
+        DataError: The file is missing, empty, or no Parquet.
+        MissingExtra: The extra `parquet` is not installed.
+    """
     try:
         import pyarrow
         import pyarrow.parquet

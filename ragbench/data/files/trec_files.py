@@ -24,13 +24,13 @@ from ragbench.data.files.lines import (
     reader,
     source_name,
 )
-from ragbench.data.files.rows import check_written
+from ragbench.data.files.rows import check_ids
 from ragbench.data.files.trec_text import (
     ParsedText,
     no_rankings,
-    parse_regular,
-    parse_written,
-    rewritten,
+    normalize_lines,
+    parse_normalized,
+    parse_uniform,
 )
 from ragbench.files import write_atomically
 from ragbench.types import Qrels, Run
@@ -44,25 +44,32 @@ from ragbench.types.byte_ids import (
 )
 from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
-# How much text is parsed at once: with less, threads wait for each other more often.
+# Bytes that are parsed at once: with fewer, threads wait for each other more often.
 CHUNK_BYTES = 2 << 20
 
-# How much text a thread of its own is worth.
+# Bytes of a run file that are worth a further thread.
 LEAST_PART = 32 << 20
 
-_LOOKED_THROUGH = 1 << 16, 4 << 20  # bytes in which a cut between two queries is looked for
+# bytes after a point of a file in which a cut between two queries is searched: most files have
+# one within the first window, the second is for long rankings
+_CUT_WINDOWS = 1 << 16, 4 << 20
 _COMMENT = ord("#")
 
 
 class ScatteredQueriesError(Exception):
-    """A query came up again after another one: `RunStream.grouped` reads such files."""
+    """Lines of a query stand apart in a run file; `RunStream.grouped` reads such files."""
 
 
 class RunStream:
-    """A TREC run, plain or gzip, as blocks of whole queries; see `open_run_stream`.
+    """TREC run, plain or gzip, as blocks of whole queries; see `open_run_stream`.
 
-    The format is that of `read_run`, with its errors. Lines of six fields with one space or tab
+    The format and the errors are those of `read_run`. Lines of six fields with one space or tab
     between them are parsed together, others one by one.
+
+    Attributes:
+        yielded: Queries that `blocks` has yielded.
+        tag: Last column of the last hit, as trec_eval takes it; empty before any hit.
+        on_bytes: Called with the number of bytes of each piece that is read.
     """
 
     def __init__(
@@ -74,49 +81,71 @@ class RunStream:
         at_start: bool = True,
         start: int | None = 0,
     ) -> None:
-        """Read from where the stream stands; `start` is its position, None for a pipe."""
+        """Prepare to read from the position of the stream.
+
+        Args:
+            stream: Decompressed bytes.
+            name: Name of the file, for messages.
+            chunk_bytes: Bytes that are parsed at once.
+            at_start: False if the stream begins at a later line of its file.
+            start: Position of the stream, to read it again; None for a pipe.
+        """
         keep_freed_memory()
         self._stream, self._name, self._chunk_bytes = stream, name, chunk_bytes
         self._start = start
         self._lines = WholeLines(reader(stream), name, at_start=at_start)
         self._hits = self._comments = False
-        # The queries that `blocks` gave.
-        self.seen: set[bytes] = set()
-        # The last column of the last hit that was read, as trec_eval takes it; else empty.
+        self.yielded: set[bytes] = set()
         self.tag = ""
-        # What is told how many more bytes were read.
-        self.told: Callable[[int], object] = int
+        self.on_bytes: Callable[[int], object] = int
 
     def blocks(self) -> Iterator[HitBlock]:
-        """Yield the queries in the order of the file, up to a `ScatteredQueriesError`.
+        """Yield the hits of whole queries, in the order of the file.
 
         Time grows with the length of the file, memory with its longest query and, by some 100 bytes
-        each, with the number of queries. A pipe is one block, since it could not be read again.
+        each, with the number of queries. A pipe is one block, since it cannot be read again.
+
+        Raises:
+            ScatteredQueriesError: A query comes again after another one; the blocks so far are
+                right but incomplete.
+            DataError: As `read_run`.
         """
         if self._start is None:
             yield group_queries(self.pieces())
             return
         for block in self._whole_queries():
             for query in block.query_ids:
-                if query in self.seen:
+                if query in self.yielded:
                     raise ScatteredQueriesError
-                self.seen.add(query)
+                self.yielded.add(query)
             yield block
 
     def grouped(self) -> HitBlock:
-        """Return all queries from the start again, as one block; memory grows with the file."""
+        """Return all hits by query as one block, read from the start again.
+
+        Memory grows with the file.
+        """
         self._stream.seek(self._start or 0)
         self._lines = WholeLines(reader(self._stream), self._name)
         return group_queries(self.pieces())
 
     def pieces(self, size: int | None = None) -> Iterator[ParsedText]:
-        """Yield the text in pieces that may cut queries; without a size as is quickest to parse."""
+        """Yield the parsed text in pieces of `size` bytes, which may cut queries.
+
+        None takes the size that is fastest to parse.
+
+        Raises:
+            DataError: The file has neither hits nor comments, or a line is wrong.
+        """
         while not self._lines.at_end:
             yield self._parsed(b"", 0, self._lines.pieces(size or self._chunk_bytes))
         self._check_hits()
 
     def _whole_queries(self) -> Iterator[HitBlock]:
-        """Yield blocks; the last query of a chunk waits for the next chunk."""
+        """Yield blocks.
+
+        The last query of each chunk is carried over, since the next may continue it.
+        """
         size, carried, n_carried = self._chunk_bytes, b"", 0
         while True:
             parsed = self._parsed(carried, n_carried, self._lines.pieces(size))
@@ -136,16 +165,21 @@ class RunStream:
         self._check_hits()
 
     def _parsed(self, carried: bytes, n_carried: int, pieces: Pieces) -> ParsedText:
-        self.told(sum(map(len, pieces)))
-        parsed = parse_regular([carried, *pieces])
-        fresh = b"".join(pieces) if parsed is None else b""
-        if b"\r\n" in fresh:
-            parsed = parse_regular([carried, fresh.replace(b"\r\n", b"\n")])
+        """Parse the carried text with new pieces: by columns if all lines are uniform, else singly.
+
+        `n_carried` is the number of hits in `carried`, which were counted before.
+        """
+        self.on_bytes(sum(map(len, pieces)))
+        parsed = parse_uniform([carried, *pieces])
+        text = b"".join(pieces) if parsed is None else b""
+        # Windows line ends are replaced only where parsing failed: most files have none
+        if b"\r\n" in text:
+            parsed = parse_uniform([carried, text.replace(b"\r\n", b"\n")])
         if parsed is None:
             first = self._lines.next_line
-            fresh, n_lines, comment = rewritten(fresh, self._name, first)
+            text, n_lines, comment = normalize_lines(text, self._name, first)
             self._comments = self._comments or comment
-            parsed = parse_written([carried, fresh])
+            parsed = parse_normalized([carried, text])
         else:
             n_lines = len(parsed.block) - n_carried
         self._lines.next_line += n_lines
@@ -154,36 +188,45 @@ class RunStream:
         return parsed
 
     def _check_hits(self) -> None:
+        """Raise a `DataError` for a file of blank lines; a run without hits has a comment."""
         if not self._hits and not self._comments:
             raise no_rankings(self._name)
 
 
 @contextmanager
 def open_run_stream(source: Source, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[RunStream]:
-    """Open a run for reading in blocks, and again by `grouped` where its queries are scattered."""
+    """Open a run for reading in blocks, and again by `grouped` if its queries are scattered.
+
+    Raises:
+        DataError: The file cannot be opened; see `lines.opened`.
+    """
     name = source_name(source)
     with opened(source, name) as stream:
         # a GzipFile says that it can seek whatever lies under it
-        below: BinaryIO = getattr(stream, "fileobj", stream)
-        start = stream.tell() if below.seekable() else None
+        source_file: BinaryIO = getattr(stream, "fileobj", stream)
+        start = stream.tell() if source_file.seekable() else None
         yield RunStream(stream, name, chunk_bytes, start=start)
 
 
 class RunPart:
-    """A part of a run file as blocks of whole queries; it is open while it is read."""
+    """Part of a run file as blocks of whole queries; the file is open only while it is read.
+
+    Attributes:
+        span: First byte, and the byte after the last.
+        yielded: Queries of the part, once it was read.
+        tag: As in `RunStream`, once it was read.
+        on_bytes: As in `RunStream`.
+    """
 
     def __init__(self, path: str | os.PathLike[str], start: int, end: int, chunk: int) -> None:
         self._path, self._chunk_bytes = path, chunk
         self.span = start, end
-        # As that of a `RunStream`, once it was read.
         self.tag = ""
-        # Its queries, once it was read.
-        self.seen: set[bytes] = set()
-        # As that of a `RunStream`.
-        self.told: Callable[[int], object] = int
+        self.yielded: set[bytes] = set()
+        self.on_bytes: Callable[[int], object] = int
 
     def __iter__(self) -> Iterator[HitBlock]:
-        """Yield as `RunStream.blocks` does; errors have line numbers from the part's start."""
+        """Yield blocks like `RunStream.blocks`; errors count lines from the start of the part."""
         with closing(Part(self._path, *self.span)) as part:
             stream = RunStream(
                 cast("BinaryIO", part),
@@ -191,18 +234,27 @@ class RunPart:
                 self._chunk_bytes,
                 at_start=not self.span[0],
             )
-            self.seen, stream.told = stream.seen, self.told
+            self.yielded, stream.on_bytes = stream.yielded, self.on_bytes
             yield from stream.blocks()
             self.tag = stream.tag
 
 
-def parts_of(
+def split_run(
     source: Source, workers: int, *, least: int = LEAST_PART, chunk_bytes: int = CHUNK_BYTES
 ) -> list[RunPart]:
-    """Cut a run file between queries, into parts that become shorter towards the end.
+    """Cut a run file between queries into parts that become shorter towards the end.
 
-    So no worker waits long for another one. Empty where there is one worker, or the file has less
-    than twice `least` bytes, or is no plain file, or one query.
+    So no worker waits long for another one at the end.
+
+    Args:
+        source: The file.
+        workers: Number of threads that will read parts.
+        least: Bytes that are worth a further thread.
+        chunk_bytes: Bytes that a part parses at once.
+
+    Returns:
+        The parts in order; empty for one worker, for a file below twice `least` bytes, a gzip file,
+        a stream, and a file that has one query.
     """
     if workers < 2 or not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
         return []
@@ -211,48 +263,51 @@ def parts_of(
         file.seek(0)
         if size < 2 * least or file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
             return []
-        cuts, at, shortest = {0, size}, 0, least // 8 + 1
-        while (at := at + max((size - at) // (2 * min(workers, size // least)), shortest)) < size:
-            for length in _LOOKED_THROUGH:
-                file.seek(at)
-                if (place := first_cut(file.read(length))) is not None:
-                    cuts.add(at + place)
+        cuts, offset, shortest = {0, size}, 0, least // 8 + 1
+        while (
+            offset := offset + max((size - offset) // (2 * min(workers, size // least)), shortest)
+        ) < size:
+            for length in _CUT_WINDOWS:
+                file.seek(offset)
+                if (cut := first_cut(file.read(length))) is not None:
+                    cuts.add(offset + cut)
                     break
         spans = list(pairwise(sorted(cuts)))
         return [RunPart(source, *span, chunk_bytes) for span in spans] if len(spans) > 1 else []
-    return []  # what opens it again says why it cannot be read
+    return []  # the caller opens the file again, and raises the error
 
 
 def first_cut(text: bytes) -> int | None:
-    """Return where the first hit stands whose query is not that of the hit before it.
+    """Return the offset of the first hit of the second query in a text; None for one query.
 
-    The text may begin and end within a line, which then is no hit; None where there is no such.
+    The text may begin and end within a line; such a line is not looked at.
     """
-    last = None
+    last_query = None
     start = text.find(b"\n") + 1
     while start and (end := text.find(b"\n", start)) >= 0:
         fields = text[start:end].split(None, 1)
         if fields and text[start] != _COMMENT:
-            if last not in (None, fields[0]):
+            if last_query not in (None, fields[0]):
                 return start
-            last = fields[0]
+            last_query = fields[0]
         start = end + 1
     return None
 
 
 _NO_HITS = "# a run without hits\n"
-_LINES_AT_ONCE = 8_192  # whose columns fit into the caches of a core
-_TABLE_BYTES = 4 << 20  # of ids side by side: a long one makes all rows of its table as wide
+_LINES_AT_ONCE = 8_192  # their columns fit into the caches of a core
+_TABLE_BYTES = 4 << 20  # of a table of ids, where all rows are as wide as the longest id
 
 
 def read_qrels(source: Source) -> Qrels:
     """Read judgements: TREC qrels or the BEIR table, plain or gzip.
 
     Raises:
-        DataError: What is wrong, with file and line; see `judgements.read_judgements`.
+        DataError: As `judgements.read_judgements`, with file and line.
     """
-    regular = read_uniform_qrels(source) if isinstance(source, (str, os.PathLike)) else None
-    return read_judgements(source).qrels() if regular is None else regular
+    # line by line only if the fast reader declines; a stream could not be read twice
+    qrels = read_uniform_qrels(source) if isinstance(source, (str, os.PathLike)) else None
+    return read_judgements(source).qrels() if qrels is None else qrels
 
 
 def read_run(source: Source, name: str | None = None) -> Run:
@@ -288,7 +343,7 @@ def write_run(
 
     Args:
         run: The run, or its scores by query and document.
-        path: The file; missing folders are made.
+        path: The file; missing folders are created.
         tag: The last column; None takes the name of the run.
 
     Raises:
@@ -312,10 +367,14 @@ def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None 
 
 
 def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
-    """Yield what `format_run` returns, some lines at a time."""
+    """Yield the text of `format_run` in pieces of some thousand lines.
+
+    Raises:
+        DataError: An id or the tag has white space, or is empty.
+    """
     tag = run.name if tag is None else tag
-    check_written([tag], "tag")
-    check_written(run.query_ids, "query id")
+    check_ids([tag], "tag")
+    check_ids(run.query_ids, "query id")
     if not len(run):
         yield _NO_HITS
     ranked = run.best_first()
@@ -331,12 +390,12 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
             parts += [slice(part.start + n // 2, part.stop), slice(part.start, part.start + n // 2)]
             continue
         if not are_words:
-            check_written(ranked.documents[part], "document id")
+            check_ids(ranked.documents[part], "document id")
         yield _lines(ranked, ids.take(part), part, tag).decode("utf-8", "surrogateescape")
 
 
 def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
-    """Write some rows column by column: no Python object is made for a row."""
+    """Return some rows as lines, column by column: a Python object per row would take most time."""
     first, end = np.searchsorted(run.starts, [part.start + 1, part.stop]) - [1, 0]
     starts, names = run.starts[first:end], run.query_ids[first:end]
     sizes = np.diff(np.append(np.maximum(starts, part.start), part.stop))
@@ -345,16 +404,20 @@ def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
     heads = [f" {name} Q0 " if name[0] in "#\ufeff" else f"{name} Q0 " for name in names]
     rank = np.arange(part.start + 1, part.stop + 1) - np.repeat(starts, sizes)
     ranks = [f" {number} " for number in range(rank.min(), rank.max() + 1)]
-    scores, which = distinct(run.scores[part])  # to write one takes as long as all else
+    # formatting a float takes as long as all else: equal scores are formatted once
+    scores, which = distinct(run.scores[part])
     columns = (heads, query), (ranks, rank - rank.min()), ([*map(repr, scores.tolist())], which)
-    # `take` copies short rows ten times as fast as an index does
-    head, number, score = (ByteIds.of(texts).padded().take(at, 0) for texts, at in columns)
+    # `take` copies short rows ten times as fast as indexing does
+    head, number, score = (ByteIds.of(texts).padded().take(index, 0) for texts, index in columns)
     tail = ByteIds.of([f" {tag}\n"]).padded()
     return side_by_side([head, ids.padded(), number, score, tail])
 
 
 def whole_run(pieces: Iterable[ParsedText]) -> Run:
-    """Return a run in the order of the file, in linear time where its queries stand together."""
+    """Return a run in the order of the file; a document that a query names again counts once.
+
+    Time is linear in the file if the lines of each query stand together.
+    """
     block = group_queries(pieces)
     query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
     suspects = Repeats().suspects(query_keys(block.documents.hashes(), query))
@@ -367,12 +430,12 @@ def whole_run(pieces: Iterable[ParsedText]) -> Run:
             block.query_ids, block.starts, TextIds.of(block.documents).as_bytes, block.scores
         )
     names, ids = tuple(map(trec_id, block.query_ids)), TextIds(block.documents)
-    duplicates = {names[at]: int(dropped[at]) for at in np.flatnonzero(dropped).tolist()}
+    duplicates = {names[row]: int(dropped[row]) for row in np.flatnonzero(dropped).tolist()}
     return Run(names, block.starts, ids, block.scores, duplicates=duplicates)
 
 
 def group_queries(pieces: Iterable[ParsedText]) -> HitBlock:
-    """Return the hits of each query together, in the order of the file."""
+    """Return the hits of all pieces as one block, those of each query together, in file order."""
     codes: dict[bytes, int] = {}
     code_of: list[int] = []
     lengths: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]

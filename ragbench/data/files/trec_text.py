@@ -1,6 +1,7 @@
-"""Parses the text of run files, whole lines at a time: quickly where it is regular.
+"""Parser of the text of run files, many lines at a time where these are uniform.
 
-Columns of decimal numbers are read exactly as `float` does, without a loop over the numbers.
+Columns of decimal numbers are read exactly as `float` does, without a loop over the numbers: eight
+digits are one 64-bit word, which a few operations on whole arrays turn into a number.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 
-_WORD = 8  # digits that are read at a time
-_SELDOM = 100  # numbers, of which one may be read by `float`: it takes as long as they do
+_WORD = 8  # digits in a 64-bit word
+_SELDOM = 100  # numbers per call of `float`: one call takes as long as these in words
 _MOST_BEFORE = _WORD  # digits before the point
 _MOST_AFTER = 22  # digits after it: 10^22 is the last power of ten that a double holds exactly
 _EXACT = 2.0**53  # up to here doubles hold every integer, so one division rounds correctly
@@ -43,14 +44,14 @@ COLUMNS = "query Q0 document rank score tag"
 
 
 def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats | None:
-    """Return the numbers in spans of a buffer, or None where one is NaN or no number, or has `_`.
+    """Return the numbers in spans of a buffer; None if one is NaN, no number, or has an underscore.
 
     Signs, up to 8 digits before the point and 22 after it are read eight digits at a time, with the
-    rounding of `float`; everything else, such as exponents and inf, goes through `float`. The spans
-    ascend, and `PADDING` at least follows the last one.
+    rounding of `float`. Other forms, such as exponents and inf, go through `float`. The spans
+    ascend, and at least `PADDING` bytes follow the last one.
     """
-    values, odd = _read_alike(data, starts, ends) or _read_any(data, starts, ends)
-    for row in np.flatnonzero(odd).tolist():
+    values, is_odd = _read_same_places(data, starts, ends) or _read_any(data, starts, ends)
+    for row in np.flatnonzero(is_odd).tolist():
         text = data[int(starts[row]) : int(ends[row])].tobytes()
         value = read_number(text)
         if value is None:
@@ -59,33 +60,34 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
     return values
 
 
-def _read_alike(
+def _read_same_places(
     data: NDArray[np.uint8], starts: Ints, ends: Ints
 ) -> tuple[Floats, NDArray[np.bool_]] | None:
-    """Read numbers that have as many digits after the point as the first one; few are odd.
+    """Read numbers with as many digits after the point as the first one; the usual form of scores.
 
-    None where they are not like that, or have a sign. All digits fit into one word.
+    Return the values, and which of them `float` must read. None if many differ from the first
+    number, or if the digits of a number do not fit into one word.
     """
-    shown = data[int(starts[0]) : int(ends[0])].tobytes() if len(starts) else b""
-    places = len(shown) - shown.find(b".") - 1
-    if not 0 < places < min(_WORD, len(shown)) or len(data) < 3 * _WORD or shown[:1] == b"-":
+    sample = data[int(starts[0]) : int(ends[0])].tobytes() if len(starts) else b""
+    places = len(sample) - sample.find(b".") - 1
+    if not 0 < places < min(_WORD, len(sample)) or len(data) < 3 * _WORD or sample[:1] == b"-":
         return None
     n_before = ends - starts
     n_before -= places + 1
-    # as words, in which negative numbers are large
-    odd: NDArray[np.bool_] = n_before.view(np.uint64) > np.uint64(_WORD - places)
+    # as unsigned words, in which negative numbers are large: one comparison finds both
+    is_odd: NDArray[np.bool_] = n_before.view(np.uint64) > np.uint64(_WORD - places)
     first = ends - 2 * _WORD
-    if first[0] < 0:  # so near to the start that there are not two words before it
-        odd |= first < 0
+    if first[0] < 0:  # too near to the start for two words before their end
+        is_odd |= first < 0
         first = np.maximum(first, 0)
-    n_odd = np.count_nonzero(odd)
-    if n_odd > len(odd) // _SELDOM + 2:
+    n_odd = np.count_nonzero(is_odd)
+    if n_odd > len(is_odd) // _SELDOM + 2:
         return None
     if n_odd:
-        n_before[odd] = 0
+        n_before[is_odd] = 0
     words = words_from(data, first)
     early, late = next(words), next(words)
-    # what stands before the point, less '0', shifted to where it meets what stands after it
+    # the digits before the point, less '0', shifted next to the digits after it
     digits = late << np.uint64(8 * places + 8)
     digits |= early >> np.uint64(56 - 8 * places)
     digits ^= _ZEROS
@@ -97,35 +99,35 @@ def _read_alike(
     digits |= late
     whole, wrong = _value(digits)
     wrong |= point ^ np.uint64((ord(".") ^ ord("0")) << (56 - 8 * places))
-    odd |= wrong != 0
-    if np.count_nonzero(odd) > len(odd) // _SELDOM + 2:
+    is_odd |= wrong != 0
+    if np.count_nonzero(is_odd) > len(is_odd) // _SELDOM + 2:
         return None
-    return whole / _POWERS[places], odd
+    return whole / _POWERS[places], is_odd
 
 
 def _read_any(
     data: NDArray[np.uint8], starts: Ints, ends: Ints
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Read numbers of any form, most of them in words; say which are for `float`."""
+    """Read numbers of any form; return the values, and which of them `float` must read."""
     negative = data[starts] == ord("-")
     first = starts + negative
-    point = _points(data, first, ends)
+    point = _find_points(data, first, ends)
     n_before, n_after = point - first, np.maximum(ends - point - 1, 0)
-    odd = (n_before > _MOST_BEFORE) | (n_after > _MOST_AFTER) | (n_before + n_after == 0)
+    is_odd = (n_before > _MOST_BEFORE) | (n_after > _MOST_AFTER) | (n_before + n_after == 0)
     places = _one_number(np.minimum(n_after, _MOST_AFTER))
 
     high, wrong = _digits(data, point, np.minimum(n_before, _MOST_BEFORE))
     low, wrong_low = _fraction(data, ends, places)
     wrong |= wrong_low
     values, unsure = _scaled(high, low, places)
-    odd |= unsure
-    odd |= wrong != 0
+    is_odd |= unsure
+    is_odd |= wrong != 0
     values[negative] = -values[negative]
-    return values, odd
+    return values, is_odd
 
 
 def read_number(text: bytes) -> float | None:
-    """Read one number; None where it is none, or NaN."""
+    """Return the number in a text; None if it is NaN or no number."""
     try:
         value = float(text)
     except ValueError:
@@ -135,8 +137,12 @@ def read_number(text: bytes) -> float | None:
 
 
 def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | None:
-    """Return the integers in spans of a buffer; None where one has more than 8 digits or a `+`."""
+    """Return the integers in spans of a buffer.
+
+    None if one has more than 8 digits or a plus sign.
+    """
     first, length = data[starts], ends - starts
+    # the usual grades have one digit
     if (length == 1).all():
         digits = first - np.uint8(ord("0"))  # what is below '0' wraps around
         return digits.astype(np.int64) if (digits <= 9).all() else None
@@ -149,50 +155,58 @@ def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | N
     return None if wrong.any() else signed
 
 
-def _points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
-    """Return where each number has its point; its end where it has none."""
+def _find_points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
+    """Return the position of the decimal point of each number, or its end if it has none."""
     if not len(starts):
         return ends
     # most files give all their scores as many digits after the point as the first one
-    shown = data[int(starts[0]) : int(ends[0])].tobytes()
-    guess: Ints = ends - (len(shown) - max(shown.find(b"."), 0))
+    sample = data[int(starts[0]) : int(ends[0])].tobytes()
+    guess: Ints = ends - (len(sample) - max(sample.find(b"."), 0))
     if (guess >= starts).all() and (data[guess] == ord(".")).all():
         return guess
     base = int(starts[0])
     points = np.flatnonzero(data[base : int(ends[-1])] == ord(".")) + base
     following: Ints = np.append(points, ends[-1])[np.searchsorted(points, starts)]
-    at: Ints = np.minimum(following, ends)
-    return at
+    points_or_ends: Ints = np.minimum(following, ends)
+    return points_or_ends
 
 
 def _one_number(values: Ints) -> Ints | int:
+    """Return the common value of an array as an int, which NumPy handles faster; else the array."""
     first = int(values[0]) if len(values) else 0
     return first if (values == first).all() else values
 
 
 def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> tuple[Ints, Words]:
-    """Read up to 8 digits that end somewhere; the words are 0 where all are digits."""
+    """Read up to 8 digits that end at each position.
+
+    Also return words that are 0 where all characters are digits.
+    """
     return _value(_word(data, ends, count))
 
 
 def _word(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> Words:
-    """Return up to 8 characters that end somewhere, less '0', at the end of a word of zeros."""
+    """Return the `count` characters before each end, less '0', at the end of a word of zeros."""
     at_every_byte = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-    found: Words = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
-    if len(ends) and ends[0] < 8:  # so near to the start that the word begins with it
+    words: Words = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
+    if len(ends) and ends[0] < 8:  # too near to the start: the word holds bytes after the end
         early = np.flatnonzero(ends < 8)
-        found[early] <<= (8 * np.minimum(8 - ends[early], 8)).astype(np.uint64)
-    found ^= _ZEROS
-    found &= _LAST_BYTES[count]
-    return found
+        words[early] <<= (8 * np.minimum(8 - ends[early], 8)).astype(np.uint64)
+    words ^= _ZEROS
+    words &= _LAST_BYTES[count]
+    return words
 
 
-def _value(found: Words) -> tuple[Ints, Words]:
-    """Return the number that 8 characters less '0' are; the words are 0 where all are digits."""
-    wrong = ((found + _ABOVE_NINE) | found) & _HIGH_BITS
+def _value(words: Words) -> tuple[Ints, Words]:
+    """Return the numbers that words of 8 characters less '0' stand for.
+
+    Also return words that are 0 where all characters are digits.
+    """
+    # 0x76 + 10 sets the high bit of a byte, 0x76 + 9 does not
+    wrong = ((words + _ABOVE_NINE) | words) & _HIGH_BITS
     # eight digits, two at a time, then four, then all, within each word
-    found = found * np.uint64(10) + (found >> np.uint64(8))
-    low, high = found & np.uint64(0xFF000000FF), (found >> np.uint64(16)) & np.uint64(0xFF000000FF)
+    words = words * np.uint64(10) + (words >> np.uint64(8))
+    low, high = words & np.uint64(0xFF000000FF), (words >> np.uint64(16)) & np.uint64(0xFF000000FF)
     low *= np.uint64(0x000F424000000064)
     high *= np.uint64(0x0000271000000001)
     low += high
@@ -203,21 +217,27 @@ def _value(found: Words) -> tuple[Ints, Words]:
 def _fraction(
     data: NDArray[np.uint8], ends: Ints, count: Ints | int
 ) -> tuple[tuple[Ints, ...], Words]:
-    """Read up to 22 digits that end somewhere, eight a column, the last ones first."""
+    """Read up to 22 digits that end at each position, as columns of eight, the last digits first.
+
+    Also return words that are 0 where all characters are digits.
+    """
     most = int(np.max(count, initial=0))
     digits, wrong = _digits(data, ends, np.minimum(count, 8))
     parts = [digits]
     for skipped in range(8, most, 8):
-        digits, also = _digits(data, ends - skipped, np.clip(count - skipped, 0, 8))
+        digits, wrong_part = _digits(data, ends - skipped, np.clip(count - skipped, 0, 8))
         parts.append(digits)
-        wrong |= also
+        wrong |= wrong_part
     return tuple(parts), wrong
 
 
 def _scaled(
     before: Ints, after: tuple[Ints, ...], places: Ints | int
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the numbers, and which of them may be rounded wrongly."""
+    """Return before + after / 10^places, and where the rounding of that may differ from `float`.
+
+    `after` has the digits after the point in columns of eight, the last digits first.
+    """
     powers = _POWERS[places]
     size = before * powers + sum(part * 10.0 ** (8 * n) for n, part in enumerate(after))
     unsure = size >= _LARGEST
@@ -233,9 +253,9 @@ def _scaled(
 
 
 def _divided(whole: Ints, power: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Divide integers of up to 63 bits by exact powers of ten, in twice the precision.
+    """Divide integers of up to 63 bits by exact powers of ten, in twice the precision of a double.
 
-    Also say which quotients lie so near to a border that rounding is open.
+    Also return which quotients lie so near to a rounding border that the result is open.
     """
     head = whole.astype(np.float64)
     tail = (whole - head.astype(np.int64)).astype(np.float64)
@@ -244,16 +264,17 @@ def _divided(whole: Ints, power: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     q_head, q_tail = _halves(quotient)
     p_head, p_tail = _halves(power)
     lost = ((q_head * p_head - product) + q_head * p_tail + q_tail * p_head) + q_tail * p_tail
-    rest = (((head - product) - lost) + tail) / power
-    value = quotient + rest
-    error = np.abs((quotient - value) + rest)
+    low = (((head - product) - lost) + tail) / power
+    value = quotient + low
+    gap = np.abs((quotient - value) + low)
     step = np.spacing(value)
     # half a step up or down; below a power of two the steps are half as wide
-    unsure = (np.abs(error - step / 2) < step * 1e-9) | (np.abs(error - step / 4) < step * 1e-9)
+    unsure = (np.abs(gap - step / 2) < step * 1e-9) | (np.abs(gap - step / 4) < step * 1e-9)
     return value, unsure
 
 
 def _halves(values: Floats) -> tuple[Floats, Floats]:
+    """Return each number as a sum of two halves whose products are exact (Dekker 1971)."""
     high = values * _SPLIT
     high = high - (high - values)
     return high, values - high
@@ -261,12 +282,12 @@ def _halves(values: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class ParsedText:
-    """Lines of a run, as columns and with their place in the text.
+    """Lines of a run file as columns, with their place in the text.
 
     Attributes:
-        block: The hits; a query whose lines are apart is there more than once.
-        lines: Shape (n + 1,): where each line starts.
-        tag: The last field of the last line; empty where there is none.
+        block: The hits; a query whose lines stand apart is in it more than once.
+        lines: Shape (n + 1,): start of each line, and the end of the last.
+        tag: Last field of the last line; empty without lines.
     """
 
     block: HitBlock
@@ -274,15 +295,15 @@ class ParsedText:
     tag: bytes
 
     def text_from(self, query: int) -> bytes:
-        """Return the text from the lines of a query on."""
+        """Return the text from the first line of query number `query` on."""
         start, end = int(self.lines[self.block.starts[query]]), int(self.lines[-1])
         return self.block.documents.data[start:end].tobytes()
 
 
-def parse_regular(text: Pieces) -> ParsedText | None:
+def parse_uniform(text: Pieces) -> ParsedText | None:
     """Parse whole lines of six fields with one space or tab between them.
 
-    None where a line is not like that, is a comment, or has a score that is no number. Some 0.1 s a
+    None if a line has another form, is a comment, or has a score that is no number. Some 0.1 s a
     million lines; memory is some 6 times the text.
     """
     data = joined_bytes(text)
@@ -297,8 +318,12 @@ def parse_regular(text: Pieces) -> ParsedText | None:
     return parsed
 
 
-def parse_written(text: list[bytes]) -> ParsedText:
-    """Parse lines that `rewritten` left or that are regular; ids may hold control characters."""
+def parse_normalized(text: list[bytes]) -> ParsedText:
+    """Parse lines of `normalize_lines` or uniform lines, whose ids may hold control characters.
+
+    Raises:
+        AssertionError: A score cannot be read, which `normalize_lines` has read.
+    """
     data = joined_bytes(text)
     body = data[: len(data) - len(PADDING)]
     white = (body == _SPACE) | (body == _NEWLINE) | (body == _TAB)
@@ -309,12 +334,15 @@ def parse_written(text: list[bytes]) -> ParsedText:
     return parsed
 
 
-def rewritten(text: bytes, name: str, first_line: int) -> tuple[bytes, int, bool]:
-    """Check lines one by one, and write the hits among them in the regular form.
+def normalize_lines(text: bytes, name: str, first_line: int) -> tuple[bytes, int, bool]:
+    """Check lines one by one, and return the hits among them as uniform lines.
 
-    Returned with how many lines were read, and whether one of them is a comment.
+    Also return the number of lines, and whether one of them is a comment.
+
+    Raises:
+        DataError: A line has a NUL byte, fewer than six fields, or a score that is no number.
     """
-    hits, comment, number = [], False, first_line - 1
+    hits, has_comment, number = [], False, first_line - 1
     for number, line in enumerate(BytesIO(text), first_line):
         if b"\0" in line:
             raise nul_byte(line, name, number)
@@ -322,38 +350,41 @@ def rewritten(text: bytes, name: str, first_line: int) -> tuple[bytes, int, bool
         if fields:
             hit_score(fields[4], name, number)
             hits.append(b" ".join(fields[:6]) + b"\n")
-        comment = comment or line.startswith(b"#")
-    return b"".join(hits), number - first_line + 1, comment
+        has_comment = has_comment or line.startswith(b"#")
+    return b"".join(hits), number - first_line + 1, has_comment
 
 
 def separators(data: ByteArray, white: NDArray[np.bool_], columns: int) -> Positions | None:
-    """Arrange the white space of a text by lines; None where its lines are not regular.
+    """Return the positions of white space as a table, a row per line and a column per field.
 
-    `white` says which bytes are white space or control characters.
+    None unless all lines have `columns` fields with one space or tab between them. `white` marks
+    the bytes of the text that are white space or control characters.
     """
-    # runs of white space leave empty fields
+    # two separators in a row would leave an empty field
     if not len(white) or white[0] or (white[1:] & white[:-1]).any():
         return None
-    found = np.flatnonzero(white)
-    table = found.reshape(-1, columns) if len(found) % columns == 0 else None
+    positions = np.flatnonzero(white)
+    table = positions.reshape(-1, columns) if len(positions) % columns == 0 else None
     if table is None or not (data[table[:, -1]] == _NEWLINE).all():
         return None
     body = data[: len(white)]
     between = np.count_nonzero(body == _SPACE)
-    if between + len(table) < len(found):
+    if between + len(table) < len(positions):
         between += np.count_nonzero(body == _TAB)
-    # what is neither is a line end within a line, or a control character
-    return table if between + len(table) == len(found) else None
+    # all other bytes are line ends within a line, or control characters
+    return table if between + len(table) == len(positions) else None
 
 
 def _line_starts(table: Positions) -> Positions:
+    """Return the start of each line, and the end of the last, by the separators."""
     starts = np.zeros(len(table) + 1, np.int64)
     np.add(table[:, -1], 1, out=starts[1:])
     return starts
 
 
 def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText | None:
-    # a copy, since a column of the table is slower to walk through, and it is done often
+    """Return the hits of lines by their separators; None if a score cannot be read."""
+    # a copy: a column of the table is not contiguous, and slower to walk through many times
     scores = read_decimals(data, table[:, 3] + 1, table[:, 4].copy())
     if scores is None:
         return None
@@ -369,7 +400,7 @@ def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText 
 
 
 def hit_fields(line: bytes, name: str, number: int) -> list[bytes]:
-    """Return the fields of a line; none where it is blank or a comment."""
+    """Return the fields of a line; none for a blank line or a comment; a `DataError` below six."""
     if line.startswith(b"#"):
         return []
     fields = line.split()
@@ -379,15 +410,15 @@ def hit_fields(line: bytes, name: str, number: int) -> list[bytes]:
 
 
 def hit_score(text: bytes, name: str, number: int) -> float:
-    """Return the score of a hit; inf and -inf are scores."""
+    """Return the score of a hit, also inf and -inf; raise a `DataError` if it is no number."""
     score = read_number(text)
     if score is None:
-        shown = text[:40].decode("utf-8", "backslashreplace")
+        quote = text[:40].decode("utf-8", "backslashreplace")
         allowed = "a number, inf, -inf"
-        raise DataError(f"score '{shown}'", file=name, line=number, allowed=allowed)
+        raise DataError(f"score '{quote}'", file=name, line=number, allowed=allowed)
     return score
 
 
 def no_rankings(name: str) -> DataError:
-    """Return the error for a file of blank lines."""
+    """Return the error for a run file of blank lines."""
     return DataError("no rankings, only blank lines", file=name, allowed=COLUMNS)
