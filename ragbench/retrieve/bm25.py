@@ -158,7 +158,7 @@ class BM25(Retriever):
             return None
         store, data = ArrayStore(self.cache_folder, self.cache_also), chunk_of.tobytes()
         label, key = f"documents of {len(chunk_of):,} chunks", fingerprint([_FORMAT, data], 32)
-        return store.kept("index", label, key, lambda writer: writer.add("chunk_of", chunk_of))
+        return store.ensure("index", label, key, lambda writer: writer.add("chunk_of", chunk_of))
 
     def _new_library_index(self) -> bm25s.BM25:
         import bm25s
@@ -182,7 +182,7 @@ class BM25(Retriever):
         key = fingerprint([_FORMAT, version("bm25s"), *parts], 32)
         store = ArrayStore(self.cache_folder, self.cache_also)
         label = f"bm25 of {len(corpus):,} {self.unit}"
-        return store.kept("index", label, key, partial(self._write, corpus))
+        return store.ensure("index", label, key, partial(self._write, corpus))
 
     def _write(self, corpus: Sequence[Document], writer: ArrayWriter) -> None:
         index = self._build(corpus)

@@ -188,7 +188,7 @@ class Dense(Retriever):
                 InvertedFile(self._vectors, self._probes).write(writer.folder / _LISTS)
 
             label = f"faiss of {len(self._ids):,} {self.unit}"
-            lists = self._arrays.kept("index", label, key, write)
+            lists = self._arrays.ensure("index", label, key, write)
         file = None if lists is None else lists.path / _LISTS
         return InvertedFile(self._vectors, self._probes, file)
 
@@ -208,7 +208,7 @@ class Dense(Retriever):
         model = (embedder.model, embedder.prompts["document"], str(self._normalize), content.key)
         key = fingerprint([_FORMAT, *model, *options], 32)
         label = f"{embedder.identity} of {len(corpus):,} {self.unit}"
-        return self._arrays.kept("matrix", label, key, partial(self._write, embedder, corpus))
+        return self._arrays.ensure("matrix", label, key, partial(self._write, embedder, corpus))
 
     def _write(
         self, embedder: CachedEmbedder, corpus: Sequence[Document], writer: ArrayWriter
@@ -216,7 +216,7 @@ class Dense(Retriever):
         truncated, encoded_before = 0, embedder.encodings.texts
         # vectors from batches depend on the other texts: then the corpus is one block
         size = _BLOCK if embedder.alone else len(corpus)
-        with writer.growing("vectors") as vectors, writer.growing("longest") as longest:
+        with writer.open_array("vectors") as vectors, writer.open_array("longest") as longest:
             for start in range(0, len(corpus), size):
                 texts = [document.full_text for document in corpus[start : start + size]]
                 block = self._encode(embedder, texts, "document", self.advance)

@@ -1,10 +1,10 @@
-"""Arrays on disk under a key, mapped into memory: indexes, matrices of vectors, packed corpora.
+"""Arrays on disk by key, mapped into memory: indexes, matrices of vectors, packed corpora.
 
     <cache>/arrays/<kind>/<key>/about.json, <name>.npy, ...
 
-A folder gets its name when all of it is written and on disk, and is never changed: a kill leaves a
-temporary one, which the next writer removes. Of two runs that need the same, one makes it, and the
-other waits. What is damaged or cut off is found when it is opened, and made again.
+A folder gets its final name when all its files are on disk, and is never changed afterwards. A kill
+leaves a temporary folder, which the next writer removes. Of two runs that need the same arrays, one
+creates them while the other waits. Damaged folders are found on opening and created again.
 """
 
 from __future__ import annotations
@@ -34,22 +34,25 @@ if TYPE_CHECKING:
 FORMAT = "ragbench.arrays/1"
 ABOUT = "about.json"
 FOLDER = "arrays"
-# Bytes of text from which on it is worth it: less is read and indexed in tenths of a second.
+# Smallest corpus to store, in bytes of text: a smaller one is indexed in tenths of a second.
 WORTH_KEEPING = 1 << 20
 _BLOCK = 1 << 20
-_HEAD = 128  # bytes before the numbers of a .npy file
+_HEAD = 128  # bytes of the header of a .npy file, enough for any shape
 
 
 class WaitingForArrays(UserWarning):
-    """Another process makes the same arrays; when it has, they are used."""
+    """Warning that another process creates the same arrays, and that this one waits for them."""
 
 
 class DamagedArrays(UserWarning):
-    """Stored arrays whose checksums do not fit, or that are cut off; they are made again."""
+    """Warning of stored arrays with wrong checksums or missing bytes, which are created again."""
 
 
 class Arrays:
-    """What one folder holds; the arrays are mapped, and can only be read."""
+    """Arrays of one folder by name, mapped from disk and read-only.
+
+    Reading a missing array raises a DataError.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,21 +62,22 @@ class Arrays:
 
         try:
             mapped = np.load(self.path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:  # the cache was cleared meanwhile
+        except (OSError, ValueError) as error:  # `ragbench cache clear` during the run
             raise DataError(f"cannot be read: {error}", file=self.path) from error
-        return np.asarray(mapped)  # the class of mapped arrays is slow in small pieces
+        # As a plain array: slices of `np.memmap` are slow to create.
+        return np.asarray(mapped)
 
     def texts(self, name: str) -> PackedTexts:
-        """Return texts; they are decoded when they are asked for."""
+        """Return the texts of a name, which are decoded when they are read."""
         return PackedTexts(self[name], self[f"{name}_ends"])
 
     def get(self, name: str) -> Array | None:
-        """Return an array; None where there is none of that name."""
+        """Return the array of a name; None if there is none."""
         return self[name] if (self.path / f"{name}.npy").is_file() else None
 
 
-class Growing:
-    """An array that is written row by row; its length is known when it ends."""
+class GrowingArray:
+    """Array file that is written row by row; its header is written at the end."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self._shape = stream, (0,)
@@ -81,7 +85,7 @@ class Growing:
         self._stream.write(bytes(_HEAD))
 
     def append(self, rows: Array) -> None:
-        """Write further rows, of one type and width."""
+        """Write further rows; all calls must have the same type and width."""
         import numpy as np
 
         self._type = rows.dtype.str
@@ -89,30 +93,30 @@ class Growing:
         self._stream.write(np.ascontiguousarray(rows).data.cast("B") if rows.size else b"")
 
     def finish(self) -> None:
-        """Write what stands before the rows."""
+        """Write the header with the type and the final shape."""
         import numpy as np
 
         self._stream.seek(0)
         head = {"descr": self._type or "|u1", "fortran_order": False, "shape": self._shape}
         text = repr(head).encode()
-        length = _HEAD - 10  # magic, version, and this number
+        length = _HEAD - 10  # without the magic bytes, the version and this number
         self._stream.write(np.lib.format.magic(1, 0) + length.to_bytes(2, "little"))
         self._stream.write(text.ljust(length - 1) + b"\n")
 
 
 class ArrayWriter:
-    """Fills a folder: whole arrays, texts, and arrays that grow."""
+    """Writer of the arrays and texts of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def add(self, name: str, array: Array) -> None:
-        """Write a whole array."""
-        with self.growing(name) as grown:
-            grown.append(array)
+        """Write an array under a name."""
+        with self.open_array(name) as file:
+            file.append(array)
 
     def add_texts(self, name: str, texts: Iterable[str]) -> None:
-        """Write texts, to be read by `Arrays.texts`."""
+        """Write texts under a name; `Arrays.texts` reads them."""
         import numpy as np
 
         data, lengths = packed_bytes(texts)
@@ -120,15 +124,15 @@ class ArrayWriter:
         self.add(f"{name}_ends", np.cumsum(lengths, dtype=np.int64))
 
     @contextmanager
-    def growing(self, name: str) -> Iterator[Growing]:
-        """Give an array to append rows to."""
+    def open_array(self, name: str) -> Iterator[GrowingArray]:
+        """Open an array under a name, to which rows can be appended."""
         with (self.folder / f"{name}.npy").open("wb") as stream:
-            grown = Growing(stream)
-            yield grown
-            grown.finish()
+            array = GrowingArray(stream)
+            yield array
+            array.finish()
 
     def finish(self, of: str) -> None:
-        """Write what the folder is about, with the checksum of each file."""
+        """Write `about.json` with the label `of` and the checksum of each file."""
         files = {path.name: _checksum(path) for path in sorted(self.folder.iterdir())}
         about = json.dumps({"of": of, "files": files})
         data = f"{FORMAT} {zlib.crc32(about.encode()):08x}\n{about}\n"
@@ -136,42 +140,51 @@ class ArrayWriter:
 
 
 class ArrayStore:
-    """The arrays of a cache folder, and of others, `also`, which are only read."""
+    """Arrays of a cache folder, and of further folders that are only read.
+
+    Args:
+        folder: Cache folder.
+        also: Further cache folders.
+        writes: False to create nothing and to read only.
+    """
 
     def __init__(self, folder: Path, also: Sequence[Path] = (), *, writes: bool = True) -> None:
-        """Take the folders; without `writes` nothing is made, what is there is used."""
         self._folder, self._also, self._writes = folder, also, writes
 
     def find(self, kind: str, key: str) -> Arrays | None:
-        """Return what is stored whole under a key; None where nothing is."""
+        """Return the undamaged arrays of a key; None if no folder has any."""
         for folder in (self._folder, *self._also):
-            if (found := opened(array_path(folder, kind, key))) is not None:
-                return found
+            if (arrays := open_arrays(array_path(folder, kind, key))) is not None:
+                return arrays
         return None
 
-    def kept(
+    def ensure(
         self, kind: str, of: str, key: str, write: Callable[[ArrayWriter], None]
     ) -> Arrays | None:
-        """Return what is stored under a key, written first where nothing is.
+        """Return the arrays of a key; create them first if no folder has them.
 
         Args:
-            kind: What it is, a folder of the cache: `index`.
-            of: What it is of, for `ragbench cache`.
-            key: A hash of all that it depends on.
-            write: Makes it.
+            kind: Kind of the arrays and name of their folder, such as `index`.
+            of: Label of the data, which `ragbench cache` shows.
+            key: Hash of all inputs of the arrays.
+            write: Writes the arrays.
 
         Returns:
-            The arrays; None where they are lacking and the cache is only read.
+            Arrays; None if they are missing and the cache is read-only.
+
+        Raises:
+            DataError: The arrays cannot be written, for example to a full disk.
         """
-        if (found := self.find(kind, key)) is not None:
-            return found
+        if (arrays := self.find(kind, key)) is not None:
+            return arrays
         path = array_path(self._folder, kind, key)
         if not (self._writes and may_be_written(path)):
             return None
         try:
-            with locked_beside(path, partial(_tell, of)):
-                if (found := opened(path)) is not None:  # another run has made it meanwhile
-                    return found
+            with locked_beside(path, partial(_warn_of_waiting, of)):
+                # Checked again under the lock: another run may have created them meanwhile.
+                if (arrays := open_arrays(path)) is not None:
+                    return arrays
                 discard(path)
                 with folder_written_atomically(path) as temporary:
                     writer = ArrayWriter(temporary)
@@ -179,23 +192,23 @@ class ArrayStore:
                     writer.finish(of)
         except OSError as error:
             allowed = "free space and permission to write; the same command goes on"
-            found_text = f"cannot be written: {error.strerror or error}"
-            raise DataError(found_text, file=path, allowed=allowed) from error
+            problem = f"cannot be written: {error.strerror or error}"
+            raise DataError(problem, file=path, allowed=allowed) from error
         return Arrays(path)
 
 
-def _tell(of: str, waiting: str) -> None:
+def _warn_of_waiting(of: str, waiting: str) -> None:
     text = f"{of}: {waiting}: it makes the same; if it ends, this run makes it"
     warnings.warn(WaitingForArrays(text), stacklevel=2)
 
 
 def array_path(folder: Path, kind: str, key: str) -> Path:
-    """Return where a cache folder has the arrays of a key."""
+    """Return the path of the arrays of a key in a cache folder."""
     return folder / FOLDER / kind / key
 
 
-def opened(path: Path) -> Arrays | None:
-    """Return the arrays of a folder when all of them are whole; damage is told, and left out."""
+def open_arrays(path: Path) -> Arrays | None:
+    """Return the arrays of a folder; None if it is missing or, with a warning, damaged."""
     damaged = problems(path)
     if damaged is None:
         return None
@@ -203,15 +216,16 @@ def opened(path: Path) -> Arrays | None:
         text = f"{path}: stored arrays are damaged ({', '.join(damaged)}); they are made again"
         warnings.warn(DamagedArrays(text), stacklevel=4)
         return None
-    with suppress(OSError):  # for pruning by age; one that may only be read stays as it is
+    # The time of the last use, for pruning by age; a read-only folder keeps its time.
+    with suppress(OSError):
         os.utime(path / ABOUT)
     return Arrays(path)
 
 
 def problems(path: Path) -> list[str] | None:
-    """Name the files of a folder that are damaged, cut off or missing; None where it is not there.
+    """Return the damaged, cut or missing files of a folder; None if the folder is missing.
 
-    All of it is read: some 0.25 s a gigabyte.
+    Reads all files, which takes some 0.25 s per gigabyte.
     """
     try:
         _, files = _about(path)
@@ -219,11 +233,11 @@ def problems(path: Path) -> list[str] | None:
         return None
     except (OSError, ValueError, KeyError, TypeError):
         return [ABOUT]
-    return [name for name, whole in files.items() if not _is_whole(path / name, whole)]
+    return [name for name, expected in files.items() if not _is_whole(path / name, expected)]
 
 
-def about_what(path: Path) -> str:
-    """Return what a folder says that it is of; `?` where it cannot be read."""
+def read_label(path: Path) -> str:
+    """Return the label of a folder of arrays; `?` if it cannot be read."""
     try:
         return _about(path)[0]
     except (OSError, ValueError, KeyError, TypeError):
@@ -231,14 +245,18 @@ def about_what(path: Path) -> str:
 
 
 def discard(path: Path) -> None:
-    """Remove a folder; from the first moment on it counts as absent."""
+    """Remove a folder of arrays, if it exists."""
+    # `about.json` goes first: a folder without it counts as missing, also after a kill.
     (path / ABOUT).unlink(missing_ok=True)
     if path.exists():
         shutil.rmtree(path)
 
 
 def _about(path: Path) -> tuple[str, dict[str, list[int]]]:
-    """What it is of, and the files with their sizes and checksums."""
+    """Return the label of a folder, and the size and checksum of each file.
+
+    Raises an error of the file, the JSON or the checksum for a damaged `about.json`.
+    """
     head, _, text = (path / ABOUT).read_text(encoding="utf-8").partition("\n")
     text = text.removesuffix("\n")
     if head != f"{FORMAT} {zlib.crc32(text.encode()):08x}":
@@ -255,7 +273,8 @@ def _is_whole(path: Path, expected: object) -> bool:
 
 
 def _checksum(path: Path) -> list[int]:
-    """The size and the CRC-32 of a file: against accidents, at 4 GB/s where BLAKE2 has 0.8."""
+    """Return the size and the CRC-32 of a file."""
+    # CRC-32 detects accidents at 4 GB/s; BLAKE2 reads 0.8 GB/s and would detect attacks too.
     size = value = 0
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):

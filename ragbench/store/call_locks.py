@@ -1,8 +1,8 @@
-"""Locks of calls that are under way: of two runs that share a file of replies, one pays for each.
+"""Locks of running calls: of two runs that share a file of replies, only one pays for a call.
 
-A lock is an operating-system lock on one byte of a file beside the replies: the byte that the hash
-of the call's key names. It ends with its holder, however that ends, so that no clock and no
-heartbeat is needed. A file system without such locks is refused.
+A lock is an operating-system lock on one byte of a file beside the replies, chosen by a hash of the
+key of the call. It ends with its process in any case, so it needs no clock and no heartbeat. A file
+system without such locks is an error.
 """
 
 from __future__ import annotations
@@ -22,30 +22,35 @@ from ragbench.errors import DataError
 
 _BYTES = 2**31 - 1
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.25
-# So long a call waits for the same one of another run, which may have been suspended.
+# Longest wait for the same call of another run, which may have been suspended.
 _PATIENCE_S = 600.0
 _opening = threading.Lock()
 
 
 class CallLocks:
-    """The call locks of this process in one file; threads and several stores share them.
+    """Call locks of this process in one file, shared by threads and stores.
 
-    Two keys may share a byte, one time in a billion: then one call waits for the other.
+    Two keys share a byte once in a billion cases; one call then waits for the other.
+
+    Args:
+        path: Lock file, created if missing. Without write permission, only threads wait.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open a file, which is created where it is absent; without one only threads wait."""
         self._lock, self._path = threading.Lock(), path
         self._held: set[int] = set()
         self._file: int | None = None
-        with suppress(OSError):  # a folder that may not be written
+        with suppress(OSError):  # a read-only folder
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
 
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncIterator[None]:
-        """Hold the lock of a key once its holder has released it or ended.
+        """Hold the lock of a key during the block, after waiting for its holder.
 
-        After ten minutes of waiting the block runs without the lock.
+        After ten minutes of waiting, the block runs without the lock.
+
+        Raises:
+            DataError: The file system has no locks.
         """
         digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
         byte = int.from_bytes(digest, "big") % _BYTES
@@ -60,12 +65,12 @@ class CallLocks:
                 self._release(byte)
 
     def check(self) -> None:
-        """Raise the DataError that the first call would: the file system has no locks."""
+        """Check that the file system has locks; raise a DataError if it has none."""
         if self._take(0):
             self._release(0)
 
     def _take(self, byte: int) -> bool:
-        # locks of the operating system tell processes apart, not threads
+        # Locks of the operating system separate processes, not threads, hence the set of bytes.
         with self._lock:
             if byte in self._held:
                 return False
@@ -74,7 +79,7 @@ class CallLocks:
                     fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
             except (BlockingIOError, PermissionError):
                 return False
-            except OSError as error:  # were it taken for free, two runs could pay for one call
+            except OSError as error:  # no locks: two runs could pay for the same call
                 text = f"cannot be locked, so that runs could pay twice for a call: {error}"
                 allowed = "a cache on a file system with locks (RAGBENCH_CACHE)"
                 raise DataError(text, file=self._path, allowed=allowed) from None
@@ -90,15 +95,13 @@ class CallLocks:
 
 
 def call_locks_beside(path: Path) -> CallLocks:
-    """Return the call locks of a file of replies, the same object each time.
-
-    They stay open until the process ends: closing one of two descriptors of a file would release
-    all locks. A forked process has none of its parent's.
-    """
-    with _opening:  # two threads would open the file twice
-        return _opened(os.getpid(), path.resolve().with_name(f".{path.name}.claims"))
+    """Return the call locks of a file of replies, the same object for each call in a process."""
+    # Never closed: closing one of two descriptors of a file would release all its locks.
+    # Cached by process, since a forked process does not inherit the locks of its parent.
+    with _opening:  # else two threads could open the file twice
+        return _open_locks(os.getpid(), path.resolve().with_name(f".{path.name}.claims"))
 
 
 @cache
-def _opened(process: int, path: Path) -> CallLocks:
+def _open_locks(process: int, path: Path) -> CallLocks:
     return CallLocks(path)

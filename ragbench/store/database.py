@@ -1,7 +1,7 @@
-"""The store of a cache folder: rows (kind, key, item, blob) in two SQLite files of one schema.
+"""Store of a cache folder: rows (kind, key, item, blob) in two SQLite files of one schema.
 
-<cache>/cache.sqlite    what can be computed again: stage items, vectors, numbers of tokens
-<cache>/replies.sqlite  replies of models, which were paid for; it can be copied and shared
+<cache>/cache.sqlite    stage items, vectors and numbers of tokens, which can be computed again
+<cache>/replies.sqlite  replies of models, which were paid for; the file can be copied and shared
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from ragbench.errors import DataError
 from ragbench.store.sqlite_file import (
     COLUMNS,
+    CacheRow,
     Connection,
     DamagedCache,
-    Row,
     SQLiteFile,
     check_pages,
     checksum,
@@ -34,18 +34,19 @@ _REPLACE = f"""INSERT INTO rows ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (kind, key, item) DO UPDATE SET
     blob = excluded.blob, checksum = excluded.checksum, stored_at = excluded.stored_at"""
 _ITEMS_PER_QUERY = 500  # SQLite before 3.32 takes 999 variables
-_STRUCTURE = ("", "")
+_STRUCTURE = ("", "")  # kind and key of damage outside rows
 
 
 class CacheEntry(NamedTuple):
-    """All rows of one kind and key, or a folder of arrays.
+    """Entry of a cache: all rows of one kind and key, or a folder of arrays.
 
     Attributes:
-        path: The file of the rows, or the folder.
-        key: The key of the rows; None for a folder of arrays.
-        label: The component or data that it belongs to; `?` if that was lost.
+        path: File of the rows, or the folder.
+        kind: Kind of the rows or arrays, such as `generate` or `index`.
+        key: Key of the rows; None for a folder of arrays.
+        label: Component or data of the entry; `?` if the label was lost.
         size: Bytes of the content.
-        used_at: Seconds since 1970 when it was last used.
+        used_at: Time of the last use, in seconds since 1970.
     """
 
     path: Path
@@ -57,10 +58,16 @@ class CacheEntry(NamedTuple):
 
 
 class Store:
-    """Rows of one SQLite file, then those of further files `also`, which are only read.
+    """Rows of one SQLite file, and of further files that are only read.
 
-    Threads and processes may share a file. A further file that is missing has no rows; one that
-    cannot be read is named in a warning and left out.
+    Threads and processes may share a file. Nothing is opened before the first use. A missing
+    further file has no rows; an unreadable one is left out with a warning.
+
+    Args:
+        path: File that is read and written.
+        also: Further files, read after it.
+        read_only: True to write nothing.
+        thorough: True to check all pages of the file when it is opened; see `SQLiteFile`.
     """
 
     def __init__(
@@ -71,31 +78,35 @@ class Store:
         read_only: bool = False,
         thorough: bool = False,
     ) -> None:
-        """Take the paths; nothing is opened yet. See `SQLiteFile` for the options."""
         self.path = Path(path)
         self._file = SQLiteFile(self.path, read_only=read_only, thorough=thorough)
         self._files = [self._file, *(SQLiteFile(Path(other), read_only=True) for other in also)]
 
     @property
     def writable(self) -> bool:
-        """Whether rows can be stored."""
+        """True if rows can be stored."""
         return self._file.writable
 
     def find(
         self, kind: str, key: str, items: Collection[str], since: float = 0.0
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield the blobs of some items, as far as they are stored, in any order.
+        """Yield (item, blob) of the items that are stored, in any order.
+
+        Damaged rows are left out with a warning, and removed from the first file.
 
         Args:
-            kind: `retrieve`, `replies`, ...
-            key: A hash of all that the items depend on.
+            kind: Kind of the rows, such as `retrieve` or `replies`.
+            key: Hash of all inputs of the items.
             items: Names of the items.
-            since: Leave out rows that were stored before this time.
+            since: Earliest time of storage, in seconds since 1970; older rows are left out.
+
+        Raises:
+            DataError: The first file cannot be read.
         """
         missing = dict.fromkeys(items)
         for file in list(self._files):
             damaged = []
-            for row in map(Row._make, self._select(file, COLUMNS, kind, key, list(missing))):
+            for row in map(CacheRow._make, self._select(file, COLUMNS, kind, key, list(missing))):
                 if not row.is_whole:
                     damaged.append(row.item)
                 elif row.stored_at >= since:
@@ -109,7 +120,7 @@ class Store:
         return next((blob for _, blob in self.find(kind, key, [item], since)), None)
 
     def stored(self, kind: str, key: str, items: Collection[str]) -> set[str]:
-        """Return which of some items are stored; their blobs are not read."""
+        """Return the items that are stored; their blobs are not read, so damage is not noticed."""
         present: set[str] = set()
         for file in list(self._files):
             missing = [item for item in items if item not in present]
@@ -117,7 +128,7 @@ class Store:
         return present
 
     def count(self, kind: str, key: str) -> int:
-        """Return how many rows the first file has of a kind and key."""
+        """Return the number of rows of a kind and key in the first file."""
         query = f"SELECT count(*) FROM rows WHERE {_ENTRY}"
         return int(self._file.read(lambda file: file.execute(query, (kind, key)).fetchone()[0]))
 
@@ -133,42 +144,43 @@ class Store:
         """Store the blobs of some items, all or none.
 
         Args:
-            kind: `retrieve`, `replies`, ...
-            key: A hash of all that the items depend on.
-            blobs: Item -> blob.
-            since: Rows that were stored at this time or later stay; the default replaces all.
-            durable: Whether the disk has the rows when this returns. Otherwise a power cut may
-                lose them; a kill does not.
+            kind: Kind of the rows, such as `retrieve` or `replies`.
+            key: Hash of all inputs of the items.
+            blobs: Blob by item.
+            since: Rows stored at this time or later are not replaced; inf replaces all rows.
+            durable: True to return only when the rows are on disk; else a power cut may lose them,
+                but no kill.
 
         Returns:
-            The blobs of the rows that stayed, by item.
+            Blobs of the rows that were not replaced, by item.
 
         Raises:
             DataError: The file cannot be written.
         """
-        now = time.time()
+        stored_at = time.time()
         query = f"SELECT {COLUMNS} FROM rows WHERE {_ITEM} AND stored_at >= ?"
 
         def write(file: Connection) -> dict[str, bytes]:
-            stayed: dict[str, bytes] = {}
+            unchanged: dict[str, bytes] = {}
             for item, blob in blobs.items():
                 if since < math.inf:
                     values = file.execute(query, (kind, key, item, since)).fetchone()
-                    if values is not None and (row := Row(*values)).is_whole:
-                        stayed[item] = row.blob
+                    if values is not None and (row := CacheRow(*values)).is_whole:
+                        unchanged[item] = row.blob
                         continue
-                file.execute(_REPLACE, (kind, key, item, blob, checksum(kind, item, blob), now))
-            return stayed
+                row_checksum = checksum(kind, item, blob)
+                file.execute(_REPLACE, (kind, key, item, blob, row_checksum, stored_at))
+            return unchanged
 
         return self._file.write(write, durable=durable)
 
     def remove(self, kind: str, key: str, items: Collection[str]) -> None:
-        """Remove some items from the first file."""
+        """Remove items from the first file; items that are not stored are ignored."""
         rows = [(kind, key, item) for item in items]
         self._file.write(lambda file: file.executemany(f"DELETE FROM rows WHERE {_ITEM}", rows))
 
     def remove_entries(self, entries: Sequence[CacheEntry]) -> None:
-        """Remove all rows of some entries and their space on disk; an empty file is removed."""
+        """Remove the rows of entries and free their disk space; delete a file without rows."""
         keys = [(entry.kind, entry.key) for entry in entries]
 
         def delete(file: Connection) -> bool:
@@ -182,12 +194,12 @@ class Store:
             self._file.vacuum()
 
     def note_use(self, kind: str, key: str, label: str) -> None:
-        """Note the label of an entry and the time, by which unused entries are pruned."""
+        """Record the label of an entry and the current time as that of its last use."""
         query, values = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (kind, key, label)
         self._file.write(lambda file: file.execute(query, (*values, time.time())), durable=False)
 
     def entries(self) -> list[CacheEntry]:
-        """Return the entries of the first file."""
+        """Return the entries of the first file; entries without a label have `?`."""
         query = (
             "SELECT kind, key, ifnull(label, '?'), size, ifnull(used_at, stored) FROM "
             "(SELECT kind, key, sum(length(blob)) AS size, max(stored_at) AS stored "
@@ -197,10 +209,9 @@ class Store:
         return [CacheEntry(self.path, *row) for row in rows]
 
     def damage(self) -> dict[tuple[str, str], int]:
-        """Count the damaged rows of the first file by kind and key.
+        """Return the number of damaged rows of the first file by (kind, key); empty without damage.
 
-        Rows that SQLite cannot read are counted under two empty strings, at least one where the
-        structure of the file is damaged.
+        Rows that SQLite cannot read count under ("", ""), as does one row for a damaged structure.
         """
 
         def count(file: Connection) -> dict[tuple[str, str], int]:
@@ -231,14 +242,14 @@ class Store:
     def _select(
         self, file: SQLiteFile, columns: str, kind: str, key: str, items: Sequence[str]
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield columns of some items; a further file that cannot be read is left out from now."""
+        """Yield columns of items; a further file that cannot be read is left out from now on."""
         for start in range(0, len(items), _ITEMS_PER_QUERY):
             part = items[start : start + _ITEMS_PER_QUERY]
             marks = ", ".join("?" * len(part))
             query = f"SELECT {columns} FROM rows WHERE {_ENTRY} AND item IN ({marks})"
             values = (kind, key, *part)
             try:
-                # all at once: the lock must not be held while the caller works on a row
+                # Fetched at once, since the lock must not be held while the caller uses a row.
                 rows = file.read(partial(_fetch, query=query, values=values))
             except DataError as error:
                 if file is self._file:
@@ -249,7 +260,7 @@ class Store:
             yield from rows
 
     def _drop_damaged(self, file: SQLiteFile, kind: str, key: str, items: Sequence[str]) -> None:
-        """Warn of damaged rows, and remove them where they can be stored again."""
+        """Warn of damaged rows, and remove them from a writable file, so that they are replaced."""
         names = ", ".join(item[:12] for item in items[:3])
         text = f"{file.path}: {len(items)} damaged in {kind} ({names}); made again"
         warnings.warn(DamagedCache(text), stacklevel=4)

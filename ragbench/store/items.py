@@ -1,4 +1,4 @@
-"""Stage items in a cache: JSON values by the stage, a key of its inputs, and the item."""
+"""Stage items in a cache: JSON values by stage, key of the inputs, and item."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from ragbench.json_yaml import DEEPEST, load_json
 from ragbench.store.database import CACHE_FILE, Store
 from ragbench.store.sqlite_file import DamagedCache
 
-# A power cut loses at most the items of the last second; a kill loses none.
+# A power cut loses at most the items of the last second, a kill none; syncing each item is slow.
 _SYNC_S = 1.0
 
 
 class StageItems:
-    """The items of one stage under one key, such as the answers of a generator to some prompts."""
+    """Items of one stage and key, such as the answers of one generator to its prompts.
+
+    Args:
+        store: Store of the cache folder.
+        stage: Name of the stage.
+        key: Hash of all inputs of the items.
+        label: Name of the component or data, which `ragbench cache` shows.
+    """
 
     def __init__(self, store: Store, stage: str, key: str, label: str) -> None:
         self.stage, self.key = stage, key
@@ -36,23 +43,28 @@ class StageItems:
             return None
         self._note_use()
         try:
-            return load_json(blob.decode(), deepest=2 * DEEPEST)  # values of others stand in it
-        except ValueError:  # a row of somebody else with a right checksum
+            # Deeper than a user's file, whose values may be nested in the item.
+            return load_json(blob.decode(), deepest=2 * DEEPEST)
+        except ValueError:  # written by another program: the checksum is right
             self.refuse(item)
             return None
 
     def put(self, item: str, value: Any) -> None:
-        """Store an item before this returns; it is on disk within a second."""
+        """Store the JSON value of an item; it survives a kill now and a power cut within a second.
+
+        Raises:
+            DataError: The file cannot be written.
+        """
         blob = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
-        now = time.monotonic()
-        durable = now - self._synced >= _SYNC_S
+        time_s = time.monotonic()
+        durable = time_s - self._synced >= _SYNC_S
         self._store.put(self.stage, self.key, {item: blob}, durable=durable)
         if durable:
-            self._synced = now
+            self._synced = time_s
         self._note_use()
 
     def refuse(self, item: str) -> None:
-        """Remove an item whose value has another shape than its stage reads; it is made again."""
+        """Remove an item whose value its stage cannot read, so that it is computed again; warn."""
         text = f"{self._store.path}: {self.stage} {item} has another shape; it is made again"
         warnings.warn(DamagedCache(text), stacklevel=3)
         if self._store.writable:
@@ -65,7 +77,7 @@ class StageItems:
 
 
 class StageStore:
-    """The items of all stages in a cache folder; further folders `also` are only read."""
+    """Items of all stages in a cache folder; the further folders `also` are only read."""
 
     def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:
         self.folder = folder
@@ -73,7 +85,7 @@ class StageStore:
         self._items: dict[tuple[str, str], StageItems] = {}
 
     def items(self, stage: str, label: str, key: str) -> StageItems:
-        """Return the items of a stage's key; `label` is what `ragbench cache` shows."""
+        """Return the items of a stage and key; `ragbench cache` shows the label."""
         if (stage, key) not in self._items:
             self._items[stage, key] = StageItems(self._store, stage, key, label)
         return self._items[stage, key]

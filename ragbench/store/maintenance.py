@@ -1,4 +1,4 @@
-"""The care of a cache folder: a list of its content, pruning, and checks."""
+"""Content, pruning and checks of a cache folder, for `ragbench cache`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragbench.errors import DataError
 from ragbench.store import arrays
 from ragbench.store.database import CACHE_FILE, REPLIES_FILE, CacheEntry, Store
 
-# The order in which kinds are shown, as a run makes them; others come last.
+# Order of the kinds in lists, as a run creates them; other kinds come last.
 _KINDS = (
     *("corpus", "index", "matrix"),
     *("retrieve", "generate", "score", "judge", "compare", "embed", "replies"),
@@ -19,7 +19,11 @@ _KINDS = (
 
 
 def stored_in(folder: Path) -> list[CacheEntry]:
-    """Return the content of a cache folder, kind by kind, the newest first."""
+    """Return the entries of a cache folder by kind, the last used first; a missing folder has none.
+
+    Raises:
+        DataError: The folder cannot be read.
+    """
     try:
         entries = [*_array_folders(folder), *_rows(folder)]
     except OSError as error:
@@ -33,7 +37,7 @@ def stored_in(folder: Path) -> list[CacheEntry]:
 
 
 def verify(folder: Path) -> Iterator[tuple[Path, int, str]]:
-    """Yield the place, number and description of damaged items; nothing is changed."""
+    """Yield (path, number of damaged items, description) of a cache folder; nothing is changed."""
     for entry in _array_folders(folder):
         if damaged := arrays.problems(entry.path):
             yield entry.path, len(damaged), f"{entry.kind} of {entry.label}"
@@ -42,7 +46,7 @@ def verify(folder: Path) -> Iterator[tuple[Path, int, str]]:
             labels: dict[tuple[str, str | None], str] = {}
             try:
                 damage = store.damage()
-                with suppress(DataError):  # a damaged file gives no labels
+                with suppress(DataError):  # a damaged file may have no readable labels
                     labels = {(e.kind, e.key): e.label for e in store.entries()}
             except DataError as error:
                 yield store.path, 1, error.problem.found
@@ -58,19 +62,23 @@ def to_prune(
     older_than_days: float | None = None,
     keep_bytes: float | None = None,
 ) -> list[CacheEntry]:
-    """Return the entries that were not used for so long, then the longest unused above a size.
+    """Return the entries to remove by age, then the longest unused ones above a total size.
 
-    Replies were paid for: they go neither by age nor by size, only by `clear`.
+    Args:
+        entries: Entries of the cache folder.
+        older_than_days: Age of the last use; None removes none by age.
+        keep_bytes: Total size of the entries that stay; None removes none by size.
     """
+    # Replies were paid for, so only `ragbench cache clear` removes them.
     entries = [entry for entry in entries if entry.kind != "replies"]
     pruned: list[CacheEntry] = []
     if older_than_days is not None:
         limit = time.time() - 86_400 * older_than_days
         pruned = [entry for entry in entries if entry.used_at < limit]
     if keep_bytes is not None:
-        rest = sorted((e for e in entries if e not in pruned), key=lambda entry: entry.used_at)
-        size = sum(entry.size for entry in rest)
-        for entry in rest:
+        oldest = sorted((e for e in entries if e not in pruned), key=lambda entry: entry.used_at)
+        size = sum(entry.size for entry in oldest)
+        for entry in oldest:
             if size <= keep_bytes:
                 break
             pruned.append(entry)
@@ -79,7 +87,11 @@ def to_prune(
 
 
 def remove(entries: Sequence[CacheEntry]) -> int:
-    """Remove entries and return the sum of their sizes."""
+    """Remove entries and return the sum of their sizes in bytes.
+
+    Raises:
+        DataError: A folder or file cannot be changed.
+    """
     rows: dict[Path, list[CacheEntry]] = {}
     for entry in entries:
         if entry.key is not None:
@@ -100,7 +112,7 @@ def _array_folders(folder: Path) -> Iterator[CacheEntry]:
         path, used = about.parent, about.stat().st_mtime
         if path.parent.name in _KINDS and not path.name.startswith("."):
             size = sum(file.stat().st_size for file in path.iterdir())
-            yield CacheEntry(path, path.parent.name, None, arrays.about_what(path), size, used)
+            yield CacheEntry(path, path.parent.name, None, arrays.read_label(path), size, used)
 
 
 def _rows(folder: Path) -> Iterator[CacheEntry]:

@@ -1,7 +1,7 @@
-"""One SQLite file of a cache: opening, transactions, and what happens when it is damaged.
+"""SQLite file of a cache: opening, transactions, and recovery from damage.
 
-Every write is a transaction in a write-ahead log: after a kill it is whole or absent. A file that
-SQLite cannot read is set aside, and the rows that SELECT still reads are copied into a new one.
+Every write is a transaction in a write-ahead log: after a kill it is complete or absent. A damaged
+file is renamed, and the rows that SELECT still reads are copied into a new file.
 """
 
 from __future__ import annotations
@@ -32,26 +32,35 @@ _TABLES = (
     "entries (kind TEXT, key TEXT, label TEXT, used_at REAL, PRIMARY KEY (kind, key))",
 )
 COLUMNS = "kind, key, item, blob, checksum, stored_at"
-# 100,000 vectors of 384 numbers take 170 MB, of which 154 are numbers; 212 with pages of 4096
+# 100,000 vectors of 384 numbers (154 MB) take 170 MB with this size, and 212 MB with 4096.
 _PAGE_BYTES = 8192
 _PATIENCE_S = 30.0
 _ID_OFFSET = 68  # of the application id in the header of a file
-# Python raises the second where SQLite's message quotes bytes of a damaged file.
+# Python raises a UnicodeDecodeError if the message of SQLite quotes bytes of a damaged file.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _DAMAGE_MESSAGES = ("unsupported file format", "no such table", "no such column")
 _network_folders: set[Path] = set()
 
 
 class DamagedCache(UserWarning):
-    """Stored rows or files that are damaged; what they held is made again."""
+    """Warning of damaged rows or files of a cache; their content is computed or fetched again."""
 
 
 class NetworkCache(UserWarning):
-    """A cache on a network file system, which several machines must not write at once."""
+    """Warning of a cache on a network file system, to which only one machine may write."""
 
 
-class Row(NamedTuple):
-    """A row of the table `rows`."""
+class CacheRow(NamedTuple):
+    """Row of the table `rows` of a cache file.
+
+    Attributes:
+        kind: Kind of the row, such as `generate` or `replies`.
+        key: Hash of all inputs of the item.
+        item: Name of the item.
+        blob: Content of the item.
+        checksum: Checksum of kind, item and blob.
+        stored_at: Time of storage, in seconds since 1970.
+    """
 
     kind: str
     key: str
@@ -62,7 +71,8 @@ class Row(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the checksum fits; a damaged file may give values of any type."""
+        """True if the values have their types and the checksum fits."""
+        # A damaged file may return values of any type.
         values: tuple[object, ...] = self
         if [*map(type, values[:4])] != [str, str, str, bytes]:
             return False
@@ -70,7 +80,8 @@ class Row(NamedTuple):
 
 
 def checksum(kind: str, item: str, blob: bytes) -> bytes:
-    """Return the checksum of a row, which tells it from a damaged one and from another item's."""
+    """Return the checksum of a row: 8 bytes over kind, item and blob."""
+    # The item is included, so that damage which swaps the blobs of two items is noticed.
     name = f"{kind} {item}".encode("utf-8", "surrogateescape")
     digest = hashlib.blake2b(len(name).to_bytes(8, "big") + name, digest_size=8)
     digest.update(blob)
@@ -78,14 +89,21 @@ def checksum(kind: str, item: str, blob: bytes) -> bytes:
 
 
 class SQLiteFile:
-    """One connection to a file, for which threads take turns; errors name the file.
+    """Connection to an SQLite file, which threads use in turn; errors name the file.
 
-    The first write creates the file; until then it is empty. It is opened again where another
-    process has replaced or removed it.
+    The first write creates the file; before it, the file reads as empty. The connection is renewed
+    after another process has replaced or removed the file.
+
+    Args:
+        path: SQLite file.
+        read_only: True to refuse writes.
+        thorough: True to check all pages on opening, which takes 0.2 s per 100 MB.
+
+    Attributes:
+        writable: True if writes are allowed by `read_only` and by the permissions.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, thorough: bool = False) -> None:
-        """Take a path; `thorough` checks all pages when the file is opened (0.2 s for 100 MB)."""
         self.path, self._read_only, self._thorough = path, read_only, thorough
         self.writable = not read_only and may_be_written(path)
         self._lock = threading.RLock()
@@ -101,9 +119,11 @@ class SQLiteFile:
         return self._use(work, write=False)
 
     def write(self, work: Work[Result], *, durable: bool = True) -> Result:
-        """Return the result of a function in one transaction, which is whole or absent.
+        """Return the result of a function of the connection that runs in one transaction.
 
-        Without `durable` a power cut may lose it; a kill does not.
+        Args:
+            work: Function of the connection.
+            durable: True to wait for the disk; else a power cut may lose the transaction.
 
         Raises:
             DataError: The file cannot be written.
@@ -125,7 +145,7 @@ class SQLiteFile:
         return self._use(transaction, write=True)
 
     def vacuum(self) -> None:
-        """Give the space of removed rows back to the disk."""
+        """Free the disk space of removed rows."""
 
         def vacuum(connection: Connection) -> None:
             connection.execute("VACUUM")
@@ -134,7 +154,7 @@ class SQLiteFile:
         self._use(vacuum, write=True)
 
     def unlink(self) -> None:
-        """Remove the file and its log; a run that has it open begins a new one."""
+        """Delete the file and its log; a process that has it open creates a new one."""
         with self._lock, locked_beside(self.path):
             self.close()
             for end in ("", "-wal", "-shm", "-journal"):
@@ -148,6 +168,7 @@ class SQLiteFile:
             self._connection = self._opened = None
 
     def _use(self, work: Work[Result], *, write: bool) -> Result:
+        """Return the result of `work`; replace a damaged file and try once more."""
         with self._lock:
             try:
                 try:
@@ -157,14 +178,15 @@ class SQLiteFile:
                         raise
                     damage = error
                 with locked_beside(self.path):
-                    if _identity(self.path) == self._opened:  # no other process was faster
+                    # Else another process has replaced the file already.
+                    if _identity(self.path) == self._opened:
                         _replace_damaged(self.path, damage)
                 return work(self._current(write))
             except (*_SQLITE_ERRORS, OSError) as error:
                 raise self._unusable(error) from None
 
     def _current(self, write: bool) -> Connection:
-        """Return a connection to the file that has the name now."""
+        """Return a connection to the file that has the path now."""
         connection = self._connection
         if (
             connection is None
@@ -172,7 +194,7 @@ class SQLiteFile:
             or (write and not self._opened)
         ):
             self.close()
-            # before it is opened: were the file created or replaced meanwhile, it is opened again
+            # Read before opening: a file replaced in between is noticed and opened again.
             identity = _identity(self.path)
             if identity is None and not write:
                 connection = _connect(":memory:", new=True)
@@ -199,9 +221,9 @@ class SQLiteFile:
     def _prepared(self) -> Connection:
         connection = self._checked(_connect(self.path))
         try:
-            connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")  # of a new file
+            connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")  # effective for a new file only
             connection.execute(f"PRAGMA journal_mode={_journal_mode(self.path)}")
-            connection.execute("PRAGMA synchronous=NORMAL")  # a write says if it must be durable
+            connection.execute("PRAGMA synchronous=NORMAL")  # `write` sets FULL if it is durable
             _create_tables(connection)
         except BaseException:
             connection.close()
@@ -209,14 +231,14 @@ class SQLiteFile:
         return connection
 
     def _open_to_read(self) -> Connection:
-        """Open without changing anything on disk."""
+        """Return a connection that changes nothing on disk."""
         log = _beside(self.path, "-wal")
         if os.access(self.path.parent, os.W_OK):
             return self._checked(_connect(f"{self.path.absolute().as_uri()}?mode=ro"))
         if not log.exists():
             return self._checked(_connect(f"{self.path.absolute().as_uri()}?immutable=1"))
-        # SQLite reads a log, such as a kill leaves, where it may write beside it: read a copy,
-        # which is gone when it is closed
+        # SQLite reads the log of a killed process only in a folder that it may write. So a copy of
+        # both files is opened, and deleted when the connection is closed.
         with TemporaryDirectory() as folder:
             copy = Path(folder, self.path.name)
             shutil.copy(log, _beside(copy, "-wal"))
@@ -233,7 +255,7 @@ class SQLiteFile:
         return connection
 
     def _check_owner(self, connection: Connection) -> None:
-        """Refuse databases of other programs and of other versions."""
+        """Raise a DataError for a database of another program or version."""
         tables, owner, version = (
             connection.execute(query).fetchone()[0]
             for query in (
@@ -250,7 +272,7 @@ class SQLiteFile:
             raise DataError(text, file=self.path, allowed=allowed)
 
     def _reason(self) -> str:
-        """Return why the file cannot be written, in the words of the operating system."""
+        """Return the reason why the file cannot be written, as the operating system states it."""
         if not self._read_only:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -260,6 +282,7 @@ class SQLiteFile:
         return "it is only read"
 
     def _unusable(self, error: Exception) -> DataError:
+        """Return the error for a damaged file, or for one that cannot be read or written."""
         if is_damage(error):
             allowed = "move it away; what it held is made again"
             return DataError(f"is damaged or no cache: {error}", file=self.path, allowed=allowed)
@@ -268,32 +291,33 @@ class SQLiteFile:
 
 
 def may_be_written(path: Path) -> bool:
-    """Return whether a file and its neighbours may be created and changed."""
+    """Return True if a file and files beside it can be created and changed."""
     folder = next((parent for parent in path.absolute().parents if parent.exists()), path)
     return os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether an error says that a file is malformed or no database at all."""
-    if isinstance(error, sqlite3.OperationalError):  # a full disk, a lock, a missing permission
+    """Return True if an error of SQLite means a damaged file or no database at all."""
+    # An OperationalError mostly is a full disk, a lock or a missing permission.
+    if isinstance(error, sqlite3.OperationalError):
         return str(error).startswith(_DAMAGE_MESSAGES)
     return type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def check_pages(connection: Connection) -> None:
-    """Read all pages and indexes; raise SQLite's own error for what does not fit."""
+    """Read all pages and indexes; raise a sqlite3.DatabaseError for damage."""
     problem = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if problem != "ok":
         raise sqlite3.DatabaseError(" ".join(str(problem).split()))
 
 
-def readable_rows(connection: Connection) -> Iterator[Row | None]:
-    """Yield the rows that SELECT can read from a damaged file, and None for each lost row.
+def readable_rows(connection: Connection) -> Iterator[CacheRow | None]:
+    """Yield the readable rows of a damaged file, and None for each row that is lost.
 
-    The table is read from its first row up to the first damaged page and from its last row down to
-    the last one; between them single rows are looked up by the numbers that the index has. Rows
-    that the index has lost, too, are in no count.
+    Rows that the index has lost as well are not counted.
     """
+    # The table is read up to the first damaged page, then backwards down to the last one. Rows
+    # between them are read one by one, by the row numbers of the index.
     numbers: set[int] = set()
     query = f"SELECT rowid, {COLUMNS} FROM rows"
     for order in ("ASC", "DESC"):
@@ -302,7 +326,7 @@ def readable_rows(connection: Connection) -> Iterator[Row | None]:
                 if number in numbers:
                     break
                 numbers.add(number)
-                yield Row(*values)
+                yield CacheRow(*values)
     for order in ("ASC", "DESC"):
         with suppress(*_SQLITE_ERRORS):
             indexed = f"SELECT rowid FROM rows ORDER BY kind {order}, key {order}, item {order}"
@@ -313,16 +337,16 @@ def readable_rows(connection: Connection) -> Iterator[Row | None]:
                 row = None
                 with suppress(*_SQLITE_ERRORS):
                     row = connection.execute(f"{query} WHERE rowid = ?", (number,)).fetchone()
-                yield None if row is None else Row(*row[1:])
+                yield None if row is None else CacheRow(*row[1:])
 
 
 def _replace_damaged(path: Path, error: Exception) -> None:
-    """Put a new file with the readable rows in the place of a damaged one, which is renamed."""
+    """Replace a damaged file by a new one with its readable rows, and rename the damaged file."""
     new, n_rows, n_lost = temporary_beside(path), 0, 0
     new.unlink(missing_ok=True)
     try:
         with closing(_connect(path)) as damaged, closing(_connect(new, new=True)) as copy:
-            damaged.execute("PRAGMA writable_schema=ON")  # else a file that was cut is not read
+            damaged.execute("PRAGMA writable_schema=ON")  # else SQLite refuses a cut file
             copy.execute("BEGIN")
             for row in readable_rows(damaged):
                 if row is not None and row.is_whole:
@@ -336,7 +360,7 @@ def _replace_damaged(path: Path, error: Exception) -> None:
                 copy.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", labels)
             copy.execute("COMMIT")
             aside = _free_name(path)
-            # the log first: beside the new file it would hide the rows of that
+            # The log first: beside the new file, SQLite would apply it and hide the new rows.
             for end in ("-wal", "-shm", ""):
                 if _beside(path, end).exists():
                     _beside(path, end).rename(_beside(aside, end))
@@ -352,7 +376,10 @@ def _replace_damaged(path: Path, error: Exception) -> None:
 
 
 def _connect(target: str | Path, *, new: bool = False) -> Connection:
-    """Connect to a path or a URI; transactions are explicit, threads take turns by a lock."""
+    """Return a connection to a path or a URI, with explicit transactions.
+
+    `new` creates the tables of a temporary file.
+    """
     connection = sqlite3.connect(
         target,
         timeout=_PATIENCE_S,
@@ -360,10 +387,10 @@ def _connect(target: str | Path, *, new: bool = False) -> Connection:
         check_same_thread=False,
         uri=isinstance(target, str),
     )
-    # a text that damage has made no UTF-8 is recognised by the checksum of its row
+    # A text that damage has made invalid is read all the same: the checksum of its row fails.
     connection.text_factory = lambda stored: stored.decode("utf-8", "surrogateescape")
     if new:
-        connection.execute("PRAGMA journal_mode=MEMORY")  # no file beside a temporary one
+        connection.execute("PRAGMA journal_mode=MEMORY")  # no journal beside a temporary file
         connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
         _create_tables(connection)
     return connection
@@ -381,9 +408,9 @@ def _create_tables(connection: Connection) -> None:
 
 
 def _journal_mode(path: Path) -> str:
-    """Return `WAL`, or `DELETE` on a network file system, with a warning once a folder.
+    """Return `WAL`, or `DELETE` on a network file system, with one warning per folder.
 
-    A write-ahead log needs memory that its readers and writers share, which machines do not.
+    A write-ahead log needs shared memory of all readers and writers, so it works on one machine.
 
     References:
         https://www.sqlite.org/wal.html, https://www.sqlite.org/useovernet.html
@@ -402,14 +429,14 @@ def _journal_mode(path: Path) -> str:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a file that SQLite cannot open has our number in its header."""
+    """Return True if the header of an unreadable file has the application id of ragbench."""
     with path.open("rb") as stream:
         header = stream.read(_ID_OFFSET + 4)
     return header[_ID_OFFSET:] == _APPLICATION_ID.to_bytes(4, "big")
 
 
 def _free_name(path: Path) -> Path:
-    """Return `replies.damaged-1.sqlite`, or the next number that is free."""
+    """Return the first free path of the form `replies.damaged-1.sqlite`."""
     number = 1
     while (aside := path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")).exists():
         number += 1
@@ -421,6 +448,7 @@ def _beside(path: Path, end: str) -> Path:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file; None if it does not exist."""
     try:
         stat = path.stat()
     except OSError:

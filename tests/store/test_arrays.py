@@ -43,12 +43,12 @@ def test_what_was_written_is_read_and_numpy_reads_it_too(tmp_path_factory, array
     folder = tmp_path_factory.mktemp("cache")
 
     def fill(writer):
-        with writer.growing("grown") as grown:
+        with writer.open_array("grown") as grown:
             grown.append(array[:cut])
             grown.append(array[cut:])
         writer.add_texts("texts", texts)
 
-    kept = ArrayStore(folder).kept("index", "of", "k", fill)
+    kept = ArrayStore(folder).ensure("index", "of", "k", fill)
 
     np.testing.assert_array_equal(kept["grown"], array)
     numpys = np.load(key_of(folder) / "grown.npy")
@@ -64,14 +64,14 @@ def test_made_once_and_found_in_the_folders_of_others(tmp_path):
         made.append(1)
         write(writer)
 
-    ArrayStore(tmp_path / "theirs").kept("index", "of", "k", count)
+    ArrayStore(tmp_path / "theirs").ensure("index", "of", "k", count)
     ours = ArrayStore(tmp_path / "ours", [tmp_path / "theirs"])
-    kept = ours.kept("index", "of", "k", count)
+    kept = ours.ensure("index", "of", "k", count)
 
     np.testing.assert_array_equal(kept["numbers"], NUMBERS)
     assert len(made) == 1
     assert not (tmp_path / "ours").exists()
-    assert ArrayStore(tmp_path / "ours", writes=False).kept("index", "of", "k", count) is None
+    assert ArrayStore(tmp_path / "ours", writes=False).ensure("index", "of", "k", count) is None
     assert len(made) == 1
 
 
@@ -101,12 +101,12 @@ def blank(path):
 @pytest.mark.parametrize("damage", [cut, flip, lose, misname, blank])
 def test_damage_is_told_and_made_again(tmp_path, damage):
     store = ArrayStore(tmp_path)
-    store.kept("index", "of", "k", write)
+    store.ensure("index", "of", "k", write)
     damage(key_of(tmp_path))
     assert [n for _, n, _ in verify(tmp_path)] == [1]
 
     with pytest.warns(DamagedArrays, match="they are made again"):
-        kept = store.kept("index", "of", "k", write)
+        kept = store.ensure("index", "of", "k", write)
 
     np.testing.assert_array_equal(kept["numbers"], NUMBERS)
     (stored,) = stored_in(tmp_path)
@@ -115,7 +115,7 @@ def test_damage_is_told_and_made_again(tmp_path, damage):
 
 def test_use_counts_as_use_and_removed_is_gone(tmp_path):
     store = ArrayStore(tmp_path)
-    kept = store.kept("index", "of", "k", write)
+    kept = store.ensure("index", "of", "k", write)
     numbers = kept["numbers"]
     os.utime(key_of(tmp_path) / "about.json", (0, 0))
     store.find("index", "k")
@@ -137,12 +137,12 @@ from ragbench.store.arrays import ArrayStore
 folder, what = sys.argv[1:]
 def write(writer):
     print("made", flush=True)
-    with writer.growing("numbers") as grown:
+    with writer.open_array("numbers") as grown:
         grown.append(np.arange(100_000))
         if what == "wait":
             sys.stdin.readline()
         grown.append(np.arange(100_000))
-kept = ArrayStore(Path(folder)).kept("index", "of", "k", write)
+kept = ArrayStore(Path(folder)).ensure("index", "of", "k", write)
 print(None if kept is None else int(kept["numbers"].sum()), flush=True)
 """
 SUM = str(99_999 * 100_000)
@@ -193,7 +193,7 @@ def test_who_waits_for_arrays_says_which(tmp_path, monkeypatch):
 
     monkeypatch.setattr(stored_arrays, "locked_beside", waiting)
     with pytest.warns(WaitingForArrays, match=r"^bm25 of 3: waiting for process 7 on here"):
-        ArrayStore(tmp_path).kept("index", "bm25 of 3", "k", lambda writer: None)
+        ArrayStore(tmp_path).ensure("index", "bm25 of 3", "k", lambda writer: None)
 
 
 @pytest.mark.costly
@@ -223,6 +223,6 @@ def test_a_full_disk_is_named(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(DataError, match="cannot be written: No space left on device"):
-        ArrayStore(tmp_path).kept("index", "of", "k", fail)
+        ArrayStore(tmp_path).ensure("index", "of", "k", fail)
     with warnings.catch_warnings(action="error"):
         assert ArrayStore(tmp_path).find("index", "k") is None

@@ -237,7 +237,7 @@ def _stored(
     arrays: ArrayStore, of: str, key: str, write: Callable[[ArrayWriter], None]
 ) -> Arrays | None:
     with suppress(_Unpackable):
-        return arrays.kept("corpus", of, key, write)
+        return arrays.ensure("corpus", of, key, write)
     return None
 
 
@@ -254,7 +254,7 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
     stream, sizes = iter(documents), {"ids": 0, "parts": 0}
     with ExitStack() as stack:
         names = ("ids", "ids_ends", "parts", "parts_ends")
-        arrays = {name: stack.enter_context(writer.growing(name)) for name in names}
+        arrays = {name: stack.enter_context(writer.open_array(name)) for name in names}
         while block := list(islice(stream, _AT_ONCE)):
             append("ids", (document.id for document in block))
             parts = (
