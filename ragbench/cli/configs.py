@@ -162,13 +162,13 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     except MissingExtra as error:
         return [("note", [str(error)])]
     # apps are asked when they are run, and controls are no systems
-    answering = [each.name for each in plan.answering if each.type not in ("app", "control")]
+    answering = [s.name for s in plan.answering_systems if s.type not in ("app", "control")]
     judged = [
         f"{rubric.name} ({name})"
         for name, judge in plan.judges.items()
         for rubric in (*judge.rubrics, *judge.pairwise)
     ]
-    notes = [*startup_problems(plan.generators, plan.asked_judges)]
+    notes = [*startup_problems(plan.generators, plan.all_judges)]
     skipped = plan.skipped_judges.items()
     notes += [f"judge '{name}' would be skipped: {why}" for name, why in skipped]
     fill = plan.fill

@@ -218,7 +218,7 @@ def plan(
         output.echo(f"warning: {warning}")
     for name in uncalled:
         output.echo(f"note: {name} is not made before a run; what it asks for is not counted")
-    for problem in startup_problems(plan.generators, plan.asked_judges):
+    for problem in startup_problems(plan.generators, plan.all_judges):
         output.echo(f"note: {problem}")
 
 

@@ -99,7 +99,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     with ExitStack() as stack:
         limits = config.budget
         budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
-        judges, replay = plan.asked_judges, choices.judge_replay
+        judges, replay = plan.all_judges, choices.judge_replay
         connection = connected(judges, plan.config, plan.generators, replay=replay, budget=budget)
         replies = stack.enter_context(connection)
         if repetition is None:

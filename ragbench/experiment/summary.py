@@ -60,7 +60,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
         cluster=None if plan.clusters is None else plan.config.statistics.cluster,
         judges={
             name: DeclaredJudge(type=each.type, model=each.judge.model, label=each.judge.label)
-            for name, each in plan.asked_judges.items()
+            for name, each in plan.all_judges.items()
         },
         skipped_judges=dict(plan.skipped_judges),
         fill=None if results.filled is None else results.filled.counts,

@@ -120,8 +120,8 @@ def make_plan(
         gate_baselines=gate_baselines,
     )
     if choices.judge and not choices.only:
-        answering = [each.name for each in plan.answering if each.type != "control"]
-        check_names(config.gates, _scores(plan), [*plan.retrieving, *answering])
+        answering = [each.name for each in plan.answering_systems if each.type != "control"]
+        check_names(config.gates, _scores(plan), [*plan.scored_retrievers, *answering])
     return plan
 
 

@@ -1,4 +1,4 @@
-"""What is fixed before the first query is asked: choices, systems, judges, the plan."""
+"""Plan of a run: systems, judges and scores, fixed before the first query is asked."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from ragbench.types.records import Nugget
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """What keeps the repetition of a run apart from what its experiment has and stores.
+    """Folders of a repeated run (`ragbench reproduce`), apart from those of its experiment.
 
     Attributes:
-        of: The run that is repeated.
-        runs: The folder that gets the new run folder; `latest` in it stays.
-        stages: Where what stages make is stored, in the place of the cache.
+        of: Name of the run that is repeated.
+        runs: Folder that gets the new run folder; its link `latest` stays as it is.
+        stages: Folder of the stored items, in place of the cache, so that all are made again.
     """
 
     of: str
@@ -48,13 +48,15 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class PlannedJudge:
-    """A judge with the rubrics that it applies.
+    """Judge with the rubrics that it applies.
 
     Attributes:
-        rubrics: What it is asked of each system.
-        pairwise: What it is asked of pairs of systems.
-        block: Its entry in the config.
-        nuggets: The nuggets of its file by query id; None where it makes them.
+        type: Type of the judge in the config, such as `openai`.
+        judge: The judge itself.
+        rubrics: Rubrics for single answers.
+        pairwise: Rubrics for pairs of systems.
+        block: Entry of the judge in the config.
+        nuggets: Nuggets of its file by query id; None if the judge generates them.
     """
 
     type: str
@@ -65,24 +67,30 @@ class PlannedJudge:
     nuggets: Mapping[str, tuple[Nugget, ...]] | None = None
 
     def nuggets_of(self, query_id: str) -> tuple[Nugget, ...] | None:
-        """Return the given nuggets of a query, perhaps none; None where the judge makes them."""
+        """Return the nuggets of a query in the file, an empty tuple if it has none.
+
+        None if the judge has no file, and generates nuggets.
+        """
         if self.nuggets is None:
             return None
-        # what others have assigned is about other answers
-        return tuple(each._replace(assignment=None) for each in self.nuggets.get(query_id, ()))
+        # assignments in the file are those of other answers
+        return tuple(nugget._replace(assignment=None) for nugget in self.nuggets.get(query_id, ()))
 
     @property
     def samples(self) -> int:
-        """How often it judges each answer."""
+        """Number of times that the judge judges each answer; 1 by default."""
         return int(self.block.options.get("samples") or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFill:
-    """A judge that grades passages, ready.
+    """Judge that grades passages without human judgements (`metrics.retrieval.fill`).
 
     Attributes:
-        rules: What is graded, and how a level becomes a grade.
+        name: Name of the judge in the config.
+        judge: The judge.
+        rubric: Rubric whose levels become grades.
+        rules: Depth of the pool, and the smallest level that is relevant.
     """
 
     name: str
@@ -92,11 +100,15 @@ class PlannedFill:
 
     @property
     def top_grade(self) -> int:
-        """The best grade that it can give."""
+        """Best grade that the rubric gives; 1 where levels become relevant or not."""
         return self.rubric.levels - 1 if self.rules.relevant_from is None else 1
 
     def grade_of(self, level: float) -> int:
-        """Turn a level into a grade; a level that lies half between two is the lower one."""
+        """Return the grade of a level, which may be a mean of several verdicts.
+
+        Rounded to the nearest level, halves down: 1 becomes grade 0, 2 grade 1; with
+        `relevant_from`, levels from there on become 1 and the others 0.
+        """
         nearest = min(max(math.ceil(level - 0.5), 1), self.rubric.levels)
         if self.rules.relevant_from is None:
             return nearest - 1
@@ -108,7 +120,7 @@ Noun = Literal["retriever", "generator", "app"]
 
 @dataclass(frozen=True, slots=True)
 class LiveComponents:
-    """Objects that a caller passes instead of naming them in the YAML."""
+    """Components that a caller of `run_experiment` passes as objects, by name."""
 
     retrievers: Mapping[str, Any] = field(default_factory=dict)
     generators: Mapping[str, Any] = field(default_factory=dict)
@@ -117,13 +129,15 @@ class LiveComponents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System(SystemParts):
-    """What is scored: a retriever alone, or somebody who answers.
+    """System of a run: a retriever, a pair with a generator, a control, an app, or recorded.
 
     Attributes:
-        ranking_of: Whose ranking it has: its retriever's, or its own, if that says what it found.
-        control: Which passages it gets instead of a retriever's.
-        baseline: What it is compared with as a whole; None for a baseline itself. By a single
-            score, that is what has this score.
+        type: Kind of system.
+        ranking_of: Name of the ranking that is scored for it: its retriever's or its own; None for
+            a system without a ranking.
+        control: Passages that a control gets instead of a retriever's; None for other systems.
+        baseline: Name of the system that it is compared with; None for a baseline itself. A score
+            that this system lacks is compared with another one that has it.
     """
 
     type: SystemType
@@ -134,20 +148,30 @@ class System(SystemParts):
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is fixed before the first query is asked.
-
-    It has more fields than other records: each is read by itself, by those who need just that.
+    """Config, data and components of a run, resolved before the first query is asked.
 
     Attributes:
-        queries: The queries that are asked, after `limit`, in the order of the file; use `ids`
-            where that is enough, since the queries of many records are read one by one.
-        retrievers: Name -> retriever, ready but without an index; also those that others only read.
-        systems: What is scored, in the order of the tables: each retriever with those that answer
-            from what it found, then controls, apps, and what the records came with.
-        skipped_judges: Name -> why a judge that runs only where it can does not run.
-        fill: What grades passages that people have not judged; None where nothing does.
-        clusters: The cluster of each query; None where each stands for itself.
-        gate_baselines: Baseline files and run folders that gates name, read.
+        config: Config of the experiment.
+        choices: Options of the command line.
+        collection: Data set.
+        queries: Queries of the run, after `--limit`, in the order of the file. `ids` is faster
+            where ids are enough: the queries of a large file are parsed one by one.
+        qrels: Judgements of these queries; None without any.
+        retrievers: Retrievers by name, not indexed yet; those that only others read are included.
+        systems: Systems that are scored, in the order of the tables: each retriever with its pairs,
+            then controls, apps, and recorded systems.
+        generators: Generators by name.
+        apps: Apps by name.
+        measures: Names of the retrieval measures.
+        metrics: Metrics of answers.
+        judges: Judges of answers by name.
+        skipped_judges: Reason by name of the judges with `when: available` that cannot run.
+        fill: Judge that grades unjudged passages; None without one.
+        baseline: Name of the baseline retriever, app or recorded system.
+        clusters: Cluster of each query; None if each query is its own.
+        slicings: Slices of the queries that are compared by themselves.
+        warnings: Warnings for the summary.
+        gate_baselines: Baseline files and run folders that gates name, read into memory.
     """
 
     config: ExperimentConfig
@@ -172,50 +196,49 @@ class Plan:
 
     @cached_property
     def ids(self) -> Sequence[str]:
-        """The ids of the queries, in their order."""
+        """Ids of the queries, in their order."""
         return ids_of(self.queries)
 
     @cached_property
-    def retrieving(self) -> list[str]:
-        """The retrievers that are scored, in the order of the config."""
-        return [each.name for each in self.systems if each.type == "retriever"]
+    def scored_retrievers(self) -> list[str]:
+        """Names of the retrievers that are scored, in the order of the config."""
+        return [system.name for system in self.systems if system.type == "retriever"]
 
     @cached_property
-    def answering(self) -> list[System]:
-        """Who answers: pairs in the order of the config, controls, apps, what records came with."""
-        return [each for each in self.systems if each.type != "retriever"]
+    def answering_systems(self) -> list[System]:
+        """Systems that are no retrievers: pairs, controls, apps and recorded systems."""
+        return [system for system in self.systems if system.type != "retriever"]
 
     def system(self, name: str) -> System:
-        """Return a system by name."""
-        return next(each for each in self.systems if each.name == name)
+        """Return a system by name; raise `StopIteration` for an unknown one."""
+        return next(system for system in self.systems if system.name == name)
 
     def component(self, noun: Noun, name: str) -> Component | None:
-        """Return what the config says of a retriever, generator or app; None for a live one."""
-        own = self.config
-        blocks = {"retriever": own.retrievers, "generator": own.generators, "app": own.apps}
-        return blocks[noun].get(name)
+        """Return the config entry of a retriever, generator or app; None for a live object."""
+        entries: Mapping[str, Component] = getattr(self.config, f"{noun}s")
+        return entries.get(name)
 
     def passages(self, generator: str) -> int:
-        """Return how many passages a generator gets."""
+        """Return the number of passages that a generator gets; the default for a live object."""
         component = self.component("generator", generator)
         return DEFAULT_PASSAGES if component is None else component.passages
 
     def samples(self, generator: str | None) -> int:
-        """Return how often each query is answered; once where no generator of the config does."""
+        """Return the number of answers to each query; 1 without a generator of the config."""
         component = None if generator is None else self.component("generator", generator)
         return 1 if component is None else component.samples
 
     @cached_property
     def corpus(self) -> Mapping[str, Document]:
-        """The documents by id, gold passages that no corpus has among them."""
+        """Documents by id, and gold passages, which stand in no corpus."""
         documents, gold = self.collection.documents, self.collection.gold_passages
         if isinstance(documents, PackedDocuments) and not gold:
             return documents.by_id
         return {document.id: document for document in documents or ()} | dict(gold)
 
     @property
-    def asked_judges(self) -> dict[str, PlannedJudge]:
-        """Every judge of the run: of answers, and of passages."""
+    def all_judges(self) -> dict[str, PlannedJudge]:
+        """Judges of answers and the judge of passages, by name."""
         return self.judges | ({} if self.fill is None else {self.fill.name: self.fill.judge})
 
     def judge_score(self, rubric: str, judge: str) -> str:

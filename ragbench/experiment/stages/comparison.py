@@ -285,7 +285,7 @@ def describe_deltas(
 ) -> list[OverSource]:
     """Compare each retriever over exactly one other with that one, if both are scored."""
     by_name = {system.name: system for system in systems}
-    sources = {name: plan.retrievers[name].sources for name in plan.retrieving}
+    sources = {name: plan.retrievers[name].sources for name in plan.scored_retrievers}
     single = [(name, each[0]) for name, each in sources.items() if len(each) == 1]
     return [
         OverSource(

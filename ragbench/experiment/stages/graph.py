@@ -45,9 +45,9 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     scorer_of = cache(partial(TextScorer, executor=workspace.executor))
     retrieve = {
         name: made.get((name, top_k)) or Retrieve(workspace, name, top_k, made)
-        for name in plan.retrieving
+        for name in plan.scored_retrievers
     }
-    answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering}
+    answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering_systems}
     ranks = {name: Rank(workspace, name, one, one.retrieved) for name, one in retrieve.items()}
     ranks |= {
         name: Rank(workspace, name, None, answer.retrieved)
@@ -83,7 +83,8 @@ def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve])
     if system.type == "recorded":
         return Recorded(workspace, system)
     # controls stand beside the baseline, and get other passages than it found
-    baseline = plan.baseline if plan.baseline in plan.retrieving else plan.retrieving[0]
+    scored = plan.scored_retrievers
+    baseline = plan.baseline if plan.baseline in scored else scored[0]
     name = baseline if system.type == "control" else system.retriever
     return Generate(workspace, system, retrieve[name or ""])
 

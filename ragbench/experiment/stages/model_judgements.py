@@ -194,7 +194,7 @@ class JudgePassages(Stage):
         if fill is None:
             return None
         items = [self.workspace.example_item(row, 1) for row in range(len(self.plan.queries))]
-        count = len(items) * fill.rules.depth * max(len(self.plan.retrieving), 1)
+        count = len(items) * fill.rules.depth * max(len(self.plan.scored_retrievers), 1)
         node = Node(self.title, count, 0, "passages", at_most=True)
         if isinstance(fill.judge.judge, ModelJudge):
             cost = rehearse(fill.judge.judge, items, [fill.rubric])

@@ -106,7 +106,7 @@ class JudgePairs(Stage):
     @cached_property
     def _rivals(self) -> list[System]:
         """The systems that answer, but for controls."""
-        return [system for system in self.plan.answering if system.type != "control"]
+        return [system for system in self.plan.answering_systems if system.type != "control"]
 
     @property
     def _is_against_baseline(self) -> bool:

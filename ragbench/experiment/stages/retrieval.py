@@ -216,7 +216,7 @@ class Retrieve(StoredStage):
             for source in self.retriever.sources
         ]
         # one that others read and that is not scored stands before all that are scored
-        self.place = 1 if name in self.plan.retrieving else 0
+        self.place = 1 if name in self.plan.scored_retrievers else 0
 
     @cached_property
     def outcomes(self) -> Sequence[Outcome[Retrieved]]:
