@@ -31,7 +31,7 @@ from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
-from ragbench.experiment.records import totals_of
+from ragbench.experiment.records import judge_totals
 from ragbench.experiment.reproduce import check_trust
 from ragbench.files import write_file
 from ragbench.records import codec
@@ -218,7 +218,7 @@ def _ask_judges(
                 confidence=request.confidence,
                 shown=partial(_shown, name),
             )
-            sent = totals_of(planned)
+            sent = judge_totals(planned)
         found |= {score.name: {POSITION: asked[score.rubric.name]} for score in own}
         what = f"{len(keys)} answers, seed {seed}"
         calls = f"; {sent.calls} calls, {sent.stored} replies from the store" if sent.models else ""

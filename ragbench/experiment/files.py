@@ -41,7 +41,7 @@ from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
-from ragbench.experiment.records import Answers, Ranked, Results
+from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.summary import format_costs, make_summary
@@ -210,7 +210,7 @@ def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]
     return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
 
 
-def _ranking_lines(ranking: Ranked) -> Iterator[str]:
+def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:
     """Read the rankings of a file when they are written: not all of them may be in memory."""
     yield from run_lines(ranking.run)
 
@@ -265,7 +265,7 @@ def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
 
 def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | FailedPrediction]:
     """Yield the answers, those to one query together, numbered where there are several."""
-    samples = answers.each()
+    samples = answers.by_sample()
     generator = plan.generators.get(plan.system(answers.name).generator or "")
     for row, query in enumerate(plan.queries):
         for number, sample in enumerate(samples):
@@ -358,7 +358,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
 
 
 def _shown_hits(
-    ranking: Ranked, corpus: Mapping[str, Document]
+    ranking: RetrieverRun, corpus: Mapping[str, Document]
 ) -> Sequence[Sequence[ScoredDocument]]:
     """Return the first hits of each query; of a run file only hits that the corpus has."""
     outcomes = ranking.outcomes

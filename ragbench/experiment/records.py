@@ -1,4 +1,4 @@
-"""What the stages of a run have produced."""
+"""Results of the stages of a run: rankings, answers, verdicts, score columns and their costs."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ from ragbench.types.rows import IntArray
 
 @dataclass(slots=True)
 class Work:
-    """How much of one stage was there already.
+    """Number of items of one stage, and the time that it took.
 
     Attributes:
-        stored: Items that did not need to be made.
-        seconds: Wall time of making the others.
+        items: Number of all items.
+        stored: Number of items that were in the store already.
+        seconds: Wall time that the other items took.
     """
 
     items: int
@@ -52,16 +53,19 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """What one retriever returned for all queries.
+class RetrieverRun:
+    """Rankings of one retriever for all queries.
 
     Attributes:
-        outcomes: One per query, in their order.
-        scored: The rankings as they are scored, or what reads them; use `run`.
-        unmatched: The rankings of passages, where `run` has what they were matched with in their
-            place.
-        notes: What the reader of the numbers should know about this run.
-        is_cut: Whether any hit is a chunk that we cut ourselves.
+        name: Name of the retriever.
+        queries: Queries of the run.
+        outcomes: Hits or failure of each query, in their order.
+        scored: Rankings as they are scored, or a function that reads them; use `run`.
+        unmatched: Rankings of passages, if `run` has the documents that these were matched with;
+            None if `run` has the hits as they are.
+        notes: Sentences for the reader of the numbers.
+        warnings: Sentences on what makes the numbers doubtful.
+        is_cut: True if any hit is a chunk that ragbench cut from a document.
     """
 
     name: str
@@ -76,23 +80,23 @@ class Ranked:
 
     @property
     def run(self) -> Run:
-        """The rankings as they are scored; a query that failed or is missing is absent."""
+        """Rankings as they are scored, without queries that failed or that a file lacks."""
         return self.scored if isinstance(self.scored, Run) else self.scored()
 
     def ranks(self, qrels: Qrels, rules: RetrievalMetrics) -> IntArray:
-        """Return the rank of each row of the judgements, 0 where the ranking does not have it.
+        """Return the rank of each row of the judgements, shape (rows,); 0 if it was not retrieved.
 
-        Ranked once, by the rules of the run: scores, causes and the page all ask.
+        They are computed once, as scores, causes and the page all use them.
         """
-        if not any(of is qrels for of, _ in self._ranks):
-            # an average is taken over ranks that ids decide
+        if not any(ranked_qrels is qrels for ranked_qrels, _ in self._ranks):
+            # ties that share an average score have no order: document ids decide their ranks
             ties = "docid" if rules.ties == "average" else rules.ties
             ranked = rank(qrels, self.run, ties=ties, trec_eval=rules.trec_eval)
             self.note_ranks(qrels, ranked)
         return self._ranks[0][1]
 
     def note_ranks(self, qrels: Qrels, ranked: RankedGrades) -> None:
-        """Keep what was ranked against the judgements by the rules of the run."""
+        """Store the ranks of judgements that were ranked by the rules of the run."""
         ranks = np.zeros(len(qrels), np.int64)
         ranks[ranked.rows] = ranked.rank
         self._ranks[:] = [(qrels, ranks)]
@@ -100,20 +104,22 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What one system answered to all queries.
+    """Answers of one system to all queries.
 
     Attributes:
-        outcomes: One per query, in their order; a prediction's contexts are the passages it is
-            judged by. Of several samples all of the first one come first, then all of the second
-            one, ...
+        name: Name of the system.
+        outcomes: Prediction or failure of each query, in their order; the contexts of a prediction
+            are the passages that it is judged by. With several samples, all queries of the first
+            sample stand before those of the second.
+        samples: Number of answers to each query.
     """
 
     name: str
     outcomes: Sequence[Outcome[Prediction]]
     samples: int = 1
 
-    def each(self) -> list[Answers]:
-        """Return the samples one by one, each with one outcome per query."""
+    def by_sample(self) -> list[Answers]:
+        """Return each sample as answers with one outcome per query."""
         if self.samples == 1:
             return [self]
         n = len(self.outcomes) // self.samples
@@ -121,22 +127,21 @@ class Answers:
         return [Answers(self.name, self.outcomes[start : start + n]) for start in starts]
 
     def rows(self, rows: Iterable[int]) -> list[int]:
-        """Return the rows of all samples that belong to some rows of queries."""
+        """Return the rows of `outcomes` that answer the queries of some rows, in all samples."""
         n = len(self.outcomes) // self.samples
         return [row + sample * n for row in rows for sample in range(self.samples)]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeUse:
-    """What one judge took for one system.
+    """Models, tokens and cost of one judge for one system.
 
     Attributes:
-        models: The models as their servers name them.
-        usage: What the replies took that its verdicts rest on, also those that were paid for
-            earlier.
-        paid: What this run sent and paid.
-        spreads: Rubric -> how far samples or models lie apart, on average.
-        left_out: What its requests lacked, since the models refuse it.
+        models: Models as their servers name them.
+        usage: Usage of all replies behind the verdicts, also of those that an earlier run paid.
+        paid: Calls, tokens and cost of this run alone.
+        spreads: Rubric -> mean spread between the samples or models of a verdict.
+        left_out: Request options that were left out because the models refuse them.
     """
 
     models: tuple[str, ...]
@@ -146,48 +151,54 @@ class JudgeUse:
     left_out: tuple[str, ...] = ()
 
     def manifest(self) -> JudgePayment:
-        """Return what this run sent and paid."""
+        """Return calls, tokens and cost of this run; the cost is None if a price is unknown."""
         paid = self.paid
         return JudgePayment(
             models=self.models,
             calls=paid.calls,
             stored=paid.stored,
             failed=paid.failed,
-            tokens=_tokens(paid),
+            tokens=tokens_of(paid),
             usd=None if paid.unknown_cost else paid.cost_usd,
         )
 
     def summary(self) -> Judging:
-        """Return what the verdicts took, in whichever run it was paid."""
-        return Judging(models=self.models, tokens=_tokens(self.usage), usd=self.usage.usd)
+        """Return tokens and cost of the verdicts, whichever run paid them."""
+        return Judging(models=self.models, tokens=tokens_of(self.usage), usd=self.usage.usd)
 
 
-def _tokens(used: Totals | Usage) -> TokenCounts:
+def tokens_of(usage: Totals | Usage) -> TokenCounts:
+    """Return the tokens of a usage as records have them."""
     return TokenCounts(
-        input=used.input_tokens, output=used.output_tokens, reasoning=used.reasoning_tokens
+        input=usage.input_tokens, output=usage.output_tokens, reasoning=usage.reasoning_tokens
     )
 
 
-def use_of(planned: PlannedJudge, judged: JudgeResults, before: Totals) -> JudgeUse:
-    """Return what a judge took, from what it had taken before."""
-    now = totals_of(planned)
+def judge_use(planned: PlannedJudge, judged: JudgeResults, previous: Totals) -> JudgeUse:
+    """Return the use of a judge for some verdicts; `previous` are its totals before these."""
+    totals = judge_totals(planned)
+    # one judge serves all systems: its totals only grow, and the difference is of this one
     names = [name for name in Totals.__slots__ if name != "models"]
-    paid = Totals(**{name: getattr(now, name) - getattr(before, name) for name in names})
+    paid = Totals(**{name: getattr(totals, name) - getattr(previous, name) for name in names})
     return JudgeUse(judged.models, judged.usage, paid, judged.spreads, judged.left_out)
 
 
-def totals_of(planned: PlannedJudge) -> Totals:
-    """Return a copy of what a judge has sent and paid so far; nothing without a model."""
+def judge_totals(planned: PlannedJudge) -> Totals:
+    """Return calls, tokens and cost of a judge so far; zeros for a judge that calls no model."""
     return planned.judge.totals() if planned.judge.asks else Totals()
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The judgements of people with those of a model.
+    """Judgements of people, completed by grades of a model.
 
     Attributes:
-        source: The origin of the judgements, for signatures; None if the model made none of them.
-        counts: The number of pairs by who judged them, as `summary.json` has it.
+        qrels: All judgements together.
+        source: Origin of the judgements, for signatures; None if the model made none of them.
+        counts: Number of judged pairs of people and of the model, as `summary.json` has it.
+        rows: Grades of the model with its reasons.
+        use: TokenCounts and cost of the judge.
+        warnings: Sentences on what makes these judgements doubtful.
     """
 
     qrels: Qrels
@@ -200,10 +211,13 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What one judge said of pairs of systems.
+    """Preferences of one judge between the answers of pairs of systems.
 
     Attributes:
-        entries: An entry of `preferences` in comparisons.json for each rubric.
+        judge: Name of the judge.
+        entries: Result of each rubric, as `preferences` of comparisons.json has it.
+        rows: Verdicts on single pairs of answers.
+        use: TokenCounts and cost of the judge.
     """
 
     judge: str
@@ -212,8 +226,8 @@ class Preferences:
     use: JudgeUse
 
     def summaries(self) -> list[PreferenceSummary]:
-        """Return the entries as summary.json has them, with what the judge took."""
-        names = [each.name for each in fields(PreferenceSummary) if each.name != "judging"]
+        """Return the entries as summary.json has them, with tokens and cost of the judge."""
+        names = [field.name for field in fields(PreferenceSummary) if field.name != "judging"]
         return [
             PreferenceSummary(
                 **{name: getattr(entry, name) for name in names}, judging=self.use.summary()
@@ -224,26 +238,28 @@ class Preferences:
 
 @dataclass(slots=True)
 class Results:
-    """What the stages of a run have produced.
+    """Results of the stages of a run, which add to it one after the other.
 
     Attributes:
-        rankings: Retriever -> its run.
-        samples: System -> score -> a column for each sample; systems that answer each query several
-            times.
+        rankings: Retriever -> its rankings.
+        answers: System -> its answers.
+        samples: System -> score -> a column for each sample; only systems that answer each query
+            several times.
         judgements: System -> the verdicts of each judge, a row each.
-        prompts: Id -> system and user words of the prompts that judges were sent.
-        judge_uses: System -> judge -> what it took.
-        systems: Every system with its scores, in the order of the tables.
-        notes: What the reader of the numbers should know, a sentence each.
-        warnings: What makes numbers doubtful, a sentence each.
-        filled: The judgements with those that a model made; None where it made none.
-        comparisons: What `comparisons.json` will hold.
-        causes: System -> the cause of each query: where its answer is lost.
-        work: Stage -> how much of it was stored, and how long the rest took.
-        spending: What the budget limits, what was spent and what is missing; None without a budget.
+        prompts: Id -> system and user text of the prompts that judges were sent.
+        judge_uses: System -> judge -> models, tokens and cost.
+        systems: All systems with their scores, in the order of the tables.
+        notes: Sentences for the reader of the numbers.
+        warnings: Sentences on what makes the numbers doubtful.
+        preferences: Preferences of each judge that compares pairs of answers.
+        filled: Judgements with those of a model; None if no model judges passages.
+        comparisons: Record of `comparisons.json`.
+        causes: System -> the cause of each query.
+        work: Stage -> number of items, of stored items, and seconds.
+        spending: Limits, costs so far and missing items; None without a budget.
     """
 
-    rankings: dict[str, Ranked] = field(default_factory=dict)
+    rankings: dict[str, RetrieverRun] = field(default_factory=dict)
     answers: dict[str, Answers] = field(default_factory=dict)
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
     judgements: dict[str, list[Sequence[VerdictRow]]] = field(default_factory=dict)
@@ -260,7 +276,7 @@ class Results:
     spending: Spending | None = None
 
     def qrels(self, plan: Plan) -> Qrels | None:
-        """Return what is judged: by a model, too, where one judged passages."""
+        """Return the judgements, with those of a model if it made any; None without judgements."""
         return plan.qrels if self.filled is None else self.filled.qrels
 
     def add_scores(
@@ -270,30 +286,37 @@ class Results:
         kind: Kind = "retrieval",
         counts: RunCounts | None = None,
     ) -> None:
-        """Add scores of one kind; a system stands where its first ones were added."""
-        if system.name not in (each.name for each in self.systems):
-            made = SystemScores(system.name, system.retriever, system.generator, role=system.role)
-            self.systems.append(made)
-        row = [each.name for each in self.systems].index(system.name)
-        before = self.systems[row]
+        """Add scores of one kind to a system, which is appended with its first ones.
+
+        Without columns, a system is appended that has no scores yet. `counts` tell how its run was
+        read; None keeps those that it has.
+        """
+        names = [scores.name for scores in self.systems]
+        if system.name not in names:
+            names.append(system.name)
+            self.systems.append(
+                SystemScores(system.name, system.retriever, system.generator, role=system.role)
+            )
+        row = names.index(system.name)
+        scores = self.systems[row]
         self.systems[row] = replace(
-            before,
-            columns={**before.columns, **columns},
-            kinds={**before.kinds, **dict.fromkeys(columns, kind)},
-            counts=counts or before.counts,
+            scores,
+            columns={**scores.columns, **columns},
+            kinds={**scores.kinds, **dict.fromkeys(columns, kind)},
+            counts=counts or scores.counts,
         )
 
     def add_samples(
         self, system: System, name: str, columns: Sequence[ScoreColumn], kind: Kind
     ) -> None:
-        """Add a score: of several samples their mean, and the column of each sample."""
+        """Add a score by the columns of its samples: their mean, and if several, each of them."""
         self.add_scores(system, {name: mean_over_samples(columns)}, kind)
         if len(columns) > 1:
             self.samples[system.name][name] = list(columns)
 
 
-# Causes that lie in the data or in the plan, not in what a system made of them.
-_OF_THE_QUERY = (
+# Causes that lie in the data or in the plan, whatever a system returns.
+_CAUSES_OF_DATA = (
     Cause.NO_RELEVANT,
     Cause.NO_JUDGEMENTS,
     Cause.NO_REFERENCE,
@@ -305,12 +328,12 @@ _OF_THE_QUERY = (
 
 
 def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> ScoreColumn:
-    """Return the column without values where the system had no output, with the causes.
+    """Return the column with NaN and a cause in the rows where the system failed.
 
-    `failed` is what `without_value` yields, row -> outcome. Where the score could not have applied,
-    whatever the output, it still does not apply.
+    `failed` has the outcome of each such row, as `without_value` yields them. A row whose cause
+    lies in the data keeps it: the score would not apply to any output.
     """
-    failed = {row: f for row, f in failed.items() if column.causes[row] not in _OF_THE_QUERY}
+    failed = {row: f for row, f in failed.items() if column.causes[row] not in _CAUSES_OF_DATA}
     if not failed:
         return column
     values, causes = column.values.copy(), column.causes.copy()
@@ -321,12 +344,12 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> Sc
 
 
 def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
-    """Return the column without values where a system has no answer, with the causes."""
+    """Return the column with NaN and a cause in the rows where a system has no answer."""
     return with_failures(column, dict(without_value(answers.outcomes)))
 
 
 def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
-    """Return the column of each sample, of one that has all of them one after the other."""
+    """Split a column of all samples, one sample after the other, into a column per sample."""
     if samples == 1:
         return [column]
     n = len(column.values) // samples
@@ -334,27 +357,27 @@ def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
 
 
 def _part(column: ScoreColumn, start: int, end: int) -> ScoreColumn:
+    """Return rows `start` to `end` of a column; unlike `take` with details and total."""
     details = {row - start: text for row, text in column.details.items() if start <= row < end}
     values, causes = column.values[start:end], column.causes[start:end]
     return replace(column, values=values, causes=causes, details=details)
 
 
 def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
-    """Return one column of several: each query's mean over its answers that have a score.
+    """Return the mean column of samples: for each query, over its answers that have a score.
 
-    A query has no score only where none of its answers has one. Its cause is then the first that
-    is a failure, else the first. The causes of the single answers stay with it: those that failed
-    leave a score open. A number that is computed from all queries at once is the mean of those of
-    the samples.
+    A query without any scored answer is NaN; its cause is the first failure, else the cause of the
+    first answer. `answer_causes` has the causes of all answers, as failed ones leave a score open.
+    The total of a score of all queries together is the mean of the totals of the samples.
     """
     if len(columns) == 1:
         return columns[0]
     values = np.stack([column.values for column in columns])
-    known = ~np.isnan(values)
-    counts = known.sum(axis=0)
+    is_scored = ~np.isnan(values)
+    counts = is_scored.sum(axis=0)
     means = np.full(values.shape[1], np.nan)
-    # nanmean warns of queries without any score
-    np.divide(np.where(known, values, 0.0).sum(axis=0), counts, out=means, where=counts > 0)
+    # np.nanmean would warn of queries without any score
+    np.divide(np.where(is_scored, values, 0.0).sum(axis=0), counts, out=means, where=counts > 0)
     causes, details = columns[0].causes.copy(), dict[int, str]()
     for row in range(len(means)):
         if counts[row]:
@@ -377,22 +400,28 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
 
 
 def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
-    """Count the answers that failed in a score, by cause: also those of queries with a score."""
+    """Return the number of answers that failed in a score, by cause, over all samples.
+
+    An answer counts also if its query has a score by another answer.
+    """
     codes = Counter(int(code) for column in columns for code in column.causes)
     return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
 
 
 def sample_notes(systems: Iterable[Answers]) -> list[str]:
-    """Say what scores of several answers are, and where these are all the same."""
+    """Return notes on systems with several answers to a query; empty if there are none.
+
+    They tell that scores are means over the answers, and which systems answered always the same.
+    """
     several = [answers for answers in systems if answers.samples > 1]
     by_number: dict[int, list[str]] = {}
     for answers in several:
         by_number.setdefault(answers.samples, []).append(answers.name)
     same = [
-        f"{each.name}: all answers to a query are the same text: asking {each.samples} times told "
-        "nothing"
-        for each in several
-        if _all_the_same(each)
+        f"{answers.name}: all answers to a query are the same text: asking {answers.samples} times "
+        "told nothing"
+        for answers in several
+        if _has_one_text_per_query(answers)
     ]
     notes = [
         f"{', '.join(names)}: each query was answered {n} times; its score is the mean over its "
@@ -402,11 +431,12 @@ def sample_notes(systems: Iterable[Answers]) -> list[str]:
     return [*notes, *same]
 
 
-def _all_the_same(answers: Answers) -> bool:
+def _has_one_text_per_query(answers: Answers) -> bool:
+    """Return True if no query has two different answers; False if every answer failed."""
     texts = [
-        [None if o.value is None else o.value.answer for o in each.outcomes]
-        for each in answers.each()
+        [None if outcome.value is None else outcome.value.answer for outcome in sample.outcomes]
+        for sample in answers.by_sample()
     ]
-    several = [set(row) - {None} for row in zip(*texts, strict=True)]
-    # where every answer failed, all() holds of nothing
-    return any(several) and all(len(found) < 2 for found in several)
+    distinct = [set(row) - {None} for row in zip(*texts, strict=True)]
+    # without any(), a system whose answers all failed would count: all() is true of empty sets
+    return any(distinct) and all(len(answers_of_query) < 2 for answers_of_query in distinct)

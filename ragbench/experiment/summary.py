@@ -1,4 +1,4 @@
-"""Summarize a run: the scores of each system, and their time, tokens and dollars."""
+"""Summary of a run: scores, causes, latency, tokens and cost of each system, and the budget."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Noun, Plan
-from ragbench.experiment.records import Results, failed_answers
+from ragbench.experiment.records import Results, failed_answers, tokens_of
 from ragbench.llm import Budget
 from ragbench.llm.failures import shortened
 from ragbench.records.comparison import PreferredPair
@@ -33,39 +33,48 @@ from ragbench.records.summary import (
     SystemSummary,
     SystemTiming,
     Timing,
-    TokenCounts,
 )
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
-N = TypeVar("N", int, float)
-
 
 def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
-    """Return what `summary.json` holds, without the gates."""
-    systems = tuple(_systems(plan, results))
-    pairs = [pair for each in results.preferences for e in each.entries for pair in e.comparisons]
+    """Return the record of `summary.json`, without decisions on gates.
+
+    It is `complete` if no score has a larger share of failures than the config allows, and the
+    budget left no items out.
+    """
+    systems = tuple(_summarize_systems(plan, results))
+    pairs = [
+        pair
+        for preferences in results.preferences
+        for entry in preferences.entries
+        for pair in entry.comparisons
+    ]
     allowed = plan.config.max_failed
-    counts = [(sum(failed.values()), n) for failed, n in _counts(systems, pairs, results)]
+    counts = [(sum(failed.values()), n) for failed, n in _count_failures(systems, pairs, results)]
+    # without failures there may be no values either: no share of 0 items
     within = all(not n_failed or n_failed / (n_failed + n) <= allowed for n_failed, n in counts)
     spending = results.spending
     return Summary(
         name=plan.config.name,
         complete=within and not (spending is not None and spending.reached),
-        dataset=_dataset(plan),
+        dataset=_describe_dataset(plan),
         budget=spending,
         seed=plan.config.seed,
         confidence=plan.config.statistics.confidence,
         baseline=plan.baseline,
         cluster=None if plan.clusters is None else plan.config.statistics.cluster,
         judges={
-            name: DeclaredJudge(type=each.type, model=each.judge.model, label=each.judge.label)
-            for name, each in plan.all_judges.items()
+            name: DeclaredJudge(type=entry.type, model=entry.judge.model, label=entry.judge.label)
+            for name, entry in plan.all_judges.items()
         },
         skipped_judges=dict(plan.skipped_judges),
         fill=None if results.filled is None else results.filled.counts,
         systems=systems,
-        preferences=tuple(entry for each in results.preferences for entry in each.summaries()),
+        preferences=tuple(
+            entry for preferences in results.preferences for entry in preferences.summaries()
+        ),
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
         notes=tuple(results.notes),
         timing=Timing(
@@ -76,28 +85,36 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
 
 
 def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:
-    """Return how fast a system was, by what its calls took, also where they were made earlier."""
+    """Return latency and throughput of a system; without values if no latency is known.
+
+    Latencies of stored items count too: they are those of the run that made the calls.
+    """
     system, outcomes = plan.system(name), outcomes_of(results, name)
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     if not latencies:
         return SystemTiming(latency_ms=Latency())
     total_ms, n = sum(latencies), len(latencies)
     p50, p95 = (round(float(np.percentile(latencies, p)), 3) for p in (50, 95))
-    # as many calls at once as the config allows of the component that answers
+    # calls of the component that answers run side by side, as many as its config allows
     alone: Noun = "app" if system.type == "app" else "retriever"
     noun: Noun = "generator" if system.generator else alone
     component = plan.component(noun, system.generator or name)
-    at_once = min(1 if component is None else component.concurrency, n)
+    # a live object has no entry in the config, and is called once at a time
+    n_parallel = min(1 if component is None else component.concurrency, n)
     return SystemTiming(
         latency_ms=Latency(p50=p50, p95=p95),
-        queries_per_second=round(at_once * 1000 * n / total_ms, 3) if total_ms else None,
+        queries_per_second=round(n_parallel * 1000 * n / total_ms, 3) if total_ms else None,
     )
 
 
-def _counts(
+def _count_failures(
     systems: Sequence[SystemSummary], pairs: Sequence[PreferredPair], results: Results
 ) -> Iterator[tuple[Mapping[str, int], int]]:
-    """What failed, by cause, beside how much did not: of all that a run scores."""
+    """Yield failures by cause, and the number of values, of each score of the run.
+
+    These are scores of systems, pairs that a judge compared, scores of several answers to a query,
+    counted by answer, and passages that a judge graded.
+    """
     for system in systems:
         yield from ((score.failed, score.n) for score in system.scores.values())
     yield from ((pair.failed, pair.n) for pair in pairs)
@@ -116,15 +133,19 @@ def _warnings(
     systems: Sequence[SystemSummary],
     pairs: Sequence[PreferredPair],
 ) -> Iterator[str]:
-    """What makes the numbers doubtful, what was not done for its price first."""
+    """Yield sentences on what makes the numbers doubtful; a reached budget comes first.
+
+    `within` is True if no score has a larger share of failures than the config allows; `pairs` are
+    the pairs of systems that a judge compared.
+    """
     if results.spending is not None and results.spending.reached:
         yield budget_warning(results.spending)
     yield from (*plan.warnings, *results.warnings)
     if not within:
         allowed = plan.config.max_failed
-        many = f"more than {allowed:.3g} of the" if allowed else "some"
+        share = f"more than {allowed:.3g} of the" if allowed else "some"
         yield (
-            f"incomplete: {many} items of a score failed; means are over the others, "
+            f"incomplete: {share} items of a score failed; means are over the others, "
             "see unscored.jsonl"
         )
         yield from _first_failures(results.systems)
@@ -132,13 +153,16 @@ def _warnings(
     counts = [*((s.n, s.failed) for s in scores), *((p.n, p.failed) for p in pairs)]
     if not any(n for n, _ in counts):
         failed = any(failed for _, failed in counts)
-        why = "every item failed" if failed else "no measure, metric or rubric applies to any query"
-        yield f"nothing was scored: {why}"
+        reason = "every item failed"
+        if not failed:
+            reason = "no measure, metric or rubric applies to any query"
+        yield f"nothing was scored: {reason}"
 
 
-def _dataset(plan: Plan) -> Dataset:
+def _describe_dataset(plan: Plan) -> Dataset:
+    """Return name, type and sizes of the data set; sizes are None for parts that it lacks."""
     collection = plan.collection
-    # the data set's folder or file, with its split where it has a named one
+    # the name is that of its folder or file, with the split if the config names one
     options = plan.config.dataset.options
     path = options.get("path") or options.get("qrels")
     name = Path(path).stem if path is not None else plan.config.dataset.type
@@ -156,8 +180,11 @@ def _dataset(plan: Plan) -> Dataset:
 
 
 def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
-    """Why the first failed item of each system did; a pair repeats what its retriever says."""
-    found = []
+    """Return the first failure of each system in words, each text once.
+
+    A pair of retriever and generator often fails as its retriever does, with the same text.
+    """
+    reasons = []
     for system in systems:
         details = (
             column.details[row]
@@ -165,35 +192,45 @@ def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
             for row in sorted(column.details)
             if column.details[row] and Cause(int(column.causes[row])).failed
         )
-        found.append(shortened(next(details, "")))
-    return [f"the first to fail: {text}" for text in dict.fromkeys(found) if text]
+        reasons.append(shortened(next(details, "")))
+    return [f"the first to fail: {reason}" for reason in dict.fromkeys(reasons) if reason]
 
 
-def _systems(plan: Plan, results: Results) -> Iterator[SystemSummary]:
-    """Every system with its scores, and with what it is compared with by each of them."""
-    against = baselines(results.systems, plan.baseline)
+def _summarize_systems(plan: Plan, results: Results) -> Iterator[SystemSummary]:
+    """Yield the summary of each system, with the baseline of each of its scores."""
+    by_score = baselines(results.systems, plan.baseline)
     for system in results.systems:
-        other = {name: against[name][system.name] for name in system.columns}
-        names = {name: None if each is None else each.name for name, each in other.items()}
-        usual = next(iter(names.values()), None)
-        scores = {
-            # its own name where only this score has it for a baseline
-            name: _score(plan, results, system, name, None if own == usual else own or system.name)
-            for name, own in names.items()
+        baseline_of = {
+            score: None if baseline is None else baseline.name
+            for score in system.columns
+            for baseline in (by_score[score][system.name],)
         }
-        yield _system(plan, results, system, scores, usual)
+        # the baseline of the system is that of its first score; another score names its own, and
+        # a system that is itself the baseline of that score names itself
+        first = next(iter(baseline_of.values()), None)
+        scores = {
+            score: _summarize_score(
+                plan, results, system, score, None if name == first else name or system.name
+            )
+            for score, name in baseline_of.items()
+        }
+        yield _summarize_system(plan, results, system, scores, first)
 
 
-def _system(
+def _summarize_system(
     plan: Plan,
     results: Results,
     system: SystemScores,
     scores: Mapping[str, SystemScore],
     baseline: str | None,
 ) -> SystemSummary:
+    """Return the summary of a system: scores, causes, answers, tokens and cost.
+
+    Tokens and cost are None if they are not known for one of its answers.
+    """
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
     outcomes = () if answers is None else answers.outcomes
-    usage = [outcome.value.usage for outcome in outcomes if outcome.value is not None]
+    usage = add_usage(outcome.value.usage for outcome in outcomes if outcome.value is not None)
     uses = results.judge_uses.get(system.name, {})
     causes, planned = results.causes[system.name], plan.system(system.name)
     return SystemSummary(
@@ -216,20 +253,20 @@ def _system(
         )
         if answers and samples
         else None,
-        tokens=TokenCounts(
-            input=_total([u.input_tokens for u in usage], 0),
-            output=_total([u.output_tokens for u in usage], 0),
-            reasoning=sum(u.reasoning_tokens for u in usage),
-        ),
-        usd=_total([u.usd for u in usage], 0.0),
+        tokens=tokens_of(usage),
+        usd=usage.usd,
         judging={name: use.summary() for name, use in uses.items()},
     )
 
 
-def _score(
+def _summarize_score(
     plan: Plan, results: Results, system: SystemScores, name: str, baseline: str | None
 ) -> SystemScore:
-    """Return a score with its judge, or with the counts of judgements by people and model."""
+    """Return mean, interval and counts of a score.
+
+    A score of a judge has the judge, its models and their spread. A score by judgements that a
+    model completed has the numbers of judgements by people and by the model.
+    """
     column = system.columns[name]
     confidence = plan.config.statistics.confidence
     kind, clusters = system.kinds[name], plan.clusters
@@ -250,16 +287,11 @@ def _score(
     return score
 
 
-def _total(values: Sequence[N | None], start: N) -> N | None:
-    """Return the sum; None where a part of it is not known, 0 where nothing was used."""
-    amounts = [value for value in values if value is not None]
-    return None if len(amounts) < len(values) else sum(amounts, start)
-
-
 def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
-    """Return what came of the calls that a system's latency and usage are of.
+    """Return the outcomes of a system's calls: those of its answers, else of its ranking.
 
-    Of a file it is one for all queries: one is like the other.
+    A ranking that was read from a file has one outcome for all queries, as no call was made for
+    any. A system with neither answers nor ranking has none.
     """
     answers, ranking = results.answers.get(system), results.rankings.get(system)
     if answers is not None:
@@ -270,10 +302,11 @@ def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
 
 
 def costs_of(results: Results, system: str) -> dict[str, FloatArray]:
-    """Return each cost of all queries of a system, NaN where it is not known.
+    """Return latency, tokens and dollars of each query of a system; empty without outcomes.
 
-    Times have three decimals, as files have them. What calls no model uses no tokens. A query that
-    was answered several times took the mean of their times, and the tokens and dollars of all.
+    Latencies have three decimals, as in files. A query with several answers has the mean of their
+    latencies, and the sum of their tokens and dollars. NaN stands for a cost that is not known;
+    rankings use no tokens.
     """
     outcomes, answers = outcomes_of(results, system), results.answers.get(system)
     if not outcomes:
@@ -285,124 +318,148 @@ def costs_of(results: Results, system: str) -> dict[str, FloatArray]:
         rows = rows.repeat(len(results.rankings[system].outcomes) // len(rows), axis=0)
     # all queries of the first sample stand before those of the next
     times, *spent = rows.T.reshape(len(COST_COLUMNS), samples, -1)
-    known = ~np.isnan(times)
-    total, n = np.where(known, times, 0.0).sum(axis=0), known.sum(axis=0)
+    is_known = ~np.isnan(times)
+    total, n = np.where(is_known, times, 0.0).sum(axis=0), is_known.sum(axis=0)
+    # np.nanmean would warn of queries without any latency
     mean = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
     costs = [mean.round(3), *(amounts.sum(axis=0) for amounts in spent)]
     return dict(zip(COST_COLUMNS, costs, strict=True))
 
 
 def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> Iterator[str]:
-    """Yield the text of `costs.csv`, a line for each system and query; empty: not known."""
+    """Yield the text of `costs.csv` in parts: a line for each system with costs and each query.
+
+    A cost that is not known is an empty cell.
+    """
     tables: Iterable[list[Column]] = (
-        [each.name, query_ids, *(each.costs[name] for name in COST_COLUMNS)]
-        for each in systems
-        if each.costs
+        [system.name, query_ids, *(system.costs[name] for name in COST_COLUMNS)]
+        for system in systems
+        if system.costs
     )
     return csv_tables(["system", "query_id", *COST_COLUMNS], len(query_ids), tables)
 
 
 def _costs(outcome: Outcome[Any]) -> Iterator[float]:
+    """Yield latency, input tokens, output tokens and dollars of an outcome; NaN if not known."""
     yield math.nan if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     value = outcome.value
-    none_used = Usage() if value is None else Usage(0, 0, 0.0)
-    usage = value.usage if isinstance(value, Prediction) else none_used
+    # a failed call may have been paid all the same; a ranking uses no model
+    unknown_or_zero = Usage() if value is None else Usage(0, 0, 0.0)
+    usage = value.usage if isinstance(value, Prediction) else unknown_or_zero
     for amount in (usage.input_tokens, usage.output_tokens, usage.usd):
         yield math.nan if amount is None else amount
 
 
-_OVER = Cause.OVER_BUDGET.word
+_OVER_BUDGET = Cause.OVER_BUDGET.word
 
 
 def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None:
-    """Return the `budget` of a summary; None for a run without one.
+    """Return limits, costs so far and missing items of a run; None for a run without a budget.
 
-    What finishing costs is estimated: per item what the finished ones of the same kind took, on
-    average; None where none is finished, or where a price is not known.
+    The cost to finish is an estimate: the missing items cost as much on average as the finished
+    ones of the same kind. It is None if no item of a kind is finished, or a price is not known.
     """
     limits = plan.config.budget
     if limits == BudgetLimits():
         return None
-    left_out = [(name, left, cost) for name, left, cost in _left_out(plan, results) if left]
-    known = {"usd": limits.usd, "tokens": limits.tokens, "minutes": limits.minutes}
+    left_out = [
+        (name, n_missing, usage) for name, n_missing, usage in _left_out(plan, results) if n_missing
+    ]
+    by_key = {"usd": limits.usd, "tokens": limits.tokens, "minutes": limits.minutes}
     return Spending(
-        limits={key: value for key, value in known.items() if value is not None},
+        limits={key: limit for key, limit in by_key.items() if limit is not None},
         spent=CostTotal(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
         reached=bool(left_out),
-        missing={name: left for name, left, _ in left_out},
-        to_finish=total_cost(cost for *_, cost in left_out),
+        missing={name: n_missing for name, n_missing, _ in left_out},
+        to_finish=total_cost(usage for *_, usage in left_out),
     )
 
 
 def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | None]]:
-    """What the budget may have cut short, how many items of it are missing, and their usage."""
+    """Yield each kind of item: its name, how many the budget left out, and their likely usage.
+
+    Kinds are answers, verdicts, grades of passages, comparisons of pairs, and rankings. The usage
+    is None if no item of the kind is finished.
+    """
     for system, answers in results.answers.items():
-        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
-        done = [o.value.usage for o in answers.outcomes if o.value is not None]
-        yield f"generate {system}", left, scale_usage(done, left)
-    for system, judged in results.judgements.items():
+        n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
+        used = [o.value.usage for o in answers.outcomes if o.value is not None]
+        yield f"generate {system}", n_missing, scale_usage(used, n_missing)
+    for system, verdicts in results.judgements.items():
         for judge in plan.judges:
-            cut, done, finished = set[tuple[str, int]](), list[Usage](), set[tuple[str, int]]()
-            for row in chain.from_iterable(judged):
+            cut, used, finished = set[tuple[str, int]](), list[Usage](), set[tuple[str, int]]()
+            for row in chain.from_iterable(verdicts):
                 if row.judge != judge:
                     continue
-                if row.cause == _OVER:
+                if row.cause == _OVER_BUDGET:
                     cut.add(row.answer)
                 else:
-                    done.append(row.usage)
+                    used.append(row.usage)
                     finished.add(row.answer)
-            # an answer has a row for each rubric: the answers are counted, and all rows paid
-            usage = scale_usage(done, len(cut), len(finished))
+            # an answer has a row for each rubric: answers are counted, and the usage of all rows
+            usage = scale_usage(used, len(cut), len(finished))
             yield f"judge {system} ({judge})", len(cut), usage
     if (filled := results.filled) is not None:
-        left = filled.counts.failed.get(_OVER, 0)
-        yield "judge passages", left, scale_usage([filled.use.usage], left, filled.counts.model)
-    for each in results.preferences:
-        pairs = [pair for entry in each.entries for pair in entry.comparisons]
-        left, n = sum(pair.failed.get(_OVER, 0) for pair in pairs), sum(pair.n for pair in pairs)
-        yield f"judge pairs ({each.judge})", left, scale_usage([each.use.usage], left, n)
+        n_missing, n = filled.counts.failed.get(_OVER_BUDGET, 0), filled.counts.model
+        yield "judge passages", n_missing, scale_usage([filled.use.usage], n_missing, n)
+    for preferences in results.preferences:
+        pairs = [pair for entry in preferences.entries for pair in entry.comparisons]
+        n_missing = sum(pair.failed.get(_OVER_BUDGET, 0) for pair in pairs)
+        usage = scale_usage([preferences.use.usage], n_missing, sum(pair.n for pair in pairs))
+        yield f"judge pairs ({preferences.judge})", n_missing, usage
     for name, ranking in results.rankings.items():
-        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
-        yield f"retrieve {name}", left, Usage(0, 0, 0.0)
+        n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
+        yield f"retrieve {name}", n_missing, Usage(0, 0, 0.0)
 
 
 def budget_warning(spending: Spending) -> str:
-    """Say that the budget was reached, what is missing, and what finishing would cost."""
-    missing = sum(spending.missing.values())
+    """Return the warning of a reached budget: the missing items, and the cost to finish.
+
+    `spending` has at least one kind of missing items.
+    """
+    n_missing = sum(spending.missing.values())
     first = max(spending.missing, key=lambda name: spending.missing[name])
     cost = spending.to_finish
     parts = [] if cost.usd is None else [f"{cost.usd:.4g} USD"]
     parts += [] if cost.tokens is None else [f"{cost.tokens:,} tokens"]
     more = f"finishing takes about {' and '.join(parts)}" if parts else "its cost is not known"
+    # random: stages work through the queries in an order drawn from the seed and their ids
     return (
-        f"the budget was reached: {missing} items are left out, most of them in {first}; the "
+        f"the budget was reached: {n_missing} items are left out, most of them in {first}; the "
         f"others are a random sample; {more}: raise the budget and run the same command"
     )
 
 
-def scale_usage(done: Iterable[Usage], left: int, finished: int | None = None) -> Usage | None:
-    """What `left` further items take, going by the finished ones; None where there is none."""
-    found = list(done)
-    count = len(found) if finished is None else finished
-    if not count:
+def scale_usage(used: Sequence[Usage], n_missing: int, n: int | None = None) -> Usage | None:
+    """Return the likely usage of `n_missing` items, in proportion to that of finished ones.
+
+    Args:
+        used: Usage of the finished items, in one part or several.
+        n_missing: Number of items to estimate.
+        n: Number of finished items; None if each has one part in `used`.
+
+    Returns:
+        Tokens and dollars, each None if it is not known for one part; None if `n` is 0.
+    """
+    n = len(used) if n is None else n
+    if not n:
         return None
-    total = add_usage(found)
-    factor = left / count
-    sent, received, usd = total.input_tokens, total.output_tokens, total.usd
+    total, factor = add_usage(used), n_missing / n
+    input_tokens, output_tokens, usd = total.input_tokens, total.output_tokens, total.usd
     return Usage(
-        None if sent is None else round(sent * factor),
-        None if received is None else round(received * factor),
+        None if input_tokens is None else round(input_tokens * factor),
+        None if output_tokens is None else round(output_tokens * factor),
         None if usd is None else usd * factor,
     )
 
 
-def total_cost(costs: Iterable[Usage | None]) -> CostTotal:
-    """Return dollars and tokens together; None where a part of them is not known."""
-    found = list(costs)
-    if any(cost is None for cost in found):
+def total_cost(usages: Iterable[Usage | None]) -> CostTotal:
+    """Return dollars and tokens of all usages; each is None if it is not known for one of them."""
+    parts = list(usages)
+    if any(usage is None for usage in parts):
         return CostTotal(usd=None, tokens=None)
-    total = add_usage(cost for cost in found if cost is not None)
-    known = total.input_tokens is not None and total.output_tokens is not None
+    total = add_usage(usage for usage in parts if usage is not None)
+    has_tokens = total.input_tokens is not None and total.output_tokens is not None
     tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
     usd = None if total.usd is None else round(total.usd, 6)
-    return CostTotal(usd=usd, tokens=tokens if known else None)
+    return CostTotal(usd=usd, tokens=tokens if has_tokens else None)

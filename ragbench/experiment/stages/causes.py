@@ -22,7 +22,7 @@ from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import Answers, Ranked, Results
+from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.records.causes import Loss
@@ -145,7 +145,7 @@ class _Gold:
         relevant = self.relevant.get(query.id)
         return None if relevant is None else bool(relevant)
 
-    def retrieved_gold(self, ranking: Ranked | None) -> Sequence[RankingFacts]:
+    def retrieved_gold(self, ranking: RetrieverRun | None) -> Sequence[RankingFacts]:
         """Return the gold that a ranking has of each query; no hits for all without a ranking."""
         if ranking is None:
             return Mapped(lambda query: self._facts(query, 0), self.plan.ids)
@@ -153,7 +153,7 @@ class _Gold:
             self._compared[ranking.name] = list(self._compare(ranking))
         return self._compared[ranking.name]
 
-    def _compare(self, ranking: Ranked) -> Iterator[RankingFacts]:
+    def _compare(self, ranking: RetrieverRun) -> Iterator[RankingFacts]:
         """Yield the retrieved gold of each query, or the cause where its retrieval failed."""
         run, outcomes = ranking.run, ranking.outcomes
         ranks, has_foreign_ids = self._ranks(ranking), self._has_foreign_ids(run)
@@ -198,7 +198,7 @@ class _Gold:
         hits = chain.from_iterable(parts)
         return len(run) > 0 and not any(name in judged or name in corpus for name in hits)
 
-    def _ranks(self, ranking: Ranked) -> dict[str, tuple[tuple[int, str], ...]]:
+    def _ranks(self, ranking: RetrieverRun) -> dict[str, tuple[tuple[int, str], ...]]:
         """Return rank and id of the relevant documents in a ranking by query, best rank first.
 
         A query without a relevant hit has no entry; all lack one without qrels.
@@ -257,13 +257,13 @@ class _SystemAnswers:
     gold: _Gold
     source: System
     answers: Answers
-    ranking: Ranked | None
+    ranking: RetrieverRun | None
     system: SystemScores
 
     @cached_property
     def samples(self) -> list[Sequence[Outcome[Prediction]]]:
         """Outcomes of each sample, one per query."""
-        return [sample.outcomes for sample in self.answers.each()]
+        return [sample.outcomes for sample in self.answers.by_sample()]
 
     @cached_property
     def ids(self) -> Mapping[str, Mapping[str, str]]:

@@ -17,7 +17,7 @@ from ragbench.comparison.pairs import pair_columns
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import Ranked, Results, sample_notes
+from ragbench.experiment.records import Results, RetrieverRun, sample_notes
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.item_json import write_column
 from ragbench.experiment.stages.keys import code_in
@@ -126,7 +126,7 @@ def _not_found(plan: Plan, results: Results, columns: Sequence[ScoreColumn]) -> 
     return f"{found}: {_WHAT_TO_DO}"
 
 
-def _longest_passage(plan: Plan, rankings: Iterable[Ranked]) -> int:
+def _longest_passage(plan: Plan, rankings: Iterable[RetrieverRun]) -> int:
     hits = (
         hit
         for ranked in rankings

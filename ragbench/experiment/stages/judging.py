@@ -15,9 +15,9 @@ from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import (
     Answers,
     Results,
+    judge_totals,
+    judge_use,
     split_samples,
-    totals_of,
-    use_of,
     with_failures_of,
 )
 from ragbench.experiment.stages.answers import AnswerQueries
@@ -267,10 +267,10 @@ class JudgeAnswers(Verdicts):
 
     def collect(self, results: Results) -> None:
         """Add the columns and the verdicts, what the judge took, and what makes them doubtful."""
-        system, answers, before = self.system, self._answer.answers, totals_of(self.judge)
+        system, answers, before = self.system, self._answer.answers, judge_totals(self.judge)
         self.judged = self._items(answers)
         judged = self.collected()
-        results.judge_uses.setdefault(system.name, {})[self.name] = use_of(
+        results.judge_uses.setdefault(system.name, {})[self.name] = judge_use(
             self.judge, judged, before
         )
         results.warnings += warnings_on(system.name, self.name, self.judge, judged)

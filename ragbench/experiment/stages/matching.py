@@ -13,7 +13,7 @@ from ragbench.errors import DataError
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.groups import document_id, keys_of
 from ragbench.experiment.plan.records import Plan
-from ragbench.experiment.records import Ranked
+from ragbench.experiment.records import RetrieverRun
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.score.retrieval.notation import parse_measures
@@ -62,7 +62,7 @@ def ranked(
     corpus: Sequence[Document] | None,
     top_k: int | None = None,
     said: Sequence[str] | None = None,
-) -> Ranked:
+) -> RetrieverRun:
     """Turn a retriever's outcomes into the run that is scored, with notes on what was odd.
 
     `corpus` is None where ids of hits are not those of documents, `top_k` where a shorter list is
@@ -93,7 +93,7 @@ def ranked(
         remark += "count as unjudged; make the ids equal, or set id_field"
         # a few may be a corpus that has moved on; more mean the wrong corpus, or other ids
         (warnings if strange > len(run) / 10 else notes).append(remark)
-    return Ranked(
+    return RetrieverRun(
         name,
         queries,
         outcomes,
@@ -140,7 +140,7 @@ def _run_of(
     return Run.joined(parts, name), strange, is_cut
 
 
-def refuse_other_ids(ranked: Ranked, plan: Plan) -> None:
+def refuse_other_ids(ranked: RetrieverRun, plan: Plan) -> None:
     """Refuse hits of which neither judgements nor corpus know one, while they say better.
 
     Raises:
@@ -173,7 +173,7 @@ def refuse_other_ids(ranked: Ranked, plan: Plan) -> None:
             )
 
 
-def match_hits(ranked: Ranked, plan: Plan) -> Ranked:
+def match_hits(ranked: RetrieverRun, plan: Plan) -> RetrieverRun:
     """Return a retriever's rankings as they are scored; generators still get its passages."""
     rules, qrels = plan.config.metrics.retrieval, plan.qrels
     of_ids = [m for m in parse_measures(plan.measures) if m.spec.reads != "passages"]
@@ -191,14 +191,14 @@ def match_hits(ranked: Ranked, plan: Plan) -> Ranked:
     return _fold(ranked, deepest, plan)
 
 
-def _chunks_of(ranked: Ranked) -> dict[str, dict[str, str]]:
+def _chunks_of(ranked: RetrieverRun) -> dict[str, dict[str, str]]:
     return {
         query: {hit.id: hit.document for hit in hits if hit.document is not None}
         for query, hits in _hits(ranked)
     }
 
 
-def scored_ids(ranked: Ranked, plan: Plan) -> Mapping[str, Mapping[str, str]]:
+def scored_ids(ranked: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, str]]:
     """Return query -> passage -> the id that it was scored by, of a ranking that was matched.
 
     What is not in it was scored by its own id.
@@ -219,7 +219,7 @@ def scored_ids(ranked: Ranked, plan: Plan) -> Mapping[str, Mapping[str, str]]:
     return {q: dict(zip(found, names[q], strict=True)) for q, found in passages.items()}
 
 
-def _documents_of(ranked: Ranked, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
+def _documents_of(ranked: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
     """Yield each query with its hits by id, and the document of each; None where it is unknown."""
     match = plan.config.metrics.retrieval.match
     for query, hits in _hits(ranked):
@@ -227,7 +227,7 @@ def _documents_of(ranked: Ranked, plan: Plan) -> Iterator[tuple[str, dict[str, s
         yield query, {hit.id: _document_of_hit(hit, match, plan.corpus) for hit in reversed(hits)}
 
 
-def _fold(ranked: Ranked, k: int, plan: Plan) -> Ranked:
+def _fold(ranked: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     rules, documents = plan.config.metrics.retrieval, dict[str, dict[str, str]]()
     match, homeless, total = rules.match, 0, 0
     for query, found in _documents_of(ranked, plan):
@@ -245,7 +245,7 @@ def _fold(ranked: Ranked, k: int, plan: Plan) -> Ranked:
     return replace(ranked, scored=run, unmatched=ranked.run, warnings=warnings)
 
 
-def _hits(ranked: Ranked) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
+def _hits(ranked: RetrieverRun) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
     """Yield the queries of the run with their hits; those that failed or are missing are not."""
     known = ranked.run.query_index
     for query, outcome in zip(ranked.queries, ranked.outcomes, strict=True):
@@ -268,7 +268,9 @@ def _document_of_hit(
     return found
 
 
-def _nowhere(ranked: Ranked, match: Match, found: str, corpus: Mapping[str, Document]) -> DataError:
+def _nowhere(
+    ranked: RetrieverRun, match: Match, found: str, corpus: Mapping[str, Document]
+) -> DataError:
     found_hits = [hit for _, hits in _hits(ranked) for hit in hits]
     known = (corpus[hit.id].metadata for hit in found_hits if hit.id in corpus)
     keys = keys_of(chain((hit.metadata for hit in found_hits), known))
@@ -280,7 +282,7 @@ def _nowhere(ranked: Ranked, match: Match, found: str, corpus: Mapping[str, Docu
     )
 
 
-def _too_few(ranked: Ranked, run: Run, k: int, top_k: int) -> list[str]:
+def _too_few(ranked: RetrieverRun, run: Run, k: int, top_k: int) -> list[str]:
     """Warn where passages are of so few documents that a cut-off looks into the void."""
     left = (run.starts[1:] - run.starts[:-1]).tolist()
     short = [n for n in left if n < k]
@@ -297,7 +299,7 @@ def _too_few(ranked: Ranked, run: Run, k: int, top_k: int) -> list[str]:
     return [warning]
 
 
-def _match_texts(ranked: Ranked, qrels: Qrels, plan: Plan) -> Ranked:
+def _match_texts(ranked: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
     rules, corpus = plan.config.metrics.retrieval, plan.corpus
     overlap = rules.match.overlap or DEFAULT_OVERLAP
     order = ranked_documents(ranked.run, ties=rules.ties, trec_eval=rules.trec_eval)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.plan.records import PlannedFill
-from ragbench.experiment.records import Filled, Ranked, Results, totals_of, use_of
+from ragbench.experiment.records import Filled, Results, RetrieverRun, judge_totals, judge_use
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.comparison import mixture
 from ragbench.experiment.stages.judging import Verdicts
@@ -28,7 +28,10 @@ _NOT_ITS_OWN = ("queries", "gold", "v")
 
 
 def _pool(
-    rankings: Sequence[Ranked], depth: int, corpus: Mapping[str, Document], rules: RetrievalMetrics
+    rankings: Sequence[RetrieverRun],
+    depth: int,
+    corpus: Mapping[str, Document],
+    rules: RetrievalMetrics,
 ) -> Iterator[tuple[str, JudgedItem]]:
     """Yield the ids of the best hits of all retrievers, as a judge sees them, query by query."""
     ties = "docid" if rules.ties == "average" else rules.ties
@@ -150,7 +153,7 @@ class JudgePassages(Stage):
         ]
         asked = [(name, item) for name, item in unjudged if "".join(item.contexts or ()).strip()]
         items = [item for _, item in asked]
-        before, grading = totals_of(fill.judge), replace(fill.judge, rubrics=[fill.rubric])
+        before, grading = judge_totals(fill.judge), replace(fill.judge, rubrics=[fill.rubric])
         judged = Verdicts(self.workspace, self.title, fill.name, grading, items).collected()
         rows = [_graded(name, row, fill) for (name, _), row in zip(asked, judged.rows, strict=True)]
         grades: dict[str, dict[str, int]] = {}
@@ -159,7 +162,7 @@ class JudgePassages(Stage):
                 grades.setdefault(row.query_id, {})[row.document_id] = row.grade
         # where people have judged, theirs
         merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
-        use = use_of(fill.judge, judged, before)
+        use = judge_use(fill.judge, judged, before)
         counts = FillCounts(
             judge=fill.name,
             model_name="+".join(judged.models),

@@ -17,10 +17,10 @@ from ragbench.experiment.records import (
     Answers,
     Preferences,
     Results,
+    judge_totals,
+    judge_use,
     mean_over_samples,
     split_samples,
-    totals_of,
-    use_of,
     with_failures_of,
 )
 from ragbench.experiment.stages.base import Node, Stage, Workspace
@@ -60,7 +60,7 @@ class JudgePairs(Stage):
             return
         pairs = [(answers[one], answers[other]) for one, other in self._pairs]
         size = sum(len(plan.queries) * max(one.samples, other.samples) for one, other in pairs)
-        before, judgements = totals_of(judge), list[JudgeResults]()
+        before, judgements = judge_totals(judge), list[JudgeResults]()
         compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
         with self.workspace.timed(self.title, size, "pairs") as stage:
             for one, other in pairs:
@@ -94,7 +94,7 @@ class JudgePairs(Stage):
             for rubric, outcomes in compared.items()
         ]
         self.workspace.prompts.update(whole.words)
-        use = use_of(judge, whole, before)
+        use = judge_use(judge, whole, before)
         results.preferences.append(Preferences(name, entries, whole.rows, use))
         results.warnings += warnings_on("pairs", name, judge, whole)
 
@@ -159,7 +159,7 @@ def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[Verdic
 
 def _meetings(one: Answers, other: Answers) -> list[tuple[Answers, Answers]]:
     """Pair the samples of two systems, each at least once; of fewer samples some come again."""
-    mine, theirs = one.each(), other.each()
+    mine, theirs = one.by_sample(), other.by_sample()
     numbers = range(max(one.samples, other.samples))
     return [(mine[n % len(mine)], theirs[n % len(theirs)]) for n in numbers]
 

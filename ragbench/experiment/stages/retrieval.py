@@ -19,7 +19,7 @@ from ragbench.experiment.calls import (
     naming,
     without_value,
 )
-from ragbench.experiment.records import Ranked, Results, Work
+from ragbench.experiment.records import Results, RetrieverRun, Work
 from ragbench.experiment.stages.base import (
     PENDING,
     UNKNOWN,
@@ -344,7 +344,7 @@ class Rank(Stage):
         self.name, self.source, self._retrieved = name, source, retrieved
 
     @cached_property
-    def ranking(self) -> Ranked | None:
+    def ranking(self) -> RetrieverRun | None:
         """The ranking; None of an app that never says what it retrieved."""
         outcomes, plan = self._retrieved(), self.plan
         if outcomes is None:

@@ -14,8 +14,8 @@ from ragbench.experiment.calls import FileRankings, without_value
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import (
     Answers,
-    Ranked,
     Results,
+    RetrieverRun,
     with_failures,
     with_failures_of,
 )
@@ -69,7 +69,7 @@ class ScoreRanking(StoredStage):
         self.system, self._rank, self._judgements = system, rank, judgements
 
     @property
-    def _ranking(self) -> Ranked:
+    def _ranking(self) -> RetrieverRun:
         if self._rank.ranking is None:
             raise ValueError(f"{self.system.name} has no ranking")
         return self._rank.ranking
@@ -223,7 +223,7 @@ class ScoreAnswers(StoredStage):
 
     @cached_property
     def _samples(self) -> list[Answers]:
-        return self._answer.answers.each()
+        return self._answer.answers.by_sample()
 
     @property
     def _gold(self) -> Sequence[Sequence[str]]:
@@ -309,7 +309,7 @@ def _texts_of(answers: Answers) -> Sequence[str | None]:
     return Mapped(lambda o: None if o.value is None else o.value.answer, answers.outcomes)
 
 
-def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
+def _pieces(ranking: RetrieverRun) -> Iterator[str | bytes]:
     if isinstance(ranking.outcomes, FileRankings):
         run = ranking.outcomes.run(ranking.name)
         yield from ("recorded", run.starts.tobytes(), run.scores.tobytes())
