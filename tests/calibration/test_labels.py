@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from ragbench.calibration.labels import read_labels
-from ragbench.calibration.sheet import COLUMNS, Question, Scale, draw, sheet_rows
+from ragbench.calibration.sheet import COLUMNS, LabelScale, Question, draw, sheet_rows
 from ragbench.errors import DataError, OptionError
 from tests.calibration.runs import RUBRIC, planted, score_of
 
@@ -88,7 +88,7 @@ def test_a_file_of_the_users_own(write):
 def test_one_system_needs_no_column(write):
     run = planted({("given", f"q{n}"): 0.5 for n in range(3)})
 
-    found = _read(write("query_id,label\nq1,0.5\n"), run=run, scale=Scale(0, 1))
+    found = _read(write("query_id,label\nq1,0.5\n"), run=run, scale=LabelScale(0, 1))
 
     assert found.by_rater == {"label": {("given", "q1"): 0.5}}
 
