@@ -1,4 +1,4 @@
-"""Judges that are chat models: `type: openai` (extra `judge`) and `type: langchain`."""
+"""Judges by chat models: `type: openai` (extra `judge`) and `type: langchain`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,13 @@ class OpenAIJudgeOptions(
     BatchOptions,
     PriceOptions,
 ):
-    """What a judge on a server is made with."""
+    """Options of a judge by a model on a server.
+
+    Attributes:
+        model: Model of the judge; None if `models` are given.
+        models: Models of a jury; None for a single model.
+        combine: Combination of the scores of a jury.
+    """
 
     model: Annotated[str | None, Option("The model, as the server calls it.")] = None
     models: Annotated[
@@ -45,14 +51,19 @@ class OpenAIJudgeOptions(
 class OpenAIJudge(ModelJudge):
     """Judge by a language model on a server that speaks the OpenAI protocol.
 
-    Replies come as JSON by schema where the server has it; else they are parsed, repaired, and
-    asked for once more. Levels are weighted by their probabilities where the server returns them.
+    Replies are JSON by schema if the server supports it; otherwise they are parsed and repaired,
+    and unreadable ones are requested once more. Levels are weighted by their probabilities if the
+    server returns log-probabilities.
     """
 
     declares = OpenAIJudgeOptions
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make a judge; nothing is sent, and no key is needed, before the first question."""
+        """Create a judge; it sends nothing, and needs no key, before the first request.
+
+        Raises:
+            OptionError: Neither or both of `model` and `models`, or another option is wrong.
+        """
         chosen = OpenAIJudgeOptions(**options)
         self._server = chosen.server(stream=chosen.stream, mode=chosen.mode, client=client)
         super().__init__(
@@ -67,11 +78,12 @@ class OpenAIJudge(ModelJudge):
 
     @property
     def missing_key(self) -> str | None:
-        """The variable that must hold a key and does not; None where none is needed."""
+        """Name of the environment variable that should hold the key and is not set, or None."""
         return self._server.missing_key
 
 
 def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
+    """Return the distinct names of the models from exactly one of the two options."""
     if model is None and models is None:
         raise OptionError("openai", "model", None, "the name of a model, or models: [a, b]")
     if model is not None and models is not None:
@@ -84,7 +96,13 @@ def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, PriceOptions):
-    """What a judge by a chat model of langchain is made with."""
+    """Options of a judge by a chat model of LangChain.
+
+    Attributes:
+        factory: `module:name` of the function that creates the chat model; None with a client.
+        args: Arguments of the factory.
+        version: Word that the user changes when the model's replies change.
+    """
 
     factory: Annotated[
         str | None,
@@ -95,21 +113,25 @@ class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, Price
 
 
 class LangchainJudge(ModelJudge):
-    """Judge by a chat model of langchain, or any object with `invoke(messages)`.
+    """Judge by a chat model of LangChain, or any object with `invoke(messages)`.
 
-    Temperature, longest reply and retries are those that the model was made with.
+    Temperature, maximum length of replies and retries are set on the chat model itself.
     """
 
     declares = LangchainJudgeOptions
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make a judge; the factory is called before the first question."""
+        """Create a judge; the factory is called before the first request.
+
+        Raises:
+            OptionError: Neither or both of `factory` and `client`, or another option is wrong.
+        """
         chosen = LangchainJudgeOptions(**options)
         factory = chosen.factory
         if (factory is None) == (client is None):
             allowed = "module:name of what makes a chat model; from Python, or a client"
             raise OptionError("langchain", "factory", factory, allowed)
-        # what the factory is given may hold a key: only its hash is kept
+        # the arguments of the factory may hold a key: signatures and keys have only their hash
         self._identity = fingerprint_json([factory, chosen.args, chosen.version])
         self._factory, self._args, self._client = factory, chosen.args or {}, client
         name = factory or str(getattr(client, "__name__", type(client).__name__))
@@ -124,7 +146,7 @@ class LangchainJudge(ModelJudge):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What verdicts depend on besides model and prompt."""
+        """Options that verdicts depend on besides model and prompt."""
         return {"version": self._version, "arguments": self._identity, **super().options}
 
     def _chat_model(self, replies: Replies | None) -> ChatModel:
@@ -132,6 +154,7 @@ class LangchainJudge(ModelJudge):
         if model is None:
             model = make_object(self._factory or "", self._args, "judge 'langchain'")
         chat = LangchainChat(model, version=self._identity)
+        # the name of the model is known only now; until then the judge is named after its factory
         if chat.name:
             self.jury = replace(self.jury, models=(chat.name,))
         return chat

@@ -1,9 +1,8 @@
-"""Numbers made of verdicts on claims: faithfulness, hallucination, context recall and the rest.
+"""Scores computed from verdicts on claims: faithfulness, hallucination, context recall and others.
 
-The claims of an answer and of a reference are checked once, against each passage and against each
-other. Every number here is a count over these verdicts, so that asking for one more costs no
-further call. The set of numbers is that of RAGChecker (Ru et al., 2024), with citations after
-ALCE (Gao et al., 2023) on top.
+The claims of an answer and of a reference are checked once, against each passage and against the
+other text. Every score is a share of these verdicts, so a further score costs no further request.
+The scores are those of RAGChecker (Ru et al., 2024), and citations as in ALCE (Gao et al., 2023).
 """
 
 from __future__ import annotations
@@ -16,26 +15,26 @@ from typing import Literal
 from ragbench.score.judge.base import Rubric, not_applicable
 from ragbench.types.scores import Cause, JudgedClaim, Ruling, Verdict
 
-# What a passage says of one claim; `supported_together`: it takes the others so marked as well.
+# Verdict of a passage on one claim; `supported_together`: only with the other passages so marked.
 Cell = Literal["supported", "supported_together", "contradicted", "not_mentioned"]
 
-# Whose claims are checked against what.
+# Text whose claims are checked, and the text that they are checked against.
 Side = Literal["answer_passages", "reference_passages", "answer_reference", "reference_answer"]
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """Verdicts on the claims of one answer and one reference; empty where none was asked for.
+    """Verdicts on the claims of one answer and one reference; unchecked sides are empty.
 
     Attributes:
-        answer_passages: A row per claim of the answer, a column per passage.
-        reference_passages: A row per claim of the reference, a column per passage.
-        answer_reference: Per claim of the answer, what the reference says of it.
-        reference_answer: Per claim of the reference, what the answer says of it.
-        sentences: Per claim of the answer, the sentence that it comes from.
-        cited: Per claim of the answer, the passages that its sentence cites, counted from 1.
-        claims: The claims of the answer themselves.
-        reference_claims: Those of the reference.
+        answer_passages: Verdicts of passages (columns) on the claims of the answer (rows).
+        reference_passages: Verdicts of passages (columns) on the claims of the reference (rows).
+        answer_reference: Ruling of the reference on each claim of the answer.
+        reference_answer: Ruling of the answer on each claim of the reference.
+        sentences: Number of the sentence that each claim of the answer comes from.
+        cited: Passages that the sentence of each claim of the answer cites, counted from 1.
+        claims: Texts of the claims of the answer.
+        reference_claims: Texts of the claims of the reference.
     """
 
     answer_passages: Sequence[Sequence[Cell]] = ()
@@ -49,33 +48,33 @@ class Grounding:
 
     @property
     def grounded(self) -> list[bool]:
-        """Per claim of the answer, whether passages support it, one or several together."""
+        """True for each claim of the answer that one or several passages support."""
         return [_backed(row) for row in self.answer_passages]
 
     @property
     def right(self) -> list[bool]:
-        """Per claim of the answer, whether the reference supports it."""
+        """True for each claim of the answer that the reference supports."""
         return [ruling == "supported" for ruling in self.answer_reference]
 
     @property
     def recalled(self) -> list[bool]:
-        """Per claim of the reference, whether the answer supports it."""
+        """True for each claim of the reference that the answer supports."""
         return [ruling == "supported" for ruling in self.reference_answer]
 
     @property
     def findable(self) -> list[bool]:
-        """Per claim of the reference, whether passages support it, one or several together."""
+        """True for each claim of the reference that one or several passages support."""
         return [_backed(row) for row in self.reference_passages]
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """One number, and the verdicts that it is made of.
+    """Formula of one score over the verdicts on claims.
 
     Attributes:
-        sides: Whose claims must have been checked against what.
-        score: The number, 0..1; None where it does not apply.
-        undefined: Why it does not apply where it does not.
+        sides: Verdicts that the formula reads.
+        score: Function that returns the score, 0 to 1, or None if nothing can be counted.
+        undefined: Cause for a None, if there was a claim to check.
     """
 
     sides: tuple[Side, ...]
@@ -84,10 +83,10 @@ class Formula:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What an item must have."""
+        """Parts of an item that the formula needs: answer, contexts, reference."""
         words = {word for side in self.sides for word in side.split("_")}
-        named = {"answer": "answer", "passages": "contexts", "reference": "reference"}
-        return tuple(need for word, need in named.items() if word in words)
+        needs = {"answer": "answer", "passages": "contexts", "reference": "reference"}
+        return tuple(need for word, need in needs.items() if word in words)
 
 
 def _share(marks: Iterable[bool]) -> float | None:
@@ -95,53 +94,58 @@ def _share(marks: Iterable[bool]) -> float | None:
     return sum(marks) / len(marks) if marks else None
 
 
-def _of_pairs(found: Grounding, counts: Callable[[bool, bool], bool]) -> float | None:
-    """Share of the answer's claims that count, by whether they are grounded and whether right."""
-    return _share(counts(*pair) for pair in zip(found.grounded, found.right, strict=True))
+def _pair_share(grounding: Grounding, counts: Callable[[bool, bool], bool]) -> float | None:
+    """Return the share of the answer's claims for which `counts(grounded, right)` is true."""
+    return _share(counts(*pair) for pair in zip(grounding.grounded, grounding.right, strict=True))
 
 
-def _claim_f1(found: Grounding) -> float | None:
-    precision, recall = _share(found.right), _share(found.recalled)
+def _claim_f1(grounding: Grounding) -> float | None:
+    precision, recall = _share(grounding.right), _share(grounding.recalled)
     if precision is None or recall is None:
         return None
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
 def _backed(cells: Iterable[Cell]) -> bool:
-    """Whether a passage supports a claim, or has a part in it."""
+    """Return True if a cell supports the claim, alone or together with others."""
     return any(cell in ("supported", "supported_together") for cell in cells)
 
 
 def _ruling(cells: Sequence[Cell]) -> Ruling:
-    """What passages say of a claim, taken together."""
+    """Return the ruling of all passages on a claim: support outweighs contradiction."""
     if _backed(cells):
         return "supported"
     return "contradicted" if "contradicted" in cells else "not_mentioned"
 
 
-def _citation_precision(found: Grounding) -> float | None:
-    """A citation counts where its passage supports a claim of its sentence, or has a part in it."""
+def _citation_precision(grounding: Grounding) -> float | None:
+    """Return the share of citations whose passage supports a claim of the citing sentence.
+
+    A passage that supports the claim only together with others counts as well.
+    """
+    # one citation per sentence and passage: a sentence may have several claims
     citations: dict[tuple[int, int], bool] = {}
-    claims = zip(found.answer_passages, found.sentences, found.cited, strict=True)
+    claims = zip(grounding.answer_passages, grounding.sentences, grounding.cited, strict=True)
     for row, sentence, passages in claims:
-        for cited in passages:
-            key = (sentence, cited)
-            named = _backed(row[cited - 1 : cited]) if cited > 0 else False
-            citations[key] = citations.get(key, False) or named
+        for number in passages:
+            key = (sentence, number)
+            # a slice: it is empty for a number that no passage has
+            supported = _backed(row[number - 1 : number]) if number > 0 else False
+            citations[key] = citations.get(key, False) or supported
     return _share(citations.values())
 
 
-def _citation_recall(found: Grounding) -> float | None:
-    """A claim counts where the passages that its sentence cites support it."""
-    claims = zip(found.answer_passages, found.cited, strict=True)
+def _citation_recall(grounding: Grounding) -> float | None:
+    """Return the share of claims that the passages cited by their sentence support."""
+    claims = zip(grounding.answer_passages, grounding.cited, strict=True)
     return _share(_backed_by(row, cited) for row, cited in claims)
 
 
 def _backed_by(row: Sequence[Cell], cited: frozenset[int]) -> bool:
-    """Whether a cited passage supports the claim, or all are cited that do so together."""
+    """Return True if one cited passage supports the claim, or all that do so together are cited."""
     alone = {number for number, cell in enumerate(row, start=1) if cell == "supported"}
-    needed = {number for number, cell in enumerate(row, start=1) if cell == "supported_together"}
-    return bool(alone & cited or (needed and needed <= cited))
+    joint = {number for number, cell in enumerate(row, start=1) if cell == "supported_together"}
+    return bool(alone & cited or (joint and joint <= cited))
 
 
 _AP: tuple[Side, ...] = ("answer_passages",)
@@ -149,46 +153,49 @@ _RP: tuple[Side, ...] = ("reference_passages",)
 _AR: tuple[Side, ...] = ("answer_reference",)
 _RA: tuple[Side, ...] = ("reference_answer",)
 
-# Name in a rubric's `formula` -> how the number is made.
+# Name in a rubric's `formula` -> formula of the score.
 FORMULAS: Mapping[str, Formula] = {
-    "faithfulness": Formula(_AP, lambda found: _share(found.grounded)),
-    # inconsistent is a claim that a passage contradicts and none supports
+    "faithfulness": Formula(_AP, lambda claims: _share(claims.grounded)),
+    # a claim is inconsistent if a passage contradicts it and no passage supports it
     "factual_consistency": Formula(
         _AP,
-        lambda found: _share(
-            _backed(row) or "contradicted" not in row for row in found.answer_passages
+        lambda claims: _share(
+            _backed(row) or "contradicted" not in row for row in claims.answer_passages
         ),
     ),
     "hallucination": Formula(
-        _AP + _AR, lambda found: _of_pairs(found, lambda grounded, right: not (grounded or right))
+        _AP + _AR,
+        lambda claims: _pair_share(claims, lambda grounded, right: not (grounded or right)),
     ),
     "self_knowledge": Formula(
-        _AP + _AR, lambda found: _of_pairs(found, lambda grounded, right: right and not grounded)
+        _AP + _AR,
+        lambda claims: _pair_share(claims, lambda grounded, right: right and not grounded),
     ),
     "noise_sensitivity": Formula(
-        _AP + _AR, lambda found: _of_pairs(found, lambda grounded, right: grounded and not right)
+        _AP + _AR,
+        lambda claims: _pair_share(claims, lambda grounded, right: grounded and not right),
     ),
-    # a passage counts where it supports at least one claim of the reference, or has a part in it
+    # a passage counts if it supports a claim of the reference, alone or together with others
     "context_precision": Formula(
         _RP,
-        lambda found: _share(
-            _backed(column) for column in zip(*found.reference_passages, strict=True)
+        lambda claims: _share(
+            _backed(column) for column in zip(*claims.reference_passages, strict=True)
         ),
     ),
-    "context_recall": Formula(_RP, lambda found: _share(found.findable)),
+    "context_recall": Formula(_RP, lambda claims: _share(claims.findable)),
     "context_utilization": Formula(
         _RP + _RA,
-        lambda found: _share(compress(found.recalled, found.findable)),
+        lambda claims: _share(compress(claims.recalled, claims.findable)),
         Cause.NOTHING_TO_USE,
     ),
-    "claim_precision": Formula(_AR, lambda found: _share(found.right)),
-    "claim_recall": Formula(_RA, lambda found: _share(found.recalled)),
+    "claim_precision": Formula(_AR, lambda claims: _share(claims.right)),
+    "claim_recall": Formula(_RA, lambda claims: _share(claims.recalled)),
     "claim_f1": Formula(_AR + _RA, _claim_f1),
     "citation_precision": Formula(_AP, _citation_precision, Cause.NO_CITATIONS),
     "citation_recall": Formula(_AP, _citation_recall),
 }
 
-# What a verdict says where a number does not apply.
+# Cause -> reasoning of a verdict whose formula does not apply.
 WHY_NOT = {
     Cause.NO_CLAIMS: "there is no claim to check",
     Cause.NO_CITATIONS: "the answer cites no passage",
@@ -197,25 +204,33 @@ WHY_NOT = {
 
 
 def grounded_verdict(
-    rubric: Rubric, found: Grounding, lines: Iterable[str], why_not: Mapping[Cause, str] = WHY_NOT
+    rubric: Rubric,
+    grounding: Grounding,
+    lines: Iterable[str],
+    why_not: Mapping[Cause, str] = WHY_NOT,
 ) -> Verdict:
-    """Return the verdict of a rubric over claims, with its reasons line by line."""
-    score = apply_formula(rubric.formula or "", found)
+    """Return the verdict of a rubric over claims; `not_applicable` if the formula has no value.
+
+    `lines` become the reasoning, one line each; `why_not` has the sentence for each cause.
+    """
+    score = apply_formula(rubric.formula or "", grounding)
     if isinstance(score, Cause):
         return not_applicable(score, "\n".join([why_not[score], *lines]))
-    return Verdict(score, reasoning="\n".join(lines), claims=tuple(_judged(rubric, found)))
+    return Verdict(
+        score, reasoning="\n".join(lines), claims=tuple(_judged_claims(rubric, grounding))
+    )
 
 
-def _judged(rubric: Rubric, found: Grounding) -> Iterator[JudgedClaim]:
-    """The claims that a rubric asks about, with the rulings on each."""
+def _judged_claims(rubric: Rubric, grounding: Grounding) -> Iterator[JudgedClaim]:
+    """Yield the claims whose verdicts the rubric reads, with ruling and passages of each."""
     sides = FORMULAS[rubric.formula or ""].sides
     parts: Sequence[tuple[Literal["answer", "reference"], Side, Side, Sequence[str]]] = (
-        ("answer", "answer_passages", "answer_reference", found.claims),
-        ("reference", "reference_passages", "reference_answer", found.reference_claims),
+        ("answer", "answer_passages", "answer_reference", grounding.claims),
+        ("reference", "reference_passages", "reference_answer", grounding.reference_claims),
     )
     for owner, passages, other, claims in parts:
         for n, text in enumerate(claims if {passages, other} & {*sides} else ()):
-            row = getattr(found, passages)[n] if passages in sides else None
+            row = getattr(grounding, passages)[n] if passages in sides else None
             numbered = list(enumerate(row or (), start=1))
             yield JudgedClaim(
                 text=text,
@@ -223,28 +238,35 @@ def _judged(rubric: Rubric, found: Grounding) -> Iterator[JudgedClaim]:
                 ruling=None if row is None else _ruling(row),
                 passages=tuple(number for number, cell in numbered if _backed([cell])),
                 against=tuple(number for number, cell in numbered if cell == "contradicted"),
-                other=getattr(found, other)[n] if other in sides else None,
+                other=getattr(grounding, other)[n] if other in sides else None,
             )
 
 
 def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:
-    """Return that of the reference that gives the best number; the first where none has one."""
+    """Return the verdict with the best score; the first verdict if none has a score.
+
+    Best is the lowest score for a rubric whose direction is `lower`. There is one verdict for each
+    reference; an empty list raises IndexError.
+    """
     sign = -1 if rubric.direction == "lower" else 1
     scored = [verdict for verdict in verdicts if verdict.score is not None]
     return max(scored, key=lambda verdict: sign * (verdict.score or 0.0), default=verdicts[0])
 
 
-def apply_formula(name: str, found: Grounding) -> float | Cause:
-    """Return a number made of verdicts, or why it does not apply.
+def apply_formula(name: str, grounding: Grounding) -> float | Cause:
+    """Return the score of a formula, or the cause why it has no value.
+
+    Raises:
+        KeyError: `name` is not in `FORMULAS`.
 
     Example:
-        Two claims, two passages; the first claim stands in the second passage.
+        Two claims, two passages; the second passage supports the first claim.
 
         >>> rows = [["not_mentioned", "supported"], ["not_mentioned", "not_mentioned"]]
-        >>> found = Grounding(answer_passages=rows, answer_reference=["supported", "contradicted"])
-        >>> apply_formula("faithfulness", found), apply_formula("hallucination", found)
+        >>> grounding = Grounding(rows, answer_reference=["supported", "contradicted"])
+        >>> apply_formula("faithfulness", grounding), apply_formula("hallucination", grounding)
         (0.5, 0.5)
-        >>> apply_formula("context_recall", found).word
+        >>> apply_formula("context_recall", grounding).word
         'no_claims'
 
     References:
@@ -252,9 +274,9 @@ def apply_formula(name: str, found: Grounding) -> float | Cause:
         Gao et al. (2023), Enabling Large Language Models to Generate Text with Citations.
     """
     formula = FORMULAS[name]
-    score = formula.score(found)
+    score = formula.score(grounding)
     if score is not None:
         return score
-    checked = found.reference_passages if "reference_passages" in formula.sides else ()
-    rows = found.answer_passages if "answer_passages" in formula.sides else checked
+    checked = grounding.reference_passages if "reference_passages" in formula.sides else ()
+    rows = grounding.answer_passages if "answer_passages" in formula.sides else checked
     return formula.undefined if rows else Cause.NO_CLAIMS

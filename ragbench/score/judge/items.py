@@ -1,9 +1,8 @@
-"""Items for a judge: made of Python's arguments and tables, with all that an answer may rest on.
+"""Judged items from arguments and tables, and the evidence that may ground an answer.
 
-A claim of the answer to "And in May?" may be grounded in a passage that was retrieved two turns
-before, or in the output of a tool. Rubrics that ask whether an answer is grounded count both;
-those that ask what was retrieved for this question, and citations, whose markers number the
-answer's own passages, do not.
+A claim of the answer to "And in May?" may rest on a passage retrieved two turns earlier, or on the
+output of a tool. Rubrics on groundedness count both. Rubrics on the retrieval for this question,
+and on citations, whose markers number the passages of this answer, count neither.
 """
 
 from __future__ import annotations
@@ -54,7 +53,11 @@ _ROW_KEYS = (*_INPUTS, *RubricInputs.__annotations__)
 
 
 def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
-    """The texts of contexts or references: texts, {id, text} mappings, or `Document` objects."""
+    """Return the texts of a column of texts, `{id, text}` mappings or documents; None if absent.
+
+    Raises:
+        DataError: A member has no text.
+    """
     value, texts = row.get(name), []
     if value is None:
         return None
@@ -67,21 +70,25 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
 
 
 def _failing(name: str) -> Fail:
-    return lambda found, allowed: DataError(f"'{name}': {found}", allowed=allowed)
+    return lambda problem, allowed: DataError(f"'{name}': {problem}", allowed=allowed)
 
 
 def _nugget(value: object) -> Nugget:
-    """A nugget of a mapping, or of a `Nugget`, in the form of TREC RAG."""
-    given = value._asdict() if isinstance(value, Nugget) else value
-    if not isinstance(given, Mapping) or not {"text", "importance"} <= set(given):
+    """Return the nugget of a mapping or `Nugget` in the form of TREC RAG.
+
+    Raises:
+        DataError: A key is missing, or importance or assignment is an unknown word.
+    """
+    fields = value._asdict() if isinstance(value, Nugget) else value
+    if not isinstance(fields, Mapping) or not {"text", "importance"} <= set(fields):
         raise DataError(f"'nuggets' holds {shown(value)}", allowed="mappings of text, importance")
-    nugget = Nugget(given["text"], given["importance"], given.get("assignment"))
+    nugget = Nugget(fields["text"], fields["importance"], fields.get("assignment"))
     if not isinstance(nugget.text, str) or nugget.importance not in IMPORTANCES:
         allowed = f"a text, and an importance of {' or '.join(IMPORTANCES)}"
         raise DataError(f"'nuggets' holds {shown(value)}", allowed=allowed)
     if nugget.assignment not in (None, *ASSIGNMENTS):
-        found = f"'nuggets' holds the assignment {shown(nugget.assignment)}"
-        raise DataError(found, allowed=", ".join(ASSIGNMENTS))
+        problem = f"'nuggets' holds the assignment {shown(nugget.assignment)}"
+        raise DataError(problem, allowed=", ".join(ASSIGNMENTS))
     return nugget
 
 
@@ -91,7 +98,14 @@ _PARTS = {"id": "query_id", **dict(zip(_SAME, _SAME, strict=True))}
 
 
 def items_of(rows: Rows) -> list[JudgedItem]:
-    """Return the rows as items, all of them checked before the first is judged."""
+    """Return one item per row of a data frame or list of mappings, after checking all rows.
+
+    Column names of ragas, deepeval and record files are understood. A data frame may have other
+    columns; a mapping with an unknown key is an error.
+
+    Raises:
+        DataError: The rows are no table, or a row has an unknown key or a value of another form.
+    """
     table = is_frame(rows)
     mappings = rows_of(rows, "rows") if table else list(_mappings(rows))
     names = _arguments(list(dict.fromkeys(str(key) for row in mappings for key in row)))
@@ -112,8 +126,8 @@ def items_of(rows: Rows) -> list[JudgedItem]:
 
 def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
     if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
-        found = "a mapping" if isinstance(rows, Mapping) else f"found {type(rows).__name__}"
-        raise DataError(f"rows: {found}", allowed="a list of mappings, or a data frame")
+        kind = "a mapping" if isinstance(rows, Mapping) else f"found {type(rows).__name__}"
+        raise DataError(f"rows: {kind}", allowed="a list of mappings, or a data frame")
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise DataError(f"rows[{number}]: found {type(row).__name__}", allowed="a mapping")
@@ -121,14 +135,14 @@ def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
 
 
 def _arguments(columns: Sequence[str]) -> dict[str, str]:
-    """Column -> the argument of `Judge.score` that it is."""
+    """Return column -> argument of `Judge.score`; columns that are no argument are absent."""
     arguments = {name: name for name in columns if name in _ROW_KEYS}
     free = [part for part, argument in _PARTS.items() if argument not in arguments]
     parts = columns_by_part(free, [name for name in columns if name not in arguments], None, "rows")
     return arguments | {parts[part]: _PARTS[part] for part in parts}
 
 
-# Columns that a table may have and no rubric reads.
+# Columns that a table may have but no rubric reads.
 _UNREAD = {
     folded(name)
     for part in ("relevant", "reference_contexts", "grades", "system", "expected_tool_calls")
@@ -137,7 +151,7 @@ _UNREAD = {
 
 
 def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> JudgedItem:
-    """Return the item of one call of `Judge.score`.
+    """Return the judged item of one call of `Judge.score`.
 
     `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name.
     `place` names the call in messages.
@@ -166,18 +180,18 @@ def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:
     )
 
 
-# The formulas over claims that ask what an answer rests on.
+# Formulas over claims that measure whether an answer is grounded.
 GROUNDED = frozenset(
     ("faithfulness", "factual_consistency", "hallucination", "self_knowledge", "noise_sensitivity")
 )
 
 
 def with_evidence(item: JudgedItem, rubric: Rubric) -> JudgedItem:
-    r"""Return an item as a rubric sees it: with all that grounds its answer behind the passages.
+    r"""Return the item with all evidence for its answer appended to the passages.
 
-    Each further text says in its first line where it comes from; a text comes once. What names
-    the tool and its arguments is part of the text, since others wrote it: it stands inside the
-    fence.
+    Evidence is the output of tools and the passages of earlier turns, each text once, under a line
+    that names its origin. The item is returned unchanged if the rubric does not measure
+    groundedness, or if there is no further evidence.
 
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric
@@ -191,23 +205,28 @@ def with_evidence(item: JudgedItem, rubric: Rubric) -> JudgedItem:
     """
     if rubric.formula not in GROUNDED or not (item.turns or item.tool_calls):
         return item
-    # the further texts, what belongs to this answer first, then the earlier turns in order
-    seen, more = set(item.contexts or ()), []
-    for origin, text in _further(item):
-        # a passage says the same wherever it came from; "18 degrees" does not
-        if text.strip() and text not in seen:
-            more.append(f"{origin}:\n{text}")
+    passages, evidence = set(item.contexts or ()), []
+    # the origin is part of the text, inside its fence: others wrote the arguments of the calls
+    for origin, text in _further_evidence(item):
+        # equal passages are one; equal outputs of two calls, such as "18 degrees", are not
+        if text.strip() and text not in passages:
+            evidence.append(f"{origin}:\n{text}")
         if origin.startswith("Retrieved"):
-            seen.add(text)
-    return replace(item, contexts=[*(item.contexts or ()), *more]) if more else item
+            passages.add(text)
+    return replace(item, contexts=[*(item.contexts or ()), *evidence]) if evidence else item
 
 
-def explain_evidence(verdict: Verdict, item: JudgedItem, shown: JudgedItem) -> Verdict:
-    """Return a verdict whose reasons say what the passages are that are not the answer's own."""
-    own, all_of_them = len(item.contexts or ()), shown.contexts or []
+def explain_evidence(verdict: Verdict, item: JudgedItem, completed: JudgedItem) -> Verdict:
+    """Return the verdict with the origin of each added passage appended to its reasoning.
+
+    `completed` is the item after `with_evidence`. A verdict without score, or without added
+    passages, is returned unchanged.
+    """
+    n_retrieved = len(item.contexts or ())
+    evidence = (completed.contexts or [])[n_retrieved:]
     lines = [
         f"passage {number}: {text.partition(chr(10))[0].rstrip(':')}"
-        for number, text in enumerate(all_of_them[own:], start=own + 1)
+        for number, text in enumerate(evidence, start=n_retrieved + 1)
     ]
     if not lines or verdict.status != "scored":
         return verdict
@@ -217,9 +236,10 @@ def explain_evidence(verdict: Verdict, item: JudgedItem, shown: JudgedItem) -> V
 def judge_with_evidence(
     item: JudgedItem, rubric: Rubric, judge: Callable[[JudgedItem, Rubric], Verdict]
 ) -> Verdict:
-    """Judge an item after adding the evidence that the rubric counts; say what is missing, if so.
+    """Return the verdict of `judge` on an item with its evidence.
 
-    `judge` is called only for an item that has all that the rubric needs; what it raises passes.
+    An item that lacks a part that the rubric needs gets a `not_applicable` verdict, and `judge` is
+    not called. Exceptions of `judge` are not caught.
     """
     completed = with_evidence(item, rubric)
     return missing_verdict(completed, rubric) or explain_evidence(
@@ -227,15 +247,16 @@ def judge_with_evidence(
     )
 
 
-def _further(item: JudgedItem) -> Iterator[tuple[str, str]]:
-    """Each further text with where it comes from."""
-    own = item.tool_calls or ()
-    for call in own:
+def _further_evidence(item: JudgedItem) -> Iterator[tuple[str, str]]:
+    """Yield origin and text of tool outputs and earlier passages, this answer's calls first."""
+    calls = item.tool_calls or ()
+    for call in calls:
         yield f"Returned by the tool call {call.written}", call.output or ""
     for number, turn in enumerate(item.turns, start=1):
         for text in turn.contexts:
             yield f"Retrieved for turn {number} of the conversation", text
         for call in turn.tool_calls:
-            if call not in own:
+            # records of whole conversations repeat the calls of the last answer
+            if call not in calls:
                 place = f"in turn {number} of the conversation"
                 yield f"Returned by the tool call {call.written} {place}", call.output or ""

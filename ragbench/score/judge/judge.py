@@ -1,4 +1,4 @@
-"""`Judge`: judge answers from Python, one or many, synchronously or not."""
+"""Class `Judge`: judge one or many answers from Python, synchronously or asynchronously."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 
 
 class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"]):
-    """Judges answers by rubrics.
+    """Judge of answers by rubrics.
 
-    A judgement that fails or does not apply is a verdict too, with its status and cause, never an
-    exception. One judge may be used from many threads; it is also a context manager, with `with`
-    and `async with`.
+    A judgement that fails or does not apply is a verdict with a status and a cause, never an
+    exception. A judge can be shared by threads, and closed by `with` or `async with`.
 
     Example:
         A function of the answer and its passages is a judge, and needs no model.
@@ -60,32 +59,32 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         client: Any = None,
         **options: Any,
     ) -> None:
-        """Make a judge.
+        """Create a judge and check its rubrics, package, key and model.
 
         Args:
-            model: The model of a judge that has one.
+            model: Name of the model; None for a judge without one.
             rubrics: Names of built-in rubrics, paths of rubric files, or mappings with the keys
-                of such a file; by default faithfulness, answer_relevancy and correctness, or
-                all of a judge that has none of these.
-            type: Which judge: `openai`, `langchain`, `nli`, a plug-in's, or `python:module:Name`;
-                also a class or an object of your own, or a function of `answer`, `question`,
-                `contexts`, `references`, ..., by these names, that returns a number from 0 to 1,
-                True or False, or `(number, reason)`, and gives one score, under its own name.
-            replies: File in which replies are kept: what it holds is not asked again. None keeps
-                none.
-            client: What is asked in place of a server by its address: a ready `openai.OpenAI` or
-                `AsyncOpenAI`, with its own server, key and HTTP settings; any object with
+                of such a file. By default faithfulness, answer_relevancy and correctness, as far
+                as the judge can apply them; if it can apply none of them, all that it can.
+            type: Type of the judge: `openai`, `langchain`, `nli`, that of a plug-in, or
+                `python:module:Name`. Also your own class or object; or a function with parameters
+                `answer`, `question`, `contexts`, `references`, ... that returns a number from 0 to
+                1, True or False, or `(number, reason)`: its only score has the function's name.
+            replies: File that stores replies, so that no request is sent twice; None: no file.
+            client: Client to use instead of a server address: an `openai.OpenAI` or `AsyncOpenAI`
+                with its own server, key and HTTP settings; any object with
                 `chat.completions.create`; a chat model of LangChain; or a function, also an
                 asynchronous one, of messages `[{"role", "content"}]` that returns a text. The
                 last two need no `model`.
-            **options: Options of that judge, such as `base_url`, `timeout` or `samples`.
+            **options: Options of the judge type, such as `base_url`, `timeout` or `samples`.
 
         Raises:
             MissingExtra: The judge needs a package that is not installed.
-            OptionError: No such judge, rubric or option, a rubric that it cannot apply, or no key.
-            DataError: A rubric file that is not a rubric, or a file that holds no replies.
+            OptionError: Unknown judge, rubric or option, a rubric that the judge cannot apply, or
+                no key.
+            DataError: A file that is no rubric, or no store of replies.
         """
-        self._made = (model, rubrics, type, replies, client, options)
+        self._arguments = (model, rubrics, type, replies, client, options)
         if type == "openai" and model is None and client is not None and "models" not in options:
             type = "openai" if speaks_openai(client) else "langchain"
         if model is not None:
@@ -93,12 +92,16 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         self.type = type if isinstance(type, str) else name_of(type)
         inputs = {} if client is None else {"client": client}
         self._judge: base.RubricJudge = make_judge(type, options, inputs=inputs)
-        named = default_rubrics(self._judge) if rubrics is None else rubrics
-        self.rubrics = load_rubrics(named, self.type, self._judge)
-        self._replies = self._kept(replies)
+        sources = default_rubrics(self._judge) if rubrics is None else rubrics
+        self.rubrics = load_rubrics(sources, self.type, self._judge)
+        self._replies = self._open_replies(replies)
 
-    def _kept(self, path: str | Path | None) -> Replies | None:
-        """See that nothing is missing, and open the store of replies of a judge that asks."""
+    def _open_replies(self, path: str | Path | None) -> Replies | None:
+        """Check the judge and return its opened store of replies; None without a path.
+
+        Raises:
+            OptionError: A path is given to a judge that calls no model.
+        """
         if path is None:
             self._judge.check()
             return None
@@ -117,14 +120,14 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         return replies
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make the judge again of what it was made with: never of a key or a connection.
+        """Pickle the arguments of the constructor, never a key or a connection.
 
-        A key is read from its variable where the judge is made again, a model is loaded there.
+        Unpickling reads the key from its environment variable and loads the model again.
 
         Raises:
-            TypeError: It was made with a client, which may hold a key.
+            TypeError: The judge has a client, which may hold a key.
         """
-        model, rubrics, kind, replies, client, options = self._made
+        model, rubrics, kind, replies, client, options = self._arguments
         if client is not None:
             raise TypeError(
                 "a judge with a client of yours cannot be pickled, since the client may hold a "
@@ -135,12 +138,12 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
     @property
     def label(self) -> str:
-        """One sentence that says what kind of judge this is."""
+        """Description of the kind of judge, in one sentence."""
         return self._judge.label
 
     @property
     def model(self) -> str:
-        """What gives the verdicts."""
+        """Name of the model, or of the method with its version."""
         return self._judge.model
 
     def score(
@@ -156,39 +159,39 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         """Judge one answer by every rubric.
 
         Args:
-            question: What was asked.
-            answer: The system's answer; None where there is none, empty where it said nothing.
-            contexts: The passages, best first.
-            reference: The gold answer, or several.
-            query_id: For the caller's own use.
-            **more: What some rubrics need, by name: `queries`, `guidelines`, `other`, `nuggets`;
-                `turns`, what was said before the question: messages `{role, content}`, also with
-                `tool_calls`, `contexts` and messages of tools, as OpenAI, ragas and deepeval write
-                them, or exchanges `{question, answer, contexts}`; and `tool_calls`, the tools that
-                the system called: `{name, arguments, output}`.
+            question: Question of the user.
+            answer: Answer of the system; None if there is none, empty if it returned no text.
+            contexts: Passages, best first.
+            reference: Gold answer, or several of them.
+            query_id: Id of the query; no rubric reads it.
+            **more: Inputs of some rubrics: `queries`, `guidelines`, `other`, `nuggets`; `turns`,
+                the messages before the question: `{role, content}`, also with `tool_calls`,
+                `contexts` and messages of tools, as in OpenAI, ragas and deepeval, or exchanges
+                `{question, answer, contexts}`; and `tool_calls`, the tools that the system
+                called: `{name, arguments, output}`.
 
         Returns:
-            A verdict per rubric, by name.
+            Rubric -> verdict.
 
         Raises:
-            DataError: Contexts, references, queries or guidelines that are no texts; turns or tool
-                calls of an unknown form.
+            DataError: Contexts, references, queries or guidelines are no texts, turns or tool
+                calls have an unknown form, or an input has another name.
         """
         item = item_of("score()", (question, answer, contexts, reference, query_id), more)
         return judge_all(self._judge, [item], self.rubrics)[0]
 
     def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
-        """Judge many answers, as many at once as the judge can.
+        """Judge many answers concurrently; return rubric -> verdict per row, in order.
 
         Args:
             rows: Mappings with the arguments of `score` as keys, or a data frame (pandas, polars,
-                Arrow) with such columns; the names of ragas and deepeval, and those that a file of
-                records may have, are understood as well. What no rubric reads, such as gold
-                passages, is left aside, and so is any other column of a data frame.
+                Arrow) with such columns. Column names of ragas, deepeval and record files are
+                understood too. Columns that no rubric reads, such as gold passages, are ignored,
+                and so is any other column of a data frame.
 
         Raises:
-            DataError: A row with another key, or with contexts, references, queries or guidelines
-                that are no texts.
+            DataError: A mapping has an unknown key, or contexts, references, queries or
+                guidelines are no texts. No answer is judged then.
         """
         return judge_all(self._judge, items_of(rows), self.rubrics)
 
@@ -210,14 +213,14 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         return (await ajudge_all(self._judge, [item], self.rubrics))[0]
 
     async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
-        """Judge many answers, as `score_many` does, without blocking the running loop.
+        """Judge many answers as `score_many` does, without blocking the running event loop.
 
-        May be cancelled: calls under way are given up, replies that came are kept.
+        Cancelling aborts the requests in progress; replies that have arrived stay stored.
         """
         return await ajudge_all(self._judge, items_of(rows), self.rubrics)
 
     def close(self) -> None:
-        """Give back what the judge holds: connections, a model, the file of replies."""
+        """Close connections and the file of replies, and unload the model."""
         self._judge.close()
         if self._replies is not None:
             self._replies.close()
@@ -228,44 +231,54 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     async def __aexit__(self, *error: object) -> None:
         import asyncio
 
-        # closing may wait: off the loop, so that other tasks go on
+        # in a thread: closing may block, and other tasks of the event loop must go on
         await asyncio.to_thread(self.close)
 
 
 def make_judge(
-    named: str | object,
+    target: str | object,
     options: Mapping[str, Any],
     *,
     inputs: Mapping[str, Any] | None = None,
 ) -> base.RubricJudge:
-    """Make a judge from its type, or from what the user passed, and its options.
+    """Return a judge from a type name, or from a user's class, object or function.
 
-    `inputs` are live objects, such as a `client`.
+    `inputs` are live objects that a config cannot hold, such as a `client`.
+
+    Raises:
+        OptionError: The judge has no such option or input, or an option has a wrong value.
+        DataError: The target is neither a judge nor a factory of judges.
     """
-    type_name = named if isinstance(named, str) else name_of(named)
-    factory = JUDGES.load(named) if isinstance(named, str) else judge_maker(named)
+    type_name = target if isinstance(target, str) else name_of(target)
+    factory = JUDGES.load(target) if isinstance(target, str) else judge_maker(target)
     check_values(type_name, declared_options(factory), options)
-    for name in (given := inputs or {}):
+    for name in (objects := inputs or {}):
         if name not in inspect.signature(factory).parameters:
-            raise OptionError(type_name, name, given[name], "a judge that takes one")
-    return as_judge(factory(**options, **given))
+            raise OptionError(type_name, name, objects[name], "a judge that takes one")
+    return as_judge(factory(**options, **objects))
 
 
 def load_rubrics(
     names: Sequence[str | Path | Mapping[str, Any]], type_name: str, judge: base.RubricJudge
 ) -> list[Rubric]:
-    """Load rubrics and check that a judge can apply them."""
+    """Load rubrics by name, path or mapping, and check that the judge can apply them.
+
+    Raises:
+        OptionError: The judge cannot apply a rubric, a name comes twice, or a rubric's embedding
+            model does not exist.
+        DataError: A file is no rubric.
+    """
     if isinstance(names, (str, Path, Mapping)):
         names = [names]
-    own = judge.own_rubric
-    rubrics = [load_rubric(own if own and name == own["name"] else name) for name in names]
-    seen: set[str] = set()
+    keys = judge.own_rubric
+    rubrics = [load_rubric(keys if keys and name == keys["name"] else name) for name in names]
+    loaded: set[str] = set()
     for rubric in rubrics:
         if (allowed := not_applied(rubric, judge)) is not None:
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, allowed)
-        if rubric.name in seen:
+        if rubric.name in loaded:
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
-        seen.add(rubric.name)
-        # raises here where its model or package is missing, not at the first answer
+        loaded.add(rubric.name)
+        # a missing embedding model or package is an error here, not at the first answer
         embedding_identity(rubric)
     return rubrics

@@ -1,4 +1,4 @@
-"""Language models as judges: from an item and rubrics to verdicts, whatever the server does."""
+"""Judges by language models: prompts, votes and verdicts of one or several models."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ from ragbench.types.conversation import Turn
 from ragbench.types.records import add_usage
 from ragbench.types.scores import Verdict
 
-# How the models of a jury become one.
+# Combination of the scores of several models.
 Combine = Literal["mean", "median", "majority"]
 
 
 @dataclass(frozen=True, slots=True)
 class Jury:
-    """Who judges, and how they become one verdict.
+    """Models of a judge, and the combination of their verdicts.
 
     Attributes:
-        models: The models, as requests name them.
-        combine: How several models become one.
-        samples: How often each is asked.
+        models: Names of the models, as in requests.
+        combine: Combination of the scores of several models.
+        samples: Number of replies of each model to the same prompts.
     """
 
     models: tuple[str, ...]
@@ -65,7 +65,11 @@ class Jury:
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatOptions(CallOptions):
-    """How often a model is asked the same."""
+    """Option for repeated verdicts of one model.
+
+    Attributes:
+        samples: Number of verdicts per item and model.
+    """
 
     samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1
 
@@ -81,11 +85,14 @@ _METHODS: Mapping[str, Callable[[Vote], Awaitable[Verdict]]] = {
     "ragas": apply_ragas,
 }
 
-_MOST = 20  # items that are rehearsed; the others are taken to be like them
+_MOST = 20  # items of a rehearsal; the estimate scales their mean to all items
 
 
 def majority(values: Sequence[float]) -> float:
-    """Return the most frequent value; the mean of those that are equally frequent."""
+    """Return the most frequent value; the mean of the most frequent ones if several tie.
+
+    An empty list raises ValueError.
+    """
     counts = Counter(values)
     most = max(counts.values())
     return statistics.fmean(value for value, count in counts.items() if count == most)
@@ -99,14 +106,16 @@ _COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 
 class ModelJudge(Connected, RubricJudge):
-    """Judges by language models behind one chat model.
+    """Judge by the language models behind one chat client.
 
-    What goes wrong with an item becomes a verdict with status `failed`, its cause and the replies
-    that came. Errors that are the user's to mend (no key, a full disk, a reply that a replay lacks)
-    are raised.
+    A failure on an item becomes a verdict with status `failed`, the cause, and the replies that
+    arrived. Errors that the user can fix (no key, a full disk, a missing reply in a replay) are
+    raised.
 
     Attributes:
-        price_share: What its calls cost, as a part of the usual price.
+        price_share: Price of the requests as a share of the list price; below 1 for batches.
+        jury: Models and samples.
+        asking: Options of the requests.
     """
 
     takes_many = asks = True
@@ -127,12 +136,12 @@ class ModelJudge(Connected, RubricJudge):
 
     @property
     def model(self) -> str:
-        """The models that are asked, as requests name them."""
+        """Names of the models, as in requests, joined by `+`."""
         return "+".join(self.jury.models)
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What verdicts depend on besides model and prompt."""
+        """Options that verdicts depend on besides model and prompt; None for unused ones."""
         asking, jury = self.asking, self.jury
         return {
             "temperature": asking.temperature,
@@ -146,7 +155,7 @@ class ModelJudge(Connected, RubricJudge):
         }
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
-        """Return what the verdicts by a rubric depend on besides the model."""
+        """Return the signature parts of a rubric's scores besides the model."""
         asking = self.asking
         prompt = prompt_fingerprint(rubric, few_shot=asking.few_shot, passages=asking.passages)
         parts = {"prompt": prompt, **self.options, "embeddings": embedding_identity(rubric)}
@@ -158,16 +167,17 @@ class ModelJudge(Connected, RubricJudge):
     def judge_each(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> Iterator[tuple[int, dict[str, Verdict]]]:
-        """Yield position and verdicts of each item as they come, as many at once as limits allow.
+        """Yield position and rubric -> verdict of each item as its replies arrive.
 
-        Items are taken as they are needed, and nothing is kept: memory does not grow with them.
+        As many items as the limits allow are judged concurrently. Items are drawn one by one and
+        not kept, so that memory does not grow with their number.
         """
         yield from self.engine.each(lambda item: self._verdicts(item, rubrics), items)
 
     def judge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
-        """Apply rubrics to items, as `judge_each` does, and return all verdicts in order."""
+        """Return rubric -> verdict per item, in order; `advance` counts completed items."""
         verdicts = {}
         for position, by_rubric in self.judge_each(items, rubrics):
             verdicts[position] = by_rubric
@@ -178,18 +188,18 @@ class ModelJudge(Connected, RubricJudge):
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Apply rubrics to items without blocking the running loop; may be cancelled."""
+        """Return what `judge_all` returns, in the running loop; cancelling aborts requests."""
         pairs = await self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
         return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
-        """All verdicts on one item; what several rubrics ask is asked once."""
-        shown = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
-        missing = {rubric.name: missing_verdict(shown[rubric.name], rubric) for rubric in rubrics}
-        votes = self._votes(item, [(shown[r.name], r) for r in rubrics if not missing[r.name]])
+        """Return rubric -> verdict on one item; equal prompts of rubrics are sent once."""
+        items = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
+        missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
+        votes = self._votes(item, [(items[r.name], r) for r in rubrics if not missing[r.name]])
         casts = [_cast(vote) for of_rubric in votes.values() for vote in of_rubric]
         outcomes = await asyncio.gather(*casts, return_exceptions=True)
-        # all are done: an error of one leaves no other behind
+        # only after all have ended: an error must not leave requests behind
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -199,37 +209,43 @@ class ModelJudge(Connected, RubricJudge):
             if (verdict := missing[rubric.name]) is not None:
                 verdicts[rubric.name] = verdict
                 continue
-            own = votes[rubric.name]
-            replies = [reply for vote in own for reply in vote.replies]
+            rubric_votes = votes[rubric.name]
+            replies = [reply for vote in rubric_votes for reply in vote.replies]
+            # rubrics share replies: tokens and cost count for the first rubric that has one
             new = [reply for reply in replies if id(reply) not in counted]
             counted.update(map(id, new))
             verdicts[rubric.name] = replace(
                 explain_evidence(
-                    self._combined([next(cast) for _ in own], rubric), item, shown[rubric.name]
+                    self._combined([next(cast) for _ in rubric_votes], rubric),
+                    item,
+                    items[rubric.name],
                 ),
                 raw="\n\n".join(reply.refusal or reply.text for reply in replies),
                 model="+".join(sorted({reply.model for reply in replies} - {""})),
                 left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
                 usage=add_usage(reply.usage for reply in new),
-                prompts=() if self.asking.rehearsal else sent_prompts(own, item),
+                prompts=() if self.asking.rehearsal else sent_prompts(rubric_votes, item),
             )
         return verdicts
 
     def _votes(
         self, item: JudgedItem, pairs: Sequence[tuple[JudgedItem, Rubric]]
     ) -> dict[str, list[Vote]]:
-        """Rubric -> a vote of each sample of each model; those of one sample share replies."""
+        """Return rubric -> votes, model by model and sample by sample.
+
+        `pairs` are rubrics with the item and its evidence. Votes of one model and sample share
+        their replies.
+        """
         votes: dict[str, list[Vote]] = {rubric.name: [] for _, rubric in pairs}
-        # equal answers of a generator are judged by further samples, not by the same replies
+        # samples of a generator may be equal answers: each is judged by new replies
         n = self.jury.samples
         first = item.sample * n if n > 1 else 0
         for model, number in itertools.product(self.jury.models, range(n)):
             voter = model if n == 1 else f"{model}, sample {number + 1}"
             sample, tasks = first + number, Tasks()
-            for shown, rubric in pairs:
-                votes[rubric.name].append(
-                    Vote(shown, rubric, model, voter, sample, self.asking, self.engine.aask, tasks)
-                )
+            shared = (model, voter, sample, self.asking, self.engine.aask, tasks)
+            for full_item, rubric in pairs:
+                votes[rubric.name].append(Vote(full_item, rubric, *shared))
         return votes
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
@@ -242,7 +258,11 @@ class ModelJudge(Connected, RubricJudge):
 
 
 async def _cast(vote: Vote) -> Verdict:
-    """Return one model's verdict; a failure is a verdict too."""
+    """Return the verdict of one vote; `failed` for a failed request or an unexpected error.
+
+    Raises:
+        RagbenchError: The user has to act, as for a missing key.
+    """
     try:
         return await _METHODS[vote.rubric.method](vote)
     except CallFailure as failure:
@@ -255,10 +275,10 @@ async def _cast(vote: Vote) -> Verdict:
 
 
 def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
-    """Return the mean verdict of one model's samples.
+    """Return the mean verdict of the samples of one model.
 
-    Samples are exchangeable: those that failed are left out of the mean, and the reasoning says
-    so. Without a score, the first failure, or else the first verdict, speaks for all.
+    Samples are exchangeable: the mean leaves failed ones out, and the reasoning says so. If no
+    sample has a score, the result is the first failed verdict, or else the first verdict.
     """
     labels = [f"sample {number}" for number in range(1, len(verdicts) + 1)]
     return _verdict_of_several(verdicts, labels, rubric, "mean", may_fail=True)
@@ -267,10 +287,10 @@ def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
 def verdict_of_jury(
     verdicts: Sequence[Verdict], rubric: Rubric, models: Sequence[str], combine: Combine
 ) -> Verdict:
-    """Return the verdict of several models.
+    """Return the combined verdict of several models.
 
-    Models are not exchangeable: where one fails, the item fails, since otherwise items would be
-    judged by different juries. Where it applies for some models only, those count.
+    Models are not exchangeable: if one fails, the item fails, since otherwise items would be
+    judged by different juries. Models for which the rubric does not apply are left out.
     """
     return _verdict_of_several(verdicts, models, rubric, combine, may_fail=False)
 
@@ -283,7 +303,10 @@ def _verdict_of_several(
     *,
     may_fail: bool,
 ) -> Verdict:
-    """The verdict of several, with the reasons of all of them, and how far they lie apart."""
+    """Return one verdict from several, with all reasons and the standard deviation of the scores.
+
+    A single verdict is returned unchanged. `may_fail`: combine the others if some failed.
+    """
     if len(verdicts) == 1:
         return verdicts[0]
     scored = [verdict for verdict in verdicts if verdict.score is not None]
@@ -310,14 +333,14 @@ def _verdict_of_several(
 
 
 def _combine(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:
-    """One verdict of those with a score; by levels where all have one."""
+    """Return the combination of verdicts with scores: of their levels if all have one."""
     levels = [verdict.level for verdict in verdicts if verdict.level is not None]
     weighted = any(verdict.weighted for verdict in verdicts)
     if len(levels) < len(verdicts):
         scores = [verdict.score for verdict in verdicts if verdict.score is not None]
         return Verdict(_COMBINED[combine](scores), weighted=weighted)
     orders = tuple(score for verdict in verdicts for score in verdict.orders)
-    # a model that was weighted votes for the level that it came nearest to
+    # weighted levels are fractions: in a majority they vote for the nearest level
     votes = [float(round(level)) for level in levels] if combine == "majority" else levels
     level = _COMBINED[combine](votes)
     return Verdict(rubric.score_of(level), level=level, weighted=weighted, orders=orders)
@@ -329,8 +352,8 @@ def _outcome_of(verdict: Verdict) -> str:
     return verdict.cause if verdict.score is None else f"{verdict.score:.3g}"
 
 
-# An example for rubrics that have none, or lack a part of it.
-_STAND_IN: Mapping[str, Any] = {
+# Parts of the example item for rubrics whose examples lack them.
+_EXAMPLE_PARTS: Mapping[str, Any] = {
     "question": "When was the harbour bridge opened?",
     "answer": "It was opened on 3 May 1932 [1].",
     "contexts": ["The harbour bridge was opened to traffic on 3 May 1932."],
@@ -346,22 +369,22 @@ _STAND_IN: Mapping[str, Any] = {
 
 
 class _Recording(Counting):
-    """A chat model that sends nothing and records its requests."""
+    """Chat model that records requests and sends none; replies have the shape of the schema."""
 
     def __init__(self) -> None:
         super().__init__(Prices({}), items=1, reply=0, bytes_a_token=1)
         self.requests: list[ChatRequest] = []
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Record the request, and answer in its shape."""
+        """Record the request and return a placeholder reply that fits its schema."""
         self.requests.append(request)
         return await super().complete(request)
 
 
 def example_requests(rubric: Rubric) -> list[ChatRequest]:
-    """Return the requests that a rubric makes for its first example, each once; none is sent.
+    """Return the distinct requests that a rubric makes for its first example; none is sent.
 
-    Where a prompt depends on an earlier reply, the word "something" stands for what it would say.
+    In a prompt that quotes an earlier reply, the word "something" replaces the reply.
 
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric
@@ -369,7 +392,7 @@ def example_requests(rubric: Rubric) -> list[ChatRequest]:
         ['system']
     """
     example = rubric.examples[0] if rubric.examples else {}
-    item = example_item({**{need: _STAND_IN[need] for need in rubric.needs}, **example})
+    item = example_item({**{need: _EXAMPLE_PARTS[need] for need in rubric.needs}, **example})
     model = _Recording()
     judge = ModelJudge(lambda replies: model, Jury(("model",)), Asking(rehearsal=True))
     judge.judge(item, rubric)
@@ -378,11 +401,11 @@ def example_requests(rubric: Rubric) -> list[ChatRequest]:
 
 
 def rehearse(judge: ModelJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]) -> Estimate:
-    """Estimate what applying rubrics to items takes; nothing is sent.
+    """Estimate requests, tokens and cost of applying rubrics to items; nothing is sent.
 
-    The judge asks a model that only counts. The prompts are the real ones, so their number and
-    length are right as far as they do not depend on replies: a split answer has one claim a
-    sentence in the low estimate, two in the high one.
+    A counting model receives the real prompts of the first 20 items. Their number and length are
+    exact unless they depend on replies: the low estimate assumes one claim a sentence, the high
+    one two. Without items or rubrics the estimate is zero; without a price the cost is None.
 
     Example:
         >>> from ragbench.score.judge.chat import OpenAIJudge
@@ -397,19 +420,19 @@ def rehearse(judge: ModelJudge, items: Sequence[JudgedItem], rubrics: Sequence[R
     some = items[:_MOST]
 
     def ask(model: ChatModel) -> None:
-        stand_in = ModelJudge(
+        rehearsal = ModelJudge(
             lambda replies: model,
             judge.jury,
             replace(judge.asking, rehearsal=True),
             prices=lambda: Prices({}),
         )
         try:
-            stand_in.judge_all(some, rubrics)
+            rehearsal.judge_all(some, rubrics)
         finally:
-            stand_in.close()
+            rehearsal.close()
 
-    found = estimate(ask, judge.load_prices()).times(len(items) / len(some))
-    if found.usd is None:
-        return found
-    low, high = found.usd
-    return replace(found, usd=(low * judge.price_share, high * judge.price_share))
+    total = estimate(ask, judge.load_prices()).times(len(items) / len(some))
+    if total.usd is None:
+        return total
+    low, high = total.usd
+    return replace(total, usd=(low * judge.price_share, high * judge.price_share))

@@ -1,4 +1,4 @@
-"""A judge by a local entailment or embedding model: `type: nli` (extra `dense`)."""
+"""Judge by a local entailment or embedding model: `type: nli` (extra `dense`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ragbench.types.scores import Ruling, Verdict
 
 DEFAULT_MODEL = "cross-encoder/nli-deberta-v3-base"
 _OWNER = "nli"
-_BLOCK = 64  # items: enough pairs to find some of equal length, few enough to show progress
+_BLOCK = 64  # items: enough pairs to batch equal lengths, few enough to report progress
 
 _ALLOWED = "an entailment model, or one of sentence-transformers"
 
@@ -49,14 +49,14 @@ _ALLOWED = "an entailment model, or one of sentence-transformers"
 class NLI(RubricJudge):
     """Judge claims by a local entailment model, or by the cosine of sentence embeddings.
 
-    The sentences of a text are its claims. A source is the premise, a claim the
-    hypothesis: the source supports it where entailment has a probability of `threshold`, and
-    contradicts it where contradiction has. A passage that the model cannot read at once is read in
-    overlapping windows. An answer or a reference as a source is read after the question, which it
-    need not repeat. Each pair is computed once in a run, whichever rubrics need it.
+    The sentences of a text are its claims. The source is the premise and the claim the hypothesis:
+    the source supports the claim if the probability of entailment reaches `threshold`, and
+    contradicts it if that of contradiction does. A passage longer than the model's input is read
+    in overlapping windows. An answer or a reference as source is read after the question, which it
+    need not repeat. Each pair is computed once per run, for all rubrics.
 
-    A sentence-transformers model instead supports a claim where the most similar sentence of the
-    source has a cosine of `threshold`. It contradicts nothing, and so gives no factual_consistency.
+    With a sentence-transformers model, a source supports a claim if the cosine of its most similar
+    sentence reaches `threshold`. Such a model finds no contradiction: no factual_consistency.
 
     References:
         Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.
@@ -104,7 +104,11 @@ class NLI(RubricJudge):
         device: ComputeDevice = "auto",
         batch_tokens: BatchTokens = None,
     ) -> None:
-        """Make a judge; the model is loaded at the first question."""
+        """Create a judge; the model is loaded at the first item.
+
+        Raises:
+            OptionError: The threshold is out of range, or a folder holds no model.
+        """
         declared_options(NLI)["threshold"].check(_OWNER, threshold)
         self._checkpoint = find_checkpoint(_OWNER, model)
         if compares_only(self._checkpoint):
@@ -118,16 +122,21 @@ class NLI(RubricJudge):
 
     @property
     def model(self) -> str:
-        """The hub name, or a hash of the folder's content."""
+        """Name of the model on the hub, or a hash of the folder's content."""
         return self._checkpoint.identity
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What verdicts depend on besides the model; where it computes is not among it."""
+        """Options that verdicts depend on besides the model; the device is none of them."""
         return {"threshold": self._threshold, "language": self._language}
 
     def check(self) -> None:
-        """See whether package, model and device are there, before weights are read."""
+        """Check package, kind of model and device without loading the weights.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: The model is neither an entailment nor an embedding model, or no device.
+        """
         need_packages(f"judge '{_OWNER}'", EXTRA, PACKAGES)
         kind = kind_of_model(self._checkpoint)
         choose_device(_OWNER, self._device)
@@ -138,7 +147,7 @@ class NLI(RubricJudge):
     def judge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
-        """Apply rubrics to items, pairs of similar length at once."""
+        """Return rubric -> verdict per item, in order; pairs of similar length share a batch."""
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
             verdicts += self._judge_block(block, rubrics)
@@ -149,14 +158,14 @@ class NLI(RubricJudge):
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return the same without blocking the running loop; cancelling stops between blocks."""
+        """Return what `judge_all` returns, in a thread; cancelling stops between two blocks."""
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
             verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)
         return verdicts
 
     def close(self) -> None:
-        """Give back the model and what it has said."""
+        """Unload the model and forget its rulings."""
         with self._lock:
             self._model = None
             self._rulings = {}
@@ -164,17 +173,21 @@ class NLI(RubricJudge):
     def _judge_block(
         self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """All verdicts on some items; a model that raises fails them, and no others."""
-        with self._lock:
-            model, new = self._opened(rubrics), dict[Pair, Ruling]()
+        """Return rubric -> verdict per item of a block; all failed if the model raises an error.
 
-            def note(pair: Pair) -> Ruling:
+        Raises:
+            RagbenchError: The model cannot be loaded, or it cannot apply a rubric.
+        """
+        with self._lock:
+            model, new = self._loaded_model(rubrics), dict[Pair, Ruling]()
+
+            def record_pair(pair: Pair) -> Ruling:
                 return self._rulings.get(pair) or new.setdefault(pair, "not_mentioned")
 
             try:
-                # the first round only notes the pairs, so that the model reads them at once
+                # the first round only records the pairs, so that the model reads them in batches
                 for item, rubric in itertools.product(items, rubrics):
-                    self._verdict(item, rubric, note)
+                    self._verdict(item, rubric, record_pair)
                 self._rulings.update(zip(new, model.rule(list(new)), strict=True))
             except RagbenchError:
                 raise
@@ -187,8 +200,12 @@ class NLI(RubricJudge):
                 for item in items
             ]
 
-    def _opened(self, rubrics: Sequence[Rubric]) -> LocalModel:
-        """The model, loaded once; only now is known what a name on the hub stands for."""
+    def _loaded_model(self, rubrics: Sequence[Rubric]) -> LocalModel:
+        """Return the model, loaded at the first call, after checking that it serves the rubrics.
+
+        Raises:
+            OptionError: The model cannot apply a rubric; the kind of a hub model is known only now.
+        """
         if self._model is None:
             self.check()
             kind = kind_of_model(self._checkpoint)
@@ -205,19 +222,20 @@ class NLI(RubricJudge):
 
 
 def _without_contradiction(names: Sequence[str]) -> tuple[str, ...]:
-    """The rubrics that do not ask whether a text contradicts a claim."""
+    """Return the names of the rubrics that need no ruling of contradiction."""
     return tuple(name for name in names if name != "factual_consistency")
 
 
 class EntailmentRulings:
-    """A source supports a claim that it entails, and contradicts one that it contradicts.
+    """Rulings by an entailment model: the probabilities of entailment and contradiction.
 
     Attributes:
-        contradicts: Whether it can tell that a source contradicts a claim.
+        contradicts: True if the rulings include contradiction.
+        default_threshold: Probability of a ruling from which it holds.
     """
 
     contradicts = True
-    default_threshold = 0.5  # more probable than all else together
+    default_threshold = 0.5  # more probable than the other two classes together
 
     def __init__(
         self, checkpoint: Checkpoint, threshold: float, device: Device, batch_tokens: int | None
@@ -226,7 +244,7 @@ class EntailmentRulings:
         self._model = EntailmentModel(checkpoint, device=device, batch_tokens=batch_tokens)
 
     def rule(self, pairs: Sequence[Pair]) -> list[Ruling]:
-        """Return what each source says of its claim; the more probable of the two comes first."""
+        """Return the ruling of each source on its claim; `not_mentioned` below the threshold."""
         return [
             self._ruling(float(entails), float(contradicts))
             for entails, _, contradicts in self._model.probabilities(pairs)
@@ -239,10 +257,14 @@ class EntailmentRulings:
 
 
 class CosineRulings:
-    """A source supports a claim where its most similar sentence has a cosine of `threshold`.
+    """Rulings by sentence embeddings: the largest cosine of a sentence of the source.
 
-    Sentences, not the whole: a passage is about more than one of its sentences, and models cut
-    what is long. Vectors are kept, each text is encoded once.
+    The source is split into sentences, since a passage has several topics and models cut long
+    texts. Vectors are cached, so that each text is encoded once.
+
+    Attributes:
+        contradicts: False: cosines tell no contradiction.
+        default_threshold: Cosine from which a source supports a claim.
     """
 
     contradicts = False
@@ -260,9 +282,9 @@ class CosineRulings:
         )
 
     def rule(self, pairs: Sequence[Pair]) -> list[Ruling]:
-        """Return what each source says of its claim: nothing contradicts."""
+        """Return the ruling of each source on its claim, `supported` or `not_mentioned`."""
         parts = {source: sentences(source) or [source] for source, _ in pairs}
-        texts = {text for found in parts.values() for text in found} | {c for _, c in pairs}
+        texts = {text for part in parts.values() for text in part} | {claim for _, claim in pairs}
         new = sorted(texts - self._vectors.keys())
         self._vectors.update(zip(new, self._model.encode(new), strict=True))
         return [self._ruling(parts[source], claim) for source, claim in pairs]
@@ -279,7 +301,11 @@ LocalModel = EntailmentRulings | CosineRulings
 
 
 def kind_of_model(checkpoint: Checkpoint) -> type[LocalModel]:
-    """Tell an entailment model from a sentence-transformers model by its configuration."""
+    """Return the class of rulings for a model, by the files of its configuration.
+
+    Raises:
+        OptionError: It is neither an entailment model nor one of sentence-transformers.
+    """
     if compares_only(checkpoint):
         return CosineRulings
     if tells_entailment(checkpoint):
@@ -290,7 +316,7 @@ def kind_of_model(checkpoint: Checkpoint) -> type[LocalModel]:
 
 
 def compares_only(checkpoint: Checkpoint) -> bool:
-    """Whether a folder holds a model that only compares; False for a name on the hub."""
+    """Return True if a folder holds an embedding model without classifier; False for hub names."""
     folder = checkpoint.folder
     if folder is None or not (folder / "modules.json").is_file():
         return False

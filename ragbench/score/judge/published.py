@@ -1,7 +1,7 @@
-"""Numbers as TREC RAG and ragas publish them, made of what a judge has said.
+"""Scores as published by TREC RAG and ragas, computed from verdicts of a judge.
 
-Nuggets and support are those of the TREC 2024 RAG track; the numbers of ragas are those of its
-version 0.4, each under the name that it shares with a rubric of ours.
+Nugget and support scores follow the TREC 2024 RAG track. The metrics of ragas follow version 0.4,
+each under the name that it shares with a rubric of ragbench.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Literal, NamedTuple
 
 from ragbench.types.records import Nugget
 
-# Which nuggets count, and whether partial support does.
+# Nuggets that count (vital, or all), and whether partial support counts (not if strict).
 NuggetScore = Literal["strict_vital", "strict_all", "strict_weighted", "vital", "all", "weighted"]
 
 _CREDIT = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
-_OKAY = 0.5  # what an okay nugget weighs beside a vital one in the weighted scores
+_OKAY = 0.5  # weight of an okay nugget in the weighted scores; a vital one weighs 1
 
 
 def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital") -> float | None:
-    """Return how much of its nuggets an answer has.
+    """Return the share of its nuggets that an answer contains; None if no nugget counts.
 
-    Full support counts 1, partial support 0.5, or 0 in the strict scores; the number is the mean
-    over the vital nuggets, or over all of them. In the weighted scores an okay nugget weighs half
-    of a vital one. TREC ranks systems by `strict_vital`. None where there is no nugget that counts.
+    Full support counts 1, partial support 0.5, or 0 in the strict scores; a nugget without
+    assignment counts 0. The score is the mean over the vital nuggets, or over all. In the weighted
+    scores an okay nugget weighs half as much as a vital one. TREC ranks by `strict_vital`.
 
     Example:
         >>> from ragbench.types.records import Nugget
@@ -50,20 +50,20 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
     return math.fsum(gained) / math.fsum(weights) if any(weights) else None
 
 
-# Over which sentences support is averaged.
+# Sentences over which support is averaged: those with a citation, or all.
 SupportScore = Literal["precision", "recall"]
 
 _SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}
-# How far a passage supports a sentence, as TREC RAG words it.
+# Levels of support of a sentence by a passage, in the words of TREC RAG.
 SUPPORT_LEVELS = tuple(_SUPPORT)
 
 
 def support_score(levels: Sequence[str | None], score: SupportScore) -> float | None:
-    """Return how well the sentences of an answer are supported by what they cite first.
+    """Return the mean support of sentences by their first citation; None without a sentence.
 
-    Each sentence has a word of `SUPPORT_LEVELS`, None where it cites nothing: full support counts
-    1, partial support 0.5. `precision` is the mean over the sentences that cite, `recall` over all;
-    None where there is no sentence to count.
+    `levels` has a word of `SUPPORT_LEVELS` per sentence, None for a sentence without citation.
+    Full support counts 1, partial support 0.5. `precision` averages over the sentences with a
+    citation, `recall` over all sentences.
 
     Example:
         >>> levels = ["full_support", None, "partial_support", "no_support"]
@@ -79,12 +79,12 @@ def support_score(levels: Sequence[str | None], score: SupportScore) -> float | 
 
 
 class RagasMetric(NamedTuple):
-    """A metric of ragas whose name is a rubric's here too.
+    """Metric of ragas that shares its name with a rubric.
 
     Attributes:
-        needs: What an item must have.
-        steps: What is asked, in order.
-        embeds: Whether texts are compared by their embeddings.
+        needs: Parts of an item that the metric needs.
+        steps: Names of the prompts, in the order in which they are sent.
+        embeds: True if the metric compares texts by their embeddings.
     """
 
     needs: tuple[str, ...]
@@ -92,7 +92,7 @@ class RagasMetric(NamedTuple):
     embeds: bool = False
 
 
-# Rubric -> the metric that ragas has under this name; docs/moving.md has the formulas.
+# Rubric -> metric of ragas with this name; docs/moving.md has the formulas.
 RAGAS: Mapping[str, RagasMetric] = {
     "answer_relevancy": RagasMetric(("question", "answer"), ("question",), embeds=True),
     "faithfulness": RagasMetric(("question", "answer", "contexts"), ("statements", "inference")),
@@ -112,9 +112,10 @@ RAGAS: Mapping[str, RagasMetric] = {
 
 
 def ragas_relevancy(cosines: Sequence[float], noncommittal: Sequence[bool]) -> float:
-    """Return the mean cosine of question and generated questions; 0 where all are noncommittal.
+    """Return the mean cosine between the question and the questions generated from the answer.
 
-    A mean below 0, which ragas returns as it is, is 0: scores go from 0 to 1.
+    0 if there is no generated question, or if all answers are noncommittal. A negative mean, which
+    ragas returns unchanged, becomes 0, since scores lie in 0..1.
 
     Example:
         >>> ragas_relevancy([0.9, 0.6], [True, False]), ragas_relevancy([0.9], [True])
@@ -126,9 +127,10 @@ def ragas_relevancy(cosines: Sequence[float], noncommittal: Sequence[bool]) -> f
 
 
 def ragas_precision(useful: Sequence[bool]) -> float:
-    """Return average precision over the useful passages that were found.
+    """Return the mean of the precisions at the ranks of the useful passages; 0 without one.
 
-    Passages that were not found do not count: one useful passage of ten, found first, scores 1.
+    Useful passages that were not retrieved do not count: if the first passage is the only useful
+    one in the list, the score is 1.
 
     Example:
         >>> round(ragas_precision([True, False, True]), 4), ragas_precision([False])
@@ -143,13 +145,16 @@ def ragas_precision(useful: Sequence[bool]) -> float:
 
 
 def ragas_correctness(tp: int, fp: int, fn: int, cosine: float) -> float:
-    """Return 0.75 times F1 of the statements and 0.25 times the cosine of the texts.
+    """Return 0.75 F1 of the statements + 0.25 cosine of the texts, cut to 0..1.
+
+    `tp` counts statements of the answer that the reference supports, `fp` its other statements,
+    `fn` statements of the reference that the answer lacks. Without any statement F1 is 1.
 
     Example:
         >>> ragas_correctness(tp=1, fp=1, fn=1, cosine=0.8)
         0.575
     """
-    # ragas takes nothing to compare for agreement
+    # ragas counts two texts without statements as agreement
     f1 = 2 * tp / (2 * tp + fp + fn) if tp + fp + fn else 1.0
     return min(max(0.75 * f1 + 0.25 * cosine, 0.0), 1.0)
 
@@ -157,10 +162,12 @@ def ragas_correctness(tp: int, fp: int, fn: int, cosine: float) -> float:
 def ragas_noise(
     answer: Sequence[Sequence[bool]], reference: Sequence[Sequence[bool]], right: Sequence[bool]
 ) -> float:
-    """Return the share of the answer's statements that are wrong and in a relevant passage.
+    """Return the share of the answer's statements that are wrong and stand in a relevant passage.
 
-    `answer` and `reference` have a row per statement: whether each passage supports it. `right` is
-    whether the reference supports each statement of the answer.
+    `answer` and `reference` have a row per statement and a column per passage: True if the passage
+    supports the statement. `right` marks the statements of the answer that the reference supports.
+    A passage is relevant if it supports a statement of the reference. An answer without statements
+    raises ZeroDivisionError.
 
     Example:
         >>> ragas_noise([[True, False], [False, True]], [[True, False]], [False, False])
@@ -168,7 +175,7 @@ def ragas_noise(
     """
     relevant = [any(column) for column in zip(*reference, strict=True)]
     misled = [
-        any(told and matters for told, matters in zip(row, relevant, strict=True)) and not is_right
+        any(is_in and counts for is_in, counts in zip(row, relevant, strict=True)) and not is_right
         for row, is_right in zip(answer, right, strict=True)
     ]
     return sum(misled) / len(misled)

@@ -1,4 +1,4 @@
-"""Rubrics: what a judge is asked, as a YAML file; built-in ones and the user's own alike."""
+"""Rubric files: load, check and describe built-in rubrics and those of users."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
 from ragbench.types.conversation import read_turns
 
-# The default rubrics: is it grounded, to the point, and right.
+# Default rubrics: is the answer grounded, to the point, and correct?
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
 
 _FOLDER = Path(__file__).parent / "rubrics"
 
 
 def built_in_rubrics() -> list[str]:
-    """Return the names of the rubrics that come with ragbench."""
+    """Return the names of the built-in rubrics, sorted."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
 def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str, Any], ...]:
-    """Return the default rubrics of a judge, or of one that is yet to be made.
+    """Return the default rubrics of a judge, as names or as the keys of a function's rubric.
 
-    A plain function has its own. One that serves any has the usual three, as far as it can apply
-    them, and a judge that can apply none of these is asked all that it can.
+    A plain function has its own rubric. Other judges have those of `DEFAULT_RUBRICS` that they can
+    apply; a judge that can apply none of these has all its rubrics as default.
     """
     if judge.own_rubric is not None:
         return (judge.own_rubric,)
@@ -45,16 +45,23 @@ def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str,
 
 
 def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
-    """Say what is allowed where a judge cannot apply a rubric; None: it can, as far as is known."""
+    """Return the rubrics of a judge as text if it cannot apply this rubric, else None.
+
+    None also for a judge whose rubrics are not yet known.
+    """
     if judge.served is None or rubric.name in judge.served:
         return None
     return ", ".join(judge.served)
 
 
 def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
-    """Return a built-in rubric by name, with the options of the name, or one from a file.
+    """Return a built-in rubric by name and options, or one from a file or mapping.
 
-    A mapping with the keys of such a file may stand for it.
+    A mapping has the keys of a rubric file.
+
+    Raises:
+        OptionError: No built-in rubric and no file has this name, or an option is wrong.
+        DataError: A folder, or a file or mapping that is no rubric.
 
     Example:
         >>> rubric = load_rubric("answer_relevancy")
@@ -69,42 +76,42 @@ def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
         return _RubricReader(Path("rubric"), _as_texts(name)).read()
     if is_built_in(name):
         return _built_in(str(name))
-    known = built_in_rubrics()
+    names = built_in_rubrics()
     if os.path.isfile(name):
         return read_rubric(Path(name))
     if os.path.isdir(name):
         raise DataError("a folder, not a file", file=name, allowed="the YAML file of a rubric")
-    allowed = f"{', '.join(known)}, or the path of a file"
-    raise OptionError("rubric", "name", str(name), allowed, nearest(str(name), known))
+    allowed = f"{', '.join(names)}, or the path of a file"
+    raise OptionError("rubric", "name", str(name), allowed, nearest(str(name), names))
 
 
 def is_built_in(name: str | Path) -> bool:
-    """Whether a name, with options or without, is that of a built-in rubric."""
-    named = _NAME.fullmatch(str(name))
-    return named is not None and named[1] in built_in_rubrics()
+    """Return True for the name of a built-in rubric, with or without options."""
+    match = _NAME.fullmatch(str(name))
+    return match is not None and match[1] in built_in_rubrics()
 
 
 def rubric_options(name: str) -> dict[str, DeclaredOption]:
-    """Return the options that the name of a built-in rubric may have."""
-    found = []
+    """Return name -> option for the options of a built-in rubric's name; empty without options."""
+    options = []
     if name == "nugget_recall":
-        what = Option("Which published score: vital nuggets or all, partial support or none.")
-        found.append(DeclaredOption("score", NuggetScore, "strict_vital", what))
+        help_text = Option("Which published score: vital nuggets or all, partial support or none.")
+        options.append(DeclaredOption("score", NuggetScore, "strict_vital", help_text))
     if name in RAGAS:
-        what = Option("Whose definition: ours, or that of the metric of ragas.")
-        found.append(DeclaredOption("as", Literal["own", "ragas"], "own", what))
+        help_text = Option("Whose definition: ours, or that of the metric of ragas.")
+        options.append(DeclaredOption("as", Literal["own", "ragas"], "own", help_text))
     if name in RAGAS and RAGAS[name].embeds:
-        what = Option("as=ragas: the model that embeds texts, a folder or a name on the hub.")
-        found.append(DeclaredOption("model", str, _EMBEDS, what))
-    return {option.name: option for option in found}
+        help_text = Option("as=ragas: the model that embeds texts, a folder or a name on the hub.")
+        options.append(DeclaredOption("model", str, _EMBEDS, help_text))
+    return {option.name: option for option in options}
 
 
 def embedding_identity(rubric: Rubric) -> str | None:
-    """Return what the embeddings of a rubric depend on; None where it needs none.
+    """Return the identity of a rubric's embedding model, for signatures; None without a model.
 
     Raises:
-        MissingExtra: A package is missing.
-        OptionError: No such model.
+        MissingExtra: sentence-transformers is not installed.
+        OptionError: The model does not exist.
     """
     if rubric.model is None:
         return None
@@ -116,12 +123,12 @@ def embedding_identity(rubric: Rubric) -> str | None:
 
 
 class RubricDescription(NamedTuple):
-    """What the comment of a built-in rubric says to people; no judge is sent it.
+    """Description of a built-in rubric for readers, from the comment of its file.
 
     Attributes:
-        measures: What the score says.
-        limits: When not to use it, and how to read it.
-        source: Where the definition comes from.
+        measures: Meaning of the score.
+        limits: Cases in which not to use the rubric, and how to read the score.
+        source: Origin of the definition.
     """
 
     measures: str
@@ -130,7 +137,10 @@ class RubricDescription(NamedTuple):
 
 
 def describe_rubric(name: str) -> RubricDescription:
-    """Return what the file of a built-in rubric says about it.
+    """Return the description of a built-in rubric, without sending it to any judge.
+
+    Raises:
+        FileNotFoundError: No built-in rubric has this name.
 
     Example:
         >>> describe_rubric("fluency").measures.partition("?")[0]
@@ -153,10 +163,14 @@ _EMBEDS = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 @functools.cache
-def _built_in(written: str) -> Rubric:
-    """The rubric of a file, changed as the options of its name say."""
-    named = _NAME.fullmatch(written)
-    name, text = named.groups() if named else (written, None)
+def _built_in(full_name: str) -> Rubric:
+    """Return a built-in rubric after applying the options of its name.
+
+    Raises:
+        OptionError: An option is unknown or has a wrong value, or `model` comes without as=ragas.
+    """
+    match = _NAME.fullmatch(full_name)
+    name, text = match.groups() if match else (full_name, None)
     rubric = read_rubric(_FOLDER / f"{name}.yaml")
     if text is None:
         return rubric
@@ -185,7 +199,7 @@ _CHOICES = {
     "direction": ("higher", "lower"),
     "verdicts": ("own", "shared"),
 }
-# Method -> the numbers that it can make.
+# Method -> the formulas that it can compute.
 _FORMULAS: Mapping[str, tuple[str, ...]] = {
     "claims": tuple(FORMULAS),
     "nuggets": typing.get_args(NuggetScore),
@@ -211,10 +225,15 @@ _OF_CONVERSATIONS = ("intentions", "retention")
 
 
 def read_rubric(path: Path) -> Rubric:
-    """Read a rubric file."""
+    """Read and check a rubric file.
+
+    Raises:
+        DataError: The file cannot be read, is no YAML mapping, repeats a key, or has a wrong key
+            or value; with the line.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
-        rubric = load_yaml(text)  # scalars as texts: `no` is a word in a rubric
+        rubric = load_yaml(text)  # scalars stay texts: `no` is a word in a rubric, not False
     except YamlError as error:
         problem = f"not YAML: {error.problem}"
         raise DataError(problem, file=path, line=error.line, allowed=_SHAPE) from error
@@ -222,6 +241,7 @@ def read_rubric(path: Path) -> Rubric:
         raise DataError(f"cannot be read: {error}", file=path) from error
     import yaml
 
+    # read a second time for the lines of keys, and for repeated keys, which a mapping hides
     node = yaml.compose(text, Loader=yaml.BaseLoader)
     if not isinstance(node, yaml.MappingNode) or not isinstance(rubric, dict):
         raise DataError("not a mapping", file=path, allowed=", ".join(_KEYS))
@@ -234,7 +254,7 @@ def read_rubric(path: Path) -> Rubric:
 
 
 def _as_texts(value: Any) -> Any:
-    """Plain data as YAML is read here: every scalar a text."""
+    """Return data with every scalar as text, as YAML is read here."""
     if isinstance(value, Mapping):
         return {str(key): _as_texts(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -243,21 +263,25 @@ def _as_texts(value: Any) -> Any:
 
 
 class _RubricReader:
-    """Checks the keys of one rubric; `lines` has the line of each key in its file."""
+    """Reader of the keys of one rubric; `lines` has the line of each key in its file."""
 
     def __init__(self, path: Path, keys: Mapping[str, Any]) -> None:
         self._path, self._keys = path, keys
         self.lines: dict[str, int] = {}
 
-    def error(self, key: str, found: str, allowed: str, close: str | None = None) -> DataError:
-        """Return the error of a key, with its line."""
+    def error(self, key: str, problem: str, allowed: str, close: str | None = None) -> DataError:
+        """Return an error with file, key and line of the key; `close` is the nearest valid word."""
         line = self.lines.get(key)
         return DataError(
-            found, file=self._path, line=line, record=key, allowed=allowed, nearest=close
+            problem, file=self._path, line=line, record=key, allowed=allowed, nearest=close
         )
 
     def read(self) -> Rubric:
-        """Return the rubric, once all keys are checked."""
+        """Check all keys and return the rubric.
+
+        Raises:
+            DataError: A key is missing or unknown, or its value is wrong.
+        """
         keys = self._keys
         for key in keys:
             if key not in _KEYS:
@@ -303,7 +327,11 @@ class _RubricReader:
         return str(value)
 
     def _check_method(self, asks: str, method: str) -> None:
-        """Check what the method demands of other keys."""
+        """Check that the other keys fit the method.
+
+        Raises:
+            DataError: A key does not apply to the method, or its text would not be sent.
+        """
         keys = self._keys
         if (asks == "pair") != (method == "pairwise"):
             raise self.error("method", f"{method} of {asks}", "pairwise of pair, or neither")
@@ -314,7 +342,7 @@ class _RubricReader:
             if key in keys and method not in methods:
                 allowed = f"with method {' or '.join(methods)}"
                 raise self.error(key, f"the method is {method}", allowed)
-        if self._path.parent == _FOLDER:  # there they are for people, and for tests
+        if self._path.parent == _FOLDER:  # built-in rubrics have them for readers and tests
             return
         unsent = {"examples"} if method in _FORMULAS else set()
         if method == "support" or keys.get("verdicts") == "shared":
@@ -352,8 +380,8 @@ class _RubricReader:
     def _example(
         self, number: int, example: Any, levels: int, judged: Sequence[str]
     ) -> Mapping[str, Any]:
-        def error(found: str, allowed: str, close: str | None = None) -> DataError:
-            return self.error("examples", f"number {number}{found}", allowed, close)
+        def error(problem: str, allowed: str, close: str | None = None) -> DataError:
+            return self.error("examples", f"number {number}{problem}", allowed, close)
 
         if not isinstance(example, dict):
             raise error(f" is {example!r}", "a mapping")
@@ -361,7 +389,7 @@ class _RubricReader:
             if key not in _EXAMPLE_KEYS:
                 close = nearest(key, _EXAMPLE_KEYS)
                 raise error(f" has '{key}'", ", ".join(_EXAMPLE_KEYS), close)
-            # turns are checked where they are read
+            # turns are checked by `read_turns` below
             if key != "turns" and not (
                 _is_texts(value) if key in _LISTS else isinstance(value, str)
             ):
@@ -369,9 +397,9 @@ class _RubricReader:
                 raise error(f": {key} is {value!r}", allowed)
         for key in (*judged, "reasoning"):
             if not example.get(key):
-                raise error(f" has no '{key}'", f"{key}, of which a judge learns")
+                raise error(f" has no '{key}'", f"{key}, which an example shows to the model")
         if "turns" in example:
-            turns = read_turns(example["turns"], lambda f, allowed: error(f": turns: {f}", allowed))
+            turns = read_turns(example["turns"], lambda p, allowed: error(f": turns: {p}", allowed))
             example = {**example, "turns": turns}
         level = str(example.get("level", ""))
         if not level.isdecimal() or not 1 <= int(level) <= levels:
@@ -382,7 +410,7 @@ class _RubricReader:
 def _all_needs(
     needs: Sequence[str], asks: str, method: str, formula: str | None
 ) -> tuple[str, ...]:
-    """The needs of the file, and those that follow from the rest: a rubric needs what it judges."""
+    """Return the needs of a rubric file, with those that follow from object, method and formula."""
     implied = [*_JUDGED[asks]]
     if method == "claims":
         implied += FORMULAS[formula or ""].needs

@@ -1,6 +1,6 @@
-"""Sentences of an answer: what they cite, and what they claim for judges without a model.
+"""Sentences of an answer with their citations, and rulings on them by local models.
 
-Markers that cite are `[1]`, `[2, 3]`, `[1-3]`; the first passage is 1.
+Citation markers are `[1]`, `[2, 3]`, `[1-3]`; the first passage has number 1.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Cause, Ruling, Verdict
 
 _NUMBERS = r"\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*"
-# from the first of some blanks on: from each of them it would look through all that follow
+# only from the first of several blanks: starting at each would make the search quadratic
 _MARKER = re.compile(rf"(?<!\s)\s*(?:\[\s*({_NUMBERS})\s*\]|\u3010\s*({_NUMBERS})\s*\u3011)")
 _PART = re.compile(r"\^?(\d{1,3})(?:\s*[\u2013-]\s*\^?(\d{1,3}))?")
 _LEADING = re.compile(rf"^(?:{_MARKER.pattern})+")
-# a marker behind the full stop: a space after it lets the sentence end before the marker
+# a marker right after the full stop: with a space before it the sentence ends before the marker
 _GLUED = re.compile(rf"(?<=[.!?])(?=(?:{_MARKER.pattern})+(?:\s|$))")
 
 
 class CitedSentence(NamedTuple):
-    """A sentence without its markers, and the passages that it cites, in order, from 1.
+    """Sentence without its citation markers, and the numbers that it cites.
 
-    Numbers that no passage has are among them.
+    Attributes:
+        text: The sentence.
+        cited: Cited numbers from 1, in order; a number may have no passage.
     """
 
     text: str
@@ -45,10 +47,10 @@ class CitedSentence(NamedTuple):
 
 
 def cited_sentences(text: str) -> list[CitedSentence]:
-    """Split a text into sentences, each with the passages that it cites.
+    """Split a text into sentences with the passage numbers that each cites.
 
-    Markers may stand before the full stop or behind it: those at the start of a sentence belong
-    to the sentence before. A text without markers cites nothing.
+    A marker may stand before or after the full stop: markers at the start of a sentence belong to
+    the sentence before. Sentences of markers alone are dropped; an empty text has no sentence.
 
     Example:
         >>> [tuple(sentence) for sentence in cited_sentences("It is red [3, 1]. It is old.")]
@@ -66,22 +68,22 @@ def cited_sentences(text: str) -> list[CitedSentence]:
 
 
 def markers(text: str) -> list[int]:
-    """Return the numbers that a text cites, in order."""
-    found: list[int] = []
+    """Return the numbers that a text cites, in order, with repetitions; `[1-3]` cites three."""
+    numbers: list[int] = []
     for marker in _MARKER.finditer(text):
         for part in _PART.finditer(marker.group(1) or marker.group(2)):
             first = int(part.group(1))
-            found.extend(range(first, int(part.group(2) or first) + 1))
-    return found
+            numbers.extend(range(first, int(part.group(2) or first) + 1))
+    return numbers
 
 
 def without_markers(text: str) -> str:
-    """Return a text without its markers, stripped."""
+    """Return a text without its citation markers and without white space at its ends."""
     return _MARKER.sub("", text).strip()
 
 
-_REFUSAL_LENGTH = 400  # characters; the patterns take quadratic time
-_ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # the mark of an item in a list claims nothing
+_REFUSAL_LENGTH = 400  # characters that are searched: the patterns take quadratic time
+_ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # a list mark: its number is no claim
 
 _WHY_NOT = {
     **WHY_NOT,
@@ -90,9 +92,10 @@ _WHY_NOT = {
 
 
 def claims_of(text: str, analyze: Analyzer) -> list[CitedSentence]:
-    """Return the sentences of a text that claim something: not a refusal, with content words.
+    """Return the sentences of a text that have content words and are not refusals.
 
-    Markers such as [1] are read as citations, not as numbers that are claimed.
+    `analyze` returns the content words of a text. Markers such as [1] are citations, not numbers
+    that are claimed.
     """
     return [
         sentence
@@ -102,7 +105,7 @@ def claims_of(text: str, analyze: Analyzer) -> list[CitedSentence]:
 
 
 def without_item_mark(sentence: str) -> str:
-    """Drop the mark of an item in a list.
+    """Return a sentence without a list mark at its start, such as `2.` or `-`.
 
     Example:
         >>> without_item_mark("2. It is red."), without_item_mark("1932 it opened.")
@@ -112,17 +115,17 @@ def without_item_mark(sentence: str) -> str:
 
 
 def terms_of(text: str, analyze: Analyzer) -> frozenset[str]:
-    """Return the content words of a text as stems; 1,000 and 1000 are the same."""
+    """Return the distinct stems of a text's content words; 1,000 counts as 1000."""
     return frozenset(term.replace(",", "") if term[0].isdigit() else term for term in analyze(text))
 
 
 def numbers_in(terms: Iterable[str]) -> frozenset[str]:
-    """Return the terms that are numbers."""
+    """Return the terms that start with a digit."""
     return frozenset(term for term in terms if term[0].isdigit())
 
 
 def is_refusal(sentence: str) -> bool:
-    """Whether a sentence says that there is no answer.
+    """Return True if a sentence refuses to answer, by its first 400 characters.
 
     Example:
         >>> is_refusal("The passages do not mention a date."), is_refusal("It opened in 1932.")
@@ -138,31 +141,34 @@ def _refusals() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(line) for line in lines if line and not line.startswith("#"))
 
 
-# A source and a claim.
+# Text of a source, and a claim that is checked against it.
 Pair = tuple[str, str]
 
 
-# Tells what a source says of a claim.
+# Function that returns the ruling of a source on a claim.
 Rule = Callable[[Pair], Ruling]
 
 
 def judge_sentences(item: JudgedItem, rubric: Rubric, analyze: Analyzer, rule: Rule) -> Verdict:
-    """Return a number of `FORMULAS`, with the reference that gives the best one."""
+    """Return the verdict of a rubric over claims, whose claims are the sentences of the texts.
+
+    Of several references the one with the best score counts; without a reference the sides that
+    need one are empty.
+    """
     sides = FORMULAS[rubric.formula or ""].sides
     verdicts = []
     for reference in item.references or [""]:
-        found, lines = _ground(item, reference, analyze, rule, sides)
-        verdicts.append(grounded_verdict(rubric, found, lines, _WHY_NOT))
+        grounding, lines = _ground(item, reference, analyze, rule, sides)
+        verdicts.append(grounded_verdict(rubric, grounding, lines, _WHY_NOT))
     return best_verdict(rubric, verdicts)
 
 
 def _ground(
     item: JudgedItem, reference: str, analyze: Analyzer, rule: Rule, sides: Collection[Side]
 ) -> tuple[Grounding, list[str]]:
-    """Check the sentences of an answer and of a reference against the passages and each other.
+    """Check the sentences of answer and reference against the passages and against each other.
 
-    The verdicts come in words as well, a line for each claim. An answer or a reference is read
-    after its question.
+    Returns the rulings, and a line of reasoning for each claim.
     """
     question, answer = item.question or "", item.answer or ""
     claims, gold = claims_of(answer, analyze), claims_of(reference, analyze)
@@ -178,10 +184,11 @@ def _ground(
         return [[ruling(claim, text) for text in item.contexts or []] for claim in checked]
 
     def against(side: Side, checked: Sequence[CitedSentence], text: str) -> list[Ruling]:
+        # after its question, which an answer need not repeat
         source = f"{question} {text}".strip() if text.strip() else ""
         return [ruling(claim, source) for claim in checked] if side in sides else []
 
-    found = Grounding(
+    grounding = Grounding(
         answer_passages=rows("answer_passages", claims),
         reference_passages=rows("reference_passages", gold),
         answer_reference=against("answer_reference", claims, reference),
@@ -193,13 +200,13 @@ def _ground(
     )
     lines: list[str] = []
     if any(side.startswith("answer_") for side in sides):
-        other = found.answer_reference if reference else []
-        lines += _lines("claim", claims, found.answer_passages, other, "the reference")
+        other = grounding.answer_reference if reference else []
+        lines += _lines("claim", claims, grounding.answer_passages, other, "the reference")
     if any(side.startswith("reference_") for side in sides):
         uncited = [CitedSentence(claim.text) for claim in gold]
-        passages, other = found.reference_passages, found.reference_answer
+        passages, other = grounding.reference_passages, grounding.reference_answer
         lines += _lines("reference claim", uncited, passages, other, "the answer")
-    return found, lines
+    return grounding, lines
 
 
 def _lines(
@@ -209,13 +216,16 @@ def _lines(
     rulings: Sequence[Ruling],
     other: str,
 ) -> Iterator[str]:
-    """One line per claim: the passages that support or contradict it, and the other text."""
+    """Yield a line per claim: supporting and contradicting passages, and the other text's ruling.
+
+    `label` is the first word of each line; `other` names the text that gave the `rulings`.
+    """
     for n, claim in enumerate(claims):
         parts = [_passages_of(rows[n])] if rows else []
         if rulings:
             parts.append(f"{'in' if rulings[n] == 'supported' else 'not in'} {other}")
         if claim.cited:
-            parts.append(f"cites {_named(claim.cited)}")
+            parts.append(f"cites {_passage_numbers(claim.cited)}")
         yield f"{label} {n + 1}: {', '.join(parts)}: {claim.text}"
 
 
@@ -224,9 +234,9 @@ def _passages_of(row: Sequence[Cell]) -> str:
     for ruling in ("supported", "contradicted"):
         passages = [number for number, cell in enumerate(row, start=1) if cell == ruling]
         if passages:
-            phrases.append(f"{ruling} by {_named(passages)}")
+            phrases.append(f"{ruling} by {_passage_numbers(passages)}")
     return ", ".join(phrases) or "supported by no passage"
 
 
-def _named(numbers: Iterable[int]) -> str:
+def _passage_numbers(numbers: Iterable[int]) -> str:
     return f"passage {', '.join(map(str, sorted(set(numbers))))}"

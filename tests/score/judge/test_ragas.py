@@ -153,7 +153,7 @@ def test_questions_of_an_answer(judged, monkeypatch, said, expected):
     def cosines(model, text, others):
         return [0.5] * len(others)
 
-    monkeypatch.setattr("ragbench.score.judge.methods.ragas._computed", cosines)
+    monkeypatch.setattr("ragbench.score.judge.methods.ragas._embedded_cosines", cosines)
     monkeypatch.setattr("ragbench.score.judge.judge.embedding_identity", lambda rubric: None)
     monkeypatch.setattr("ragbench.score.judge.model_judge.embedding_identity", lambda rubric: None)
     replies = [{"question": text, "noncommittal": mark} for mark, text in said]

@@ -1,1 +1,1 @@
-"""How a language model is asked by a rubric: a file for each method, and the prompts."""
+"""Methods by which language models apply rubrics, one file each, and their prompts."""

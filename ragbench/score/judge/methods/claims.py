@@ -1,6 +1,6 @@
-"""Method `claims`: texts are split once, and their claims are checked once against each source.
+"""Method `claims`: split texts into claims once, and check each claim once against each source.
 
-Passages are read together, as many as a prompt may hold, or one by one.
+Passages are read together, as many as fit into a prompt, or one by one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ragbench.types.scores import Ruling, Verdict
 
 _ANSWER = "answer"
 _PASSAGES = "passages"
-_BYTES_A_TOKEN = 3  # of UTF-8: English has more, Chinese about as many
-_PER_PASSAGE = 16  # tokens of its tags
+_BYTES_A_TOKEN = 3  # bytes of UTF-8: English has more a token, Chinese about as many
+_PER_PASSAGE = 16  # tokens of the tags around a passage
 
 
 class _CitedClaim(NamedTuple):
@@ -29,10 +29,13 @@ class _CitedClaim(NamedTuple):
 
 
 class _Check(NamedTuple):
-    """One request: claims of a text, against one source or some passages.
+    """Request that checks the claims of one text against a source or several passages.
 
-    `against` is the name of the source, or `passages`; `sources` are their names, in the order in
-    which the prompt numbers them.
+    Attributes:
+        claimant: Name of the text whose claims are checked.
+        against: Name of the source, or `passages`.
+        sources: Names of the sources, in the order in which the prompt numbers them.
+        prompt: The prompt.
     """
 
     claimant: str
@@ -42,9 +45,12 @@ class _Check(NamedTuple):
 
 
 class _Finding(NamedTuple):
-    """The ruling of one reply on one claim, with the sources that give it.
+    """Ruling of one reply on one claim, with the sources that give it.
 
-    There are none where the claim is not mentioned.
+    Attributes:
+        ruling: The verdict.
+        sources: Names of the sources; empty for `not_mentioned`.
+        reason: Reason in the words of the model.
     """
 
     ruling: grounding.Cell
@@ -70,10 +76,13 @@ _Findings = Mapping[tuple[str, str], Sequence[Sequence[_Finding]]]
 
 
 async def check_claims(vote: Vote) -> Verdict:
-    """Compute a number of `FORMULAS` from a model's verdicts on claims.
+    """Return the verdict of a formula of `FORMULAS` over a model's verdicts on claims.
 
-    Two rounds of requests: all splits, then all verdicts. Rubrics with shared verdicts send equal
-    requests, which are sent once. Of several references, the one that gives the best number counts.
+    Two rounds of requests: first all splits, then all verdicts. Rubrics with shared verdicts have
+    equal requests, which are sent once. Of several references the one with the best score counts.
+
+    Raises:
+        CallFailure: A request failed.
     """
     sides = [side.split("_") for side in grounding.FORMULAS[vote.rubric.formula or ""].sides]
     texts = _texts(vote.item)
@@ -103,7 +112,7 @@ async def check_claims(vote: Vote) -> Verdict:
 
 
 def _texts(item: JudgedItem) -> _Texts:
-    """All texts of an item that claims are made of or checked against."""
+    """Return name -> text for the answer, the references and the passages of an item."""
     return {
         _ANSWER: item.answer or "",
         **{f"reference {n}": text for n, text in enumerate(item.references, start=1)},
@@ -112,26 +121,29 @@ def _texts(item: JudgedItem) -> _Texts:
 
 
 async def _split(vote: Vote, texts: _Texts) -> dict[str, list[_CitedClaim]]:
-    """The claims of each text; a text without sentences has none, and no request is sent."""
+    """Return name -> claims of each text; a text without sentences gets no request, no claim."""
     sentences = {name: cited_sentences(text) for name, text in texts.items()}
-    prompts = [vote.prompts.claims([s.text for s in own]) for own in sentences.values() if own]
+    prompts = [vote.prompts.claims([s.text for s in part]) for part in sentences.values() if part]
     replies = iter(await vote.ask_all(prompts))
-    values = {name: next(replies).value if own else {} for name, own in sentences.items()}
+    values = {name: next(replies).value if part else {} for name, part in sentences.items()}
     return {
         name: [
             _CitedClaim(str(claim), n, frozenset(sentence.cited))
-            for n, sentence in enumerate(own)
+            for n, sentence in enumerate(part)
             for claim in values[name][f"sentence_{n + 1}"]
             if claim.strip()
         ]
-        for name, own in sentences.items()
+        for name, part in sentences.items()
     }
 
 
 def _checks(
     vote: Vote, claimant: str, claims: Sequence[str], against: str, texts: _Texts
 ) -> Iterator[_Check]:
-    """The requests about the claims of one text; sources without a word are not asked about."""
+    """Yield the requests that check the claims of one text.
+
+    `against` is `answer`, `reference` or `passages`; empty sources get no request.
+    """
     prompts, kind = vote.prompts, "passage" if against == _PASSAGES else against
     sources = {name: text for name, text in texts.items() if name.split()[0] == kind}
     if against == _PASSAGES and vote.asking.passages == "together":
@@ -152,9 +164,9 @@ def _tokens(text: str) -> int:
 
 
 def _windows(passages: _Texts, room: int) -> list[tuple[str, ...]]:
-    """Passages in order, as many at once as there is room for in tokens, and one at the least.
+    """Return the names of passages in windows of at most `room` tokens, one passage at least.
 
-    Windows in which all passages are empty are left out.
+    Windows in which all passages are empty are dropped.
     """
     windows: list[list[str]] = [[]]
     used = 0
@@ -178,10 +190,10 @@ def _finding(check: _Check, value: Mapping[str, Any]) -> _Finding:
 
 
 def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -> Verdict:
-    """The number with one of the references."""
+    """Return the verdict of the rubric with one of the references, or without one."""
     answer, gold = claims.get(_ANSWER, ()), claims.get(reference, ())
     passages = len(vote.item.contexts or [])
-    found = grounding.Grounding(
+    checked = grounding.Grounding(
         answer_passages=_rows(answer, findings.get((_ANSWER, _PASSAGES), ()), passages),
         reference_passages=_rows(gold, findings.get((reference, _PASSAGES), ()), passages),
         answer_reference=_rulings(answer, findings.get((_ANSWER, reference), ())),
@@ -194,13 +206,13 @@ def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -
     lines = [
         line for name in (_ANSWER, reference) for line in _lines(name, claims, findings, reference)
     ]
-    return grounding.grounded_verdict(vote.rubric, found, lines)
+    return grounding.grounded_verdict(vote.rubric, checked, lines)
 
 
 def _rows(
     claims: Sequence[_CitedClaim], findings: Sequence[Sequence[_Finding]], passages: int
 ) -> list[list[grounding.Cell]]:
-    """A row per claim of a text, a cell per passage: the rulings of the replies that name it."""
+    """Return the rulings of the passages (columns) on the claims (rows) of a text."""
     rows: list[list[grounding.Cell]] = [["not_mentioned"] * passages for _ in claims]
     for row, of_claim in zip(rows, findings, strict=False):
         for finding in of_claim:
@@ -210,14 +222,14 @@ def _rows(
 
 
 def _rulings(claims: Sequence[_CitedClaim], findings: Sequence[Sequence[_Finding]]) -> list[Ruling]:
-    """The ruling of one text on each claim of another; a text without a word says nothing."""
-    # `supported_together`, the other value of a cell, is said of passages alone
+    """Return the ruling of one text on each claim of another; `not_mentioned` if it is empty."""
+    # only passages can have `supported_together`, which is no ruling
     rulings = cast("list[Ruling]", [finding.ruling for [finding] in findings])
     return rulings or ["not_mentioned"] * len(claims)
 
 
 def _lines(name: str, claims: _Claims, findings: _Findings, reference: str) -> Iterator[str]:
-    """One line per claim: which sources support or contradict it, and why."""
+    """Yield a line per claim of a text: supporting and contradicting sources, with reasons."""
     rows = [
         row
         for (claimant, against), row in findings.items()

@@ -1,7 +1,7 @@
-"""Methods `intentions` and `retention`: what a user wanted and told, and what became of it.
+"""Methods `intentions` and `retention`: intentions that were met, and facts that were remembered.
 
-Both first let the model list things, then ask for one verdict each, in one request. Messages are
-fenced one by one, so that no message can pretend to be another one.
+Both first ask the model for a list, then for a verdict on each entry in one request. Messages are
+fenced one by one, so that no message can pose as another.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from ragbench.types.scores import Cause, Verdict
 
 async def count_satisfied(vote: Vote) -> Verdict:
     """Return the share of the user's intentions that the conversation satisfies.
+
+    `not_applicable` if the model lists no intention.
+
+    Raises:
+        CallFailure: A request failed.
 
     References:
         deepeval, Conversation Completeness.
@@ -33,9 +38,12 @@ async def count_satisfied(vote: Vote) -> Verdict:
 
 
 async def count_retained(vote: Vote) -> Verdict:
-    """Return the share of the assistant's turns that lose nothing of what the user told before.
+    """Return the share of the assistant's turns that lose no fact that the user stated before.
 
-    Counted are the turns that say something, and before which the user had told something.
+    Only non-empty turns count that follow a fact of the user; `not_applicable` without one.
+
+    Raises:
+        CallFailure: A request failed.
 
     References:
         deepeval, Knowledge Retention.

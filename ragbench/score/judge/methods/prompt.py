@@ -1,8 +1,7 @@
-"""Prompts: the requests that a judge by a language model sends, and the shape of its replies.
+"""Prompts of judges by language models, and the JSON schemas of the replies.
 
-Each builder returns one request. A system text holds the rubric and nothing that is judged; a user
-text holds the judged texts, fenced. Nothing is shortened: a text that is too long for a model is
-for its server to refuse.
+Each builder returns one prompt. The system text holds the rubric and no judged text; the user text
+holds the judged texts in fences. No text is cut: the server refuses what is too long for a model.
 """
 
 from __future__ import annotations
@@ -38,19 +37,20 @@ _Schema = dict[str, Any]
 _TEXT: _Schema = {"type": "string"}
 _TEXTS: _Schema = {"type": "array", "items": _TEXT}
 _OUTCOMES = ("A", "B", "tie")
-# Verdict on a claim -> the least number of passages that can give it.
+# Verdict on a claim -> least number of passages that it needs.
 _LEAST = {"supported": 1, "supported_together": 2, "contradicted": 1, "not_mentioned": 0}
 
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """One request to a language model.
+    """System text, user text and reply schema of one request to a judge.
 
     Attributes:
-        system: What to do; the same for every item.
-        user: What is judged, fenced, and the request.
-        schema: The JSON Schema of the reply: every key required, no other allowed, reasons first.
-        check: Refuses, as `Unreadable`, a value that fits the schema and cannot be meant.
+        system: Instructions, the same for every item.
+        user: Judged texts in fences, and the request.
+        schema: JSON Schema of the reply: all keys required, no other allowed, reasons first.
+        check: Function that raises `Unreadable` for a reply that fits the schema but makes no
+            sense; None: any reply that fits.
     """
 
     system: str
@@ -61,11 +61,16 @@ class JudgePrompt:
 
 @dataclass(frozen=True)
 class Prompts:
-    """Build the requests by which a model applies a rubric to an item.
+    """Builder of the prompts by which a model applies a rubric to an item.
 
-    All rubrics of a method share templates and worked examples, but for ratings and comparisons:
-    equal prompts are sent once. The question stands first, after the turns before it: it helps to
-    resolve what is said in a few words, and is no evidence.
+    Rubrics of one method share templates and worked examples, except for ratings and comparisons,
+    so that equal prompts can be sent once. Earlier turns and the question come first: they help to
+    understand short answers, and are no evidence.
+
+    Attributes:
+        rubric: Rubric to apply.
+        item: Item to judge.
+        few_shot: True if prompts show examples.
     """
 
     rubric: Rubric
@@ -73,9 +78,9 @@ class Prompts:
     few_shot: bool = True
 
     def rating(self, passage: int | None = None) -> JudgePrompt:
-        """Ask for a level of the rubric, after the reasoning.
+        """Return the prompt for reasoning and level of a rubric.
 
-        `passage` is the one that is rated, counted from 0, for a rubric that asks of a context.
+        `passage` is the number from 0 of the rated passage, for a rubric on passages; else None.
 
         Example:
             >>> from ragbench.score.judge.rubric import load_rubric
@@ -101,10 +106,10 @@ class Prompts:
         )
 
     def pairwise(self, *, swapped: bool = False) -> JudgePrompt:
-        """Ask which of two answers is better: A or B, or a tie.
+        """Return the prompt for the better of two answers: A, B or a tie.
 
-        Ask twice, in both orders: a judge that contradicts itself has not told them apart. Swapped,
-        the other answer is A.
+        `swapped`: answer A is `other`, else `answer`. Both orders are asked, since a model that
+        contradicts itself cannot tell the answers apart.
         """
         rubric = self.rubric
         examples = [
@@ -122,23 +127,24 @@ class Prompts:
         )
 
     def claims(self, sentences: Sequence[str]) -> JudgePrompt:
-        """Ask for the claims of each sentence of a text, an answer or a reference alike."""
+        """Return the prompt for the claims of each sentence of an answer or reference."""
         material, n = self.item.question_messages + numbered("sentence", sentences), len(sentences)
         schema = record(dict.fromkeys(_keys("sentence", n), _TEXTS))
         return self._of_step("claims", material, schema, count=n)
 
     def verdicts(self, claims: Sequence[str], source: str) -> JudgePrompt:
-        """Ask for a verdict of one source on each claim.
+        """Return the prompt for the verdict of one source on each claim.
 
-        A source is a reference, an answer, or a passage that is read by itself.
+        The source is a reference, an answer, or a single passage.
         """
         before = [*self.item.question_messages, ("source", source)]
         return self._verdicts("verdicts", "claim", claims, get_args(Ruling), before)
 
     def passages(self, claims: Sequence[str], passages: Sequence[str]) -> JudgePrompt:
-        """Ask for a verdict of passages, read together, on each claim, and which of them give it.
+        """Return the prompt for the verdict of several passages on each claim, with their numbers.
 
-        In the reply the passages are numbered from 1, those of this request.
+        The reply numbers the passages of this request from 1. A reply with impossible numbers is
+        refused as `Unreadable`.
         """
         material = (
             self.item.question_messages + numbered("passage", passages) + numbered("claim", claims)
@@ -151,7 +157,7 @@ class Prompts:
         return replace(prompt, check=functools.partial(_check_passages, passages))
 
     def nuggets(self, sources: Sequence[str]) -> JudgePrompt:
-        """Ask for the facts that a good answer has, vital or okay, from gold answers or passages.
+        """Return the prompt for the nuggets, vital or okay, of gold answers or passages.
 
         References:
             Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
@@ -161,37 +167,38 @@ class Prompts:
         return self._of_step("nuggets", material, record({"nuggets": _several(nugget)}))
 
     def assignment(self, nuggets: Sequence[str]) -> JudgePrompt:
-        """Ask how far the answer has each nugget; the model does not see which ones are vital."""
+        """Return the prompt for the support of each nugget by the answer, without importances."""
         before = [*self.item.question_messages, ("answer", self.item.answer or "")]
         return self._verdicts("assignment", "nugget", nuggets, ASSIGNMENTS, before)
 
     def support(self, statements: Sequence[str], passage: str) -> JudgePrompt:
-        """Ask how far a passage supports each statement that cites it."""
+        """Return the prompt for the support of each statement by the passage that it cites."""
         before = [*self.item.question_messages, ("passage", passage)]
         return self._verdicts("support", "statement", statements, SUPPORT_LEVELS, before)
 
     def intentions(self) -> JudgePrompt:
-        """Ask for all intentions of the user, each once."""
+        """Return the prompt for the distinct intentions of the user in the conversation."""
         schema = record({"intentions": _TEXTS})
         return self._of_step("intentions", self._conversation(), schema)
 
     def satisfaction(self, intentions: Sequence[str]) -> JudgePrompt:
-        """Ask for each intention whether the conversation satisfies it."""
+        """Return the prompt for a verdict on each intention: satisfied or not_satisfied."""
         words = ("satisfied", "not_satisfied")
         return self._verdicts("satisfaction", "intention", intentions, words, self._conversation())
 
     def facts(self) -> JudgePrompt:
-        """Ask for the facts in each message of the user that have to be remembered."""
+        """Return the prompt for the facts to remember in each message of the user."""
         messages = enumerate(messages_of(self.item), start=1)
         keys = [f"turn_{number}" for number, turn in messages if turn.role == "user"]
         schema = record(dict.fromkeys(keys, _TEXTS))
         return self._of_step("facts", self._conversation(), schema, keys=keys)
 
     def retention(self, facts: Mapping[int, Sequence[str]], answers: Sequence[int]) -> JudgePrompt:
-        """Ask of some messages of the assistant whether they lose facts that the user told before.
+        """Return the prompt for a verdict on messages of the assistant: retained or lost.
 
-        `facts` has the facts of each message of the user, by its number from 1; `answers` the
-        numbers of the messages that are judged.
+        `facts` maps the number of a user's message, from 1, to its facts; `answers` are the numbers
+        of the judged messages. A message is lost if it asks for an earlier fact, contradicts it,
+        or overlooks it.
         """
         material = self._conversation()
         for turn, texts in facts.items():
@@ -215,13 +222,16 @@ class Prompts:
     def _of_step(
         self, step: str, material: Material, schema: Mapping[str, Any], **words: object
     ) -> JudgePrompt:
-        """Ask by the templates and worked examples of a step; `words` are for the user's part."""
+        """Return the prompt of a step from its templates and worked examples.
+
+        `words` are further values of the user template.
+        """
         examples = worked_examples(step) if self.few_shot else []
         system = system_text(step, steps=self.rubric.own_steps, examples=examples)
         return JudgePrompt(system, user_text(step, material, **words), schema)
 
     def _conversation(self) -> list[tuple[str, str]]:
-        """Every message under its number and speaker, tools after the message that called them."""
+        """Return label and text of all messages; tool outputs follow the message that called."""
         material: list[tuple[str, str]] = []
         for number, message in enumerate(messages_of(self.item), start=1):
             if message.text or message.role == "user":
@@ -234,7 +244,10 @@ class Prompts:
 
 
 def ragas_prompt(step: str, material: Material) -> JudgePrompt:
-    """Ask for a part of a metric of ragas; the keys of the reply are those of ragas."""
+    """Return the prompt of one step of a metric of ragas, with the reply keys of ragas.
+
+    An unknown step raises KeyError.
+    """
     text, mark = _TEXT, {"type": "integer", "enum": [0, 1]}
     statement = {"statement": text, "reason": text}
     shapes: Mapping[str, _Schema] = {
@@ -250,9 +263,13 @@ def ragas_prompt(step: str, material: Material) -> JudgePrompt:
 
 
 def _check_passages(passages: Sequence[str], value: Any) -> None:
-    """Refuse numbers of passages that do not go with a verdict: they cannot be understood.
+    """Check the passage numbers of a reply against its verdicts.
 
-    A claim that is not mentioned may have passages beside it: they are not counted.
+    Numbers beside `not_mentioned` are ignored, unless they are out of range or repeated.
+
+    Raises:
+        Unreadable: A number is out of range, repeated or of an empty passage, or a verdict has too
+            few passages.
     """
     for claim, entry in value.items():
         numbers, verdict = entry["passages"], entry["verdict"]
@@ -270,10 +287,10 @@ def _check_passages(passages: Sequence[str], value: Any) -> None:
 
 
 def messages_of(item: JudgedItem) -> list[Turn]:
-    """Return the whole conversation: the earlier turns, the question and the answer.
+    """Return all messages of a conversation: earlier turns, question and answer.
 
-    The calls of an answer that is judged as the end of a whole conversation may be those of all
-    its turns: those of the earlier turns are not repeated.
+    Tool calls of the answer that an earlier turn has already are dropped, since records of whole
+    conversations list the calls of all turns with the answer.
     """
     earlier = [call for turn in item.turns for call in turn.tool_calls]
     calls = tuple(call for call in item.tool_calls or () if call not in earlier)
@@ -282,13 +299,16 @@ def messages_of(item: JudgedItem) -> list[Turn]:
 
 
 def example_item(example: Mapping[str, Any]) -> JudgedItem:
-    """Return an example of a rubric file as an item."""
+    """Return an example of a rubric file as an item; keys that are no part of it are dropped."""
     parts = {key: value for key, value in example.items() if key in NEEDS and key != "reference"}
     return JudgedItem(**parts, references=[example["reference"]] if "reference" in example else [])
 
 
 def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tuple[str, str]]:
-    """The parts of an item that a rubric needs, in the order of `NEEDS`."""
+    """Return label and text of the parts that a rubric needs, in the order of `NEEDS`.
+
+    `passage`: number from 0 of the only passage to include; None: all passages.
+    """
     contexts = numbered("passage", item.contexts or [])
     parts: Mapping[str, list[tuple[str, str]]] = {
         "question": item.question_messages,  # with the turns before it
@@ -303,22 +323,22 @@ def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tup
 
 
 def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> Material:
-    """The material of a rubric with its two answers as A and B."""
+    """Return the material of a comparison; `swapped` exchanges the labels A and B."""
     labels = ("answer-B", "answer-A") if swapped else ("answer-A", "answer-B")
     names = dict(zip(("answer", "other"), labels, strict=True))
     material = [(names.get(label, label), text) for label, text in _material(rubric, item, None)]
-    # a stable sort: what is not an answer stays in front, then A, then B
+    # a stable sort: other parts stay in front, then answer A, then answer B
     return sorted(material, key=lambda pair: pair[0] if pair[0].startswith("answer-") else "")
 
 
 def _outcome(rubric: Rubric, level: int) -> str:
-    """An example's level as an outcome for its answer, which is A."""
+    """Return the outcome of an example whose answer A has this level: A, B or tie."""
     score = rubric.score_of(level)
     return "tie" if score == 1 / 2 else "A" if score > 1 / 2 else "B"
 
 
 def numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return texts as material, with numbers from 1 behind the label."""
+    """Return label and text of each text, with numbers from 1: `claim-1`, `claim-2`."""
     return [(f"{label}-{number}", text) for number, text in enumerate(texts, start=1)]
 
 
@@ -340,7 +360,7 @@ def _verdict_schema(keys: Sequence[str], allowed: Sequence[str]) -> _Schema:
 
 
 def record(properties: Mapping[str, Any]) -> _Schema:
-    """Return the schema of an object with these keys, in this order, and no other."""
+    """Return the JSON Schema of an object with exactly these keys, in this order."""
     return {
         "type": "object",
         "properties": {**properties},

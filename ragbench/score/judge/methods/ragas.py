@@ -1,7 +1,7 @@
-"""Method `ragas`: the metrics of ragas that share their names with rubrics, by its formulas.
+"""Method `ragas`: metrics of ragas that share their names with rubrics, by the formulas of ragas.
 
-The prompts are ours; replies have the keys that replies to ragas have, so that equal replies give
-equal numbers.
+The prompts are those of ragbench. Replies have the keys of replies to ragas, so that equal replies
+give equal scores.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from ragbench.score.judge.methods.prompt import JudgePrompt, numbered, ragas_pro
 from ragbench.score.judge.methods.vote import Vote
 from ragbench.types.scores import Cause, Verdict
 
-# An entry of a reply.
+# Statement of a reply, with reason and verdict.
 _Entry = Mapping[str, str | int]
-_QUESTIONS = 3  # `strictness` of ragas
+_QUESTIONS = 3  # generated questions: the default `strictness` of ragas
 _NO_STATEMENT = not_applicable(Cause.NO_CLAIMS, "there is no statement to check")
 
 
 async def apply_ragas(vote: Vote) -> Verdict:
-    """Compute a metric of `RAGAS`; of several references, the one with the best number counts.
+    """Return the verdict of a metric of `RAGAS`; of several references the best score counts.
+
+    Raises:
+        CallFailure: A request failed.
 
     References:
         Es et al. (2024), RAGAs: Automated Evaluation of Retrieval Augmented Generation; with the
@@ -134,7 +137,7 @@ def _question(vote: Vote) -> list[tuple[str, str]]:
 
 
 async def _statements(vote: Vote, text: str) -> list[str]:
-    """The statements of a text; an empty one has none, and no request is sent."""
+    """Return the statements of a text; an empty text has none, and no request is sent."""
     if not text.strip():
         return []
     reply = await vote.ask(ragas_prompt("statements", [*_question(vote), ("text", text)]))
@@ -148,7 +151,10 @@ def _inference(statements: Sequence[str], context: str) -> JudgePrompt:
 async def _matrix(
     vote: Vote, statements: Sequence[str], sources: Sequence[str]
 ) -> list[list[bool]]:
-    """A row per statement, whether it follows from each source; what a reply lacks does not."""
+    """Return True per statement (row) and source (column) if the source implies the statement.
+
+    A statement that a reply omits is False.
+    """
     replies = await vote.ask_all([_inference(statements, source) for source in sources])
     columns = [[bool(entry["verdict"]) for entry in reply.value["statements"]] for reply in replies]
     return [[n < len(column) and column[n] for column in columns] for n in range(len(statements))]
@@ -166,15 +172,15 @@ def _mark(entry: _Entry, key: str) -> str:
     return f"{'yes' if entry[key] else 'no'} ({entry['reason']})"
 
 
-async def _cosines(vote: Vote, text: str, others: Sequence[str]) -> list[float]:
-    """The cosine of a text with each of the others, computed beside the running loop."""
-    if vote.asking.rehearsal or not others:
-        return [0.0] * len(others)
-    return await asyncio.to_thread(_computed, vote.rubric.model or "", text, others)
+async def _cosines(vote: Vote, text: str, candidates: Sequence[str]) -> list[float]:
+    """Return the cosine of a text with each candidate, computed in a thread; 0 in a rehearsal."""
+    if vote.asking.rehearsal or not candidates:
+        return [0.0] * len(candidates)
+    return await asyncio.to_thread(_embedded_cosines, vote.rubric.model or "", text, candidates)
 
 
-def _computed(model: str, text: str, others: Sequence[str]) -> list[float]:
+def _embedded_cosines(model: str, text: str, candidates: Sequence[str]) -> list[float]:
     from ragbench.embed.sentence_transformers import dot_products, shared_embedder
 
-    vectors = shared_embedder("ragas", model).encode([text, *others])
+    vectors = shared_embedder("ragas", model).encode([text, *candidates])
     return [float(cosine) for cosine in dot_products(vectors[1:], vectors[0])]

@@ -1,4 +1,4 @@
-"""Methods `rating` and `pairwise`: a level for an answer; the better of two, in both orders."""
+"""Methods `rating`, a level per item, and `pairwise`, the better of two answers in both orders."""
 
 from __future__ import annotations
 
@@ -11,25 +11,31 @@ from ragbench.score.judge.base import both_orders
 from ragbench.score.judge.methods.vote import Vote
 from ragbench.types.scores import Verdict
 
-_ALTERNATIVES = 10  # per token; OpenAI and vLLM return at most 20
-_MOST_LEVELS = 9  # from 10 on, a token `1` may be the start of a 10
+_ALTERNATIVES = 10  # log-probabilities per token; OpenAI and vLLM return at most 20
+_MOST_LEVELS = 9  # with 10 levels, a token `1` may be the start of a 10
 _LEVEL = re.compile(r'"level"\s*:\s*"?(\d)')
 _PADDING = ' \t\r\n\u2581\u0120\u010a":,}'  # with what tokenisers write for a space or line
 
 
 async def rate(vote: Vote) -> Verdict:
-    """Rate an item; a rubric that asks of passages rates each, and the score is their mean."""
+    """Return the rating of an item; for a rubric on passages, the mean of their ratings.
+
+    Levels are weighted by their probabilities if the server returns log-probabilities.
+
+    Raises:
+        CallFailure: A request failed.
+    """
     rubric, of_passages = vote.rubric, vote.rubric.asks == "context"
     passages = range(len(vote.item.contexts or ())) if of_passages else [None]
     prompts = [vote.prompts.rating(passage) for passage in passages]
     replies = await vote.ask_all(prompts, top_logprobs=_ALTERNATIVES)
     levels, weighted = [], True
     for reply in replies:
-        named = int(reply.value["level"])
-        chances = level_probabilities(reply.reply, named, rubric.levels)
+        level = int(reply.value["level"])
+        chances = level_probabilities(reply.reply, level, rubric.levels)
         weighted = weighted and chances is not None
-        # without log-probabilities the level is certain
-        levels.append(math.fsum(k * p for k, p in (chances or {named: 1.0}).items()))
+        # without log-probabilities the level counts as certain
+        levels.append(math.fsum(k * p for k, p in (chances or {level: 1.0}).items()))
     reasons = [str(reply.value["reasoning"]) for reply in replies]
     if of_passages:
         reasons = [
@@ -40,12 +46,17 @@ async def rate(vote: Vote) -> Verdict:
     return Verdict(rubric.score_of(mean), level=mean, reasoning=reasoning, weighted=weighted)
 
 
-def level_probabilities(reply: ChatReply, said: int, levels: int) -> dict[int, float] | None:
-    """Return the probability of each level at the place where the reply names one.
+def level_probabilities(reply: ChatReply, level: int, levels: int) -> dict[int, float] | None:
+    """Return the probability of each level at the token of the reply that names the level.
+
+    Args:
+        reply: Reply with log-probabilities.
+        level: Level in the parsed reply.
+        levels: Number of levels.
 
     Returns:
-        Level -> probability among all levels that the server lists; None where it lists none,
-        where the place cannot be found, or where a level has two digits.
+        Level -> probability among the levels that the server lists. None if it lists none, if no
+        token holds exactly this level, or if there are more than nine levels.
 
     Example:
         >>> token = TokenLogprob("4", math.log(0.6), (("4", math.log(0.6)), ("2", math.log(0.2))))
@@ -58,10 +69,10 @@ def level_probabilities(reply: ChatReply, said: int, levels: int) -> dict[int, f
     """
     if not reply.logprobs or levels > _MOST_LEVELS:
         return None
-    token = _token_of_level(reply.logprobs, said)
+    token = _token_of_level(reply.logprobs, level)
     if token is None:
         return None
-    # a list of alternatives need not hold the token that was drawn
+    # the alternatives need not include the sampled token
     listed = dict([*token.top, (token.token, token.logprob)])
     chances: dict[int, float] = {}
     for text, logprob in listed.items():
@@ -74,28 +85,34 @@ def level_probabilities(reply: ChatReply, said: int, levels: int) -> dict[int, f
     return {level: chance / total for level, chance in chances.items()}
 
 
-def _token_of_level(tokens: Sequence[TokenLogprob], said: int) -> TokenLogprob | None:
-    """The token that holds the level and nothing else; the last one, after the reasoning."""
+def _token_of_level(tokens: Sequence[TokenLogprob], level: int) -> TokenLogprob | None:
+    """Return the token that holds the level and nothing else; None if there is none.
+
+    The last `"level":` of the reply counts, since the reasoning before it may quote one.
+    """
     text = "".join(token.token for token in tokens)
     matches = list(_LEVEL.finditer(text))
-    if not matches or int(matches[-1].group(1)) != said:
+    if not matches or int(matches[-1].group(1)) != level:
         return None
     start, end = matches[-1].start(1), 0
     for token in tokens:
         end += len(token.token)
         if end > start:
-            return token if token.token.strip(_PADDING) == str(said) else None
+            return token if token.token.strip(_PADDING) == str(level) else None
     return None
 
 
-# Outcome -> the score of the answer that stands first.
+# Outcome -> score of the answer A, which stands first.
 _SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
 
 
 async def compare_pair(vote: Vote) -> Verdict:
-    """Compare `answer` with `other`: 1 a win, 0.5 a tie, 0 a loss.
+    """Return the comparison of `answer` with `other`: 1 a win, 0.5 a tie, 0 a loss.
 
-    A judge that says otherwise when the two change places has not told them apart: a tie.
+    The model sees both orders; verdicts that contradict each other are a tie.
+
+    Raises:
+        CallFailure: A request failed.
 
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.

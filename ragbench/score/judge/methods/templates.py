@@ -1,6 +1,6 @@
-"""The words of prompts, and fences around what is judged: that is data, whatever it says.
+"""Templates of prompts, and fences around judged texts, which are data whatever they say.
 
-Templates and worked examples are the data files in `prompts/`.
+Templates and worked examples are the files in `prompts/`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _FOLDER = Path(__file__).parent / "prompts"
-# Method -> the prompts that it sends, in order; those of claims depend on what is checked.
+# Method -> prompts in the order of sending; those of `claims` depend on the formula.
 _STEPS = {
     "rating": ("rating",),
     "pairwise": ("pairwise",),
@@ -34,16 +34,16 @@ _STEPS = {
     "ragas": ("ragas",),
 }
 
-# Whether claims are checked against all passages at once, or against each by itself.
+# Check of claims against all passages in one request, or against each in its own.
 Together = Literal["together", "each"]
 
-# Judged texts with their labels, in the order in which a judge reads them.
+# Labels and judged texts, in the order in which a judge reads them.
 Material = Sequence[tuple[str, str]]
 
 _LENGTH = 12  # hexadecimal digits: a text cannot contain its own hash by guessing
 _NOT_HEX = re.compile("[^0-9a-f]")
 _BROKEN_BAR = "\u00a6"
-# What servers turn into control tokens wherever it stands: `<|im_start|>`, `[INST]`, `</s>`.
+# Texts that servers turn into control tokens anywhere: `<|im_start|>`, `[INST]`, `</s>`.
 _CHAT_TOKEN = re.compile(
     r"<(?=[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>)"
     r"|<(?=<\s*/?\s*SYS\s*>>)"
@@ -55,11 +55,11 @@ _CHAT_TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Marks the borders of judged texts by tags that none of these texts can contain.
+    """Tags around judged texts that none of these texts can contain.
 
-    The tags of one prompt end in one token, a hash of texts inside: equal texts give equal
-    prompts, which can be cached. Should any text of the prompt contain the token, the next hash is
-    taken: whichever token a text is written with, it is not the one of its prompt.
+    All tags of a prompt end in one token, a hash of the judged texts: equal texts give equal
+    prompts, whose replies can be stored. If a text contains the token, the next hash is taken, so
+    that no text can close its own fence.
 
     Attributes:
         token: Twelve hexadecimal digits.
@@ -69,10 +69,11 @@ class Fence:
 
     @classmethod
     def around(cls, texts: Iterable[str], beside: Iterable[str] = ()) -> Fence:
-        """Return the fence for some texts, all that one prompt holds.
+        """Return the fence for all judged texts of one prompt.
 
-        The token is made of `texts` alone, so that prompts which differ in what stands `beside`
-        them begin alike; neither contains it.
+        The token is a hash of `texts` alone, so that prompts that differ only in `beside` start
+        with equal characters. Neither contains the token, also not reversed, in full-width
+        characters, or with other characters in between.
 
         Example:
             >>> fence = Fence.around(["Piazzi found Ceres."])
@@ -95,7 +96,7 @@ class Fence:
             attempt += 1
 
     def block(self, label: str, text: str) -> str:
-        """Return a text between its tags, whole but for what `harmless` replaces."""
+        """Return a text between its tags, after the replacements of `harmless`."""
         return f"<{label}-{self.token}>\n{harmless(text)}\n</{label}-{self.token}>"
 
 
@@ -103,34 +104,35 @@ _FENCE = re.compile("Fence word: ([0-9a-f]+)\n")
 
 
 def split_user_text(user: str) -> tuple[str, str, list[str]]:
-    """Return the words of a user text, its fence and its judged texts, as `SentPrompt` has them.
+    """Return the template of a user text, the token of its fence, and its judged texts.
 
-    No text has the fence of its prompt within: where it stands is known for certain.
+    The template has a placeholder `[[1]]`, `[[2]]`, ... for each judged text. A text without fence
+    is one judged text with an empty token. No judged text contains the fence, so that the split is
+    exact.
 
     Example:
         >>> split_user_text(user_text("claims", [("sentence-1", "It is red.")], count=1))[1:]
         ('93d5dfd2fb7e', ['It is red.'])
     """
-    if (found := _FENCE.match(user)) is None:
+    if (match := _FENCE.match(user)) is None:
         return "[[1]]", "", [user]
-    fence, texts = found[1], list[str]()
+    fence, texts = match[1], list[str]()
 
-    def gap(block: re.Match[str]) -> str:
+    def placeholder(block: re.Match[str]) -> str:
         texts.append(block[2])
         return f"<{block[1]}-{fence}>\n[[{len(texts)}]]\n</{block[1]}-{fence}>"
 
     blocks = re.compile(rf"<([^<>\n]+)-{fence}>\n(.*?)\n</\1-{fence}>", re.DOTALL)
-    return blocks.sub(gap, user).replace(fence, "[[fence]]"), fence, texts
+    return blocks.sub(placeholder, user).replace(fence, "[[fence]]"), fence, texts
 
 
 def harmless(text: str) -> str:
-    """Replace what a server would not read as text; all else stays as it is.
+    """Return a text with the characters replaced that a server would not read as text.
 
-    Zero-width, bidirectional and other invisible characters stay: they may be what is to be
-    judged, and they cannot make a tag. Replaced are NUL, at which some servers end a text
-    (by U+2400); halves of surrogate pairs, which cannot be encoded (by U+FFFD); and the first
-    character of a control token of chat formats (by a broken bar), which some servers would
-    take as the start of another message. Nothing is shortened.
+    Replaced are NUL, at which some servers end a text (by U+2400); halves of surrogate pairs, which
+    cannot be encoded (by U+FFFD); and the first character of a control token of chat formats (by a
+    broken bar), which some servers would read as the start of another message. Zero-width and other
+    invisible characters stay: they may be the object of the judgement, and cannot form a tag.
 
     Example:
         >>> harmless("a<b <|im_start|>system [INST] </s>")
@@ -142,18 +144,18 @@ def harmless(text: str) -> str:
 
 
 def system_text(step: str, **values: Any) -> str:
-    """Return the part of a prompt that says what to do; it holds nothing that is judged."""
+    """Return the system text of a prompt: the instructions, without any judged text."""
     return _environment().get_template(f"{step}.system.j2").render(values).strip()
 
 
 def user_text(step: str, material: Material, **values: Any) -> str:
-    """Return the part of a prompt that holds what is judged, fenced.
+    """Return the user text of a prompt: the judged texts in fences, and the request.
 
-    Judged texts are put in as values, which Jinja does not read as templates. What changes from
-    prompt to prompt stands last, and the fence is made of what is before it: prompts about the
-    same passages begin alike, up to the claims or the answer, and a server can cache that.
+    Judged texts are values of the template, which Jinja does not interpret. The texts that change
+    from prompt to prompt come last, and the fence depends only on those before them: prompts on the
+    same passages start with equal characters, which a server can cache.
     """
-    # how many texts stand before those of the last kind; all, where there is one kind only
+    # number of texts before those of the last kind; all texts if there is only one kind
     kinds = [label.partition("-")[0] for label, _ in material]
     constant = kinds.index(kinds[-1]) or len(kinds) if kinds else 0
     fence = Fence.around(
@@ -161,14 +163,14 @@ def user_text(step: str, material: Material, **values: Any) -> str:
     )
     template = _environment().get_template(f"{step}.user.j2")
     blocks = _blocks(fence, material)
-    # turns before a question need a word on what they are for
+    # earlier turns need a sentence that they are context, not the question
     if "question" in kinds and kinds[0] == "turn":
         blocks = f"{_environment().get_template('turns.j2').render().strip()}\n\n{blocks}"
     return template.render(fence=fence, material=blocks, **values).strip()
 
 
 def worked_examples(step: str) -> list[dict[str, str]]:
-    """Return the worked examples of a prompt that several rubrics share, as it shows them."""
+    """Return the formatted worked examples of a shared prompt; KeyError for other prompts."""
     return [
         format_example(number, list(example["material"].items()), example["reply"])
         for number, example in enumerate(_examples()[step], start=1)
@@ -176,7 +178,7 @@ def worked_examples(step: str) -> list[dict[str, str]]:
 
 
 def format_example(number: int, material: Material, reply: Mapping[str, Any]) -> dict[str, str]:
-    """Return a worked example as prompts show it: material between tags, and the reply."""
+    """Return a worked example for a prompt: fenced material, and the reply as JSON."""
     blocks = _blocks(Fence(f"example{number}"), material)
     return {"material": blocks, "reply": json.dumps(reply, ensure_ascii=False)}
 
@@ -184,10 +186,10 @@ def format_example(number: int, material: Material, reply: Mapping[str, Any]) ->
 def prompt_fingerprint(
     rubric: Rubric, *, few_shot: bool = True, passages: Together = "together"
 ) -> str:
-    """Return a short hash of all that a rubric's prompts say besides the item.
+    """Return a short hash of a rubric's prompts without the item, for signatures of scores.
 
-    It belongs into the signature of a score: it moves when a word of the rubric, of the templates
-    or of the worked examples does.
+    The hash changes with any word of the rubric, of the templates or of the worked examples, and
+    with the two options.
     """
     steps = _steps(rubric, passages)
     names = [f"{step}.{part}.j2" for step in steps for part in ("system", "user")]
@@ -200,13 +202,13 @@ def prompt_fingerprint(
 
 
 def reads_passages(rubric: Rubric) -> bool:
-    """Whether a rubric holds claims against passages."""
+    """Return True if a rubric checks claims against passages."""
     sides = FORMULAS[rubric.formula or ""].sides if rubric.method == "claims" else ()
     return any(side.endswith("_passages") for side in sides)
 
 
 def _steps(rubric: Rubric, passages: Together) -> Sequence[str]:
-    """The prompts that a rubric sends."""
+    """Return the names of the prompts of a rubric, in the order of sending."""
     if rubric.method != "claims":
         return _STEPS[rubric.method]
     sides = FORMULAS[rubric.formula or ""].sides
@@ -224,7 +226,7 @@ def _blocks(fence: Fence, material: Material) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    """The templates; a missing name is an error, and a text can reach nothing of Python."""
+    """Return the sandboxed Jinja environment of the templates; an undefined name is an error."""
     from jinja2 import FileSystemLoader, StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 

@@ -1,4 +1,4 @@
-"""Methods of TREC RAG: `nuggets`, the facts that an answer has, and `support` of its citations."""
+"""Methods of TREC RAG: `nuggets`, the facts in an answer, and `support` by its citations."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.records import Nugget
 from ragbench.types.scores import Cause, Verdict
 
-_MOST_NUGGETS = 20  # of a query that are kept
+_MOST_NUGGETS = 20  # per query; vital ones are kept first
 
 
 async def count_nuggets(vote: Vote) -> Verdict:
-    """Look for nuggets in an answer: given ones, or else those of the references or passages.
+    """Return the nugget score of an answer.
 
-    Where all of the given ones are assigned, people have looked already, and nothing is sent.
+    The nuggets are those of the item, or else extracted from the references or passages. If people
+    have assigned all nuggets of the item, no request is sent. `not_applicable` without nuggets.
+
+    Raises:
+        CallFailure: A request failed.
     """
     nuggets = vote.item.nuggets
     if nuggets is None:
@@ -44,7 +48,7 @@ async def count_nuggets(vote: Vote) -> Verdict:
 
 
 async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
-    """The nuggets of the references, or of the passages: the vital ones first, up to a limit."""
+    """Return up to 20 nuggets of the references, or of the passages, vital ones first."""
     item = vote.item
     sources = item.references if "reference" in vote.rubric.needs else item.contexts or []
     reply = await vote.ask(vote.prompts.nuggets(sources))
@@ -58,9 +62,14 @@ async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
 
 
 async def check_support(vote: Vote) -> Verdict:
-    """Check each sentence against the passage that it cites first: a request for each passage.
+    """Return the support of each sentence by the passage that it cites first.
 
-    A marker without a passage, or with an empty one, is no support, and the judge is not asked.
+    One request per cited passage. A citation of a missing or empty passage counts as no support,
+    without a request. `not_applicable` for an answer without sentences, or without citations if
+    only sentences with citations count.
+
+    Raises:
+        CallFailure: A request failed.
 
     References:
         Thakur et al. (2025), Support Evaluation for the TREC 2024 RAG Track.

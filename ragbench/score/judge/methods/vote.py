@@ -1,4 +1,4 @@
-"""Votes of one model on one item: each prompt is sent once, whichever rubrics need its reply."""
+"""Votes of one model on one item; a prompt that several rubrics need is sent once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleOptions:
-    """What prompts say besides the task."""
+    """Options of the prompts besides the task.
+
+    Attributes:
+        few_shot: True if prompts show examples.
+        language: Language of reasons and claims; `item`: that of the judged texts; None: any.
+    """
 
     few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True
     language: Annotated[
@@ -46,7 +51,12 @@ class ExampleOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PassageOptions:
-    """How claims are checked against passages."""
+    """Options of the check of claims against passages.
+
+    Attributes:
+        passages: All passages in one request, or a request for each.
+        window: Longest prompt in tokens, estimated at 3 bytes each.
+    """
 
     passages: Annotated[
         Together,
@@ -67,36 +77,36 @@ class PassageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Asking(SamplingOptions, ExampleOptions, PassageOptions):
-    """How prompts become requests: the same for all items, models and samples.
+    """Options of all requests of a judge, the same for all items, models and samples.
 
     Attributes:
-        extra: Further parameters that the server knows.
-        rehearsal: Whether requests are only counted: nothing is computed from the replies.
+        extra: Further request parameters of the server.
+        rehearsal: True if requests are only counted and replies are placeholders.
     """
 
     extra: Mapping[str, Any] = field(default_factory=dict)
     rehearsal: bool = False
 
     def __post_init__(self) -> None:
-        # a name, and no further instruction to the judge
+        # a name only: a sentence here would be a further instruction to the judge
         if self.language is not None and not _LANGUAGE.fullmatch(self.language):
             allowed = "the name of a language, such as German, or item"
             raise OptionError("judge", "language", self.language, allowed)
 
     @classmethod
     def by(cls, options: object, **more: Any) -> Asking:
-        """Return what the options of a judge say of it, as far as `more` does not say otherwise."""
-        own = {
-            each.name: getattr(options, each.name)
-            for each in fields(cls)
-            if hasattr(options, each.name)
-        }
-        return cls(**own | more)
+        """Return the request options among the options of a judge; `more` takes precedence."""
+        names = [option.name for option in fields(cls) if hasattr(options, option.name)]
+        return cls(**{name: getattr(options, name) for name in names} | more)
 
     def request(
         self, model: str, prompt: JudgePrompt, sample: int, top_logprobs: int
     ) -> ChatRequest:
-        """Return the request that carries a prompt."""
+        """Return the request for a prompt.
+
+        `sample` numbers repeated requests with one prompt; `top_logprobs` is the number of
+        alternatives per token, 0 for none.
+        """
         return ChatRequest(
             model=model,
             messages=(Message("system", self.system(prompt)), Message("user", prompt.user)),
@@ -111,32 +121,38 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         )
 
     def system(self, prompt: JudgePrompt) -> str:
-        """The task, with a line on the language where one is chosen."""
+        """Return the system text of a prompt, with a line on the language if one is chosen."""
         if self.language is None:
             return prompt.system
-        named = "the language of the judged texts" if self.language == "item" else self.language
-        line = (
-            f"Word reasons, claims and facts in {named}; keep the keys and fixed values as given."
-        )
+        is_item = self.language == "item"
+        name = "the language of the judged texts" if is_item else self.language
+        line = f"Word reasons, claims and facts in {name}; keep the keys and fixed values as given."
         return f"{prompt.system}\n\n{line}"
 
 
-# Prompt (system, user, log-probabilities) -> its reply, under way or done.
+# Prompt (system, user, log-probabilities) -> reply, pending or done.
 Tasks = dict[tuple[str, str, int], "asyncio.Task[StructuredReply]"]
 
 
 @dataclass(eq=False)
 class Vote:
-    """Judge one item by one rubric with one model, and log the replies that the verdict rests on.
+    """Vote of one model on one item by one rubric, with the replies that it rests on.
 
     Votes of one model and sample on an item share `tasks`: equal prompts are sent once, so that
-    all rubrics over claims share the split and the verdicts. A prompt that failed is not asked
-    again either. Belongs to one event loop.
+    all rubrics over claims share the split and the verdicts. A failed prompt is not sent again
+    either. A vote belongs to one event loop.
 
     Attributes:
-        voter: The model, with the number of its sample where it has several, for people.
-        replies: The replies, in the order in which they were asked for.
-        sent: The prompts, as often as they were sent.
+        item: Item with its evidence.
+        rubric: Rubric of the vote.
+        model: Name of the model, as in requests.
+        voter: Name of the model, with the number of the sample if there are several, for readers.
+        sample: Number of the sample, for the keys of stored replies.
+        asking: Options of the requests.
+        send: Function that sends a request.
+        tasks: Replies by prompt, shared with other votes.
+        replies: Replies in the order of their prompts, each once.
+        sent: Prompts in order, repeated ones included.
     """
 
     item: JudgedItem
@@ -152,26 +168,27 @@ class Vote:
 
     @property
     def prompts(self) -> Prompts:
-        """Return the builder of the prompts."""
+        """Builder of the prompts for this rubric and item."""
         return Prompts(self.rubric, self.item, self.asking.few_shot)
 
     async def ask(self, prompt: JudgePrompt) -> StructuredReply:
-        """Return the reply to one prompt, as `ask_all` does."""
+        """Return the reply to one prompt; errors are those of `ask_all`."""
         return (await self.ask_all([prompt]))[0]
 
     async def ask_all(
         self, prompts: Sequence[JudgePrompt], *, top_logprobs: int = 0
     ) -> list[StructuredReply]:
-        """Return the replies to several prompts at once.
+        """Return the replies to several concurrent prompts, in order.
 
         Raises:
-            CallFailure: One of them failed; the first in order, once all have ended.
+            CallFailure: A request failed; the first failure in order, after all have ended.
+            RagbenchError: The user has to act, as for a missing key; takes precedence.
         """
         return await self._replies([self._task(prompt, top_logprobs) for prompt in prompts])
 
     async def ask_again(self, prompt: JudgePrompt, times: int) -> list[StructuredReply]:
-        """Return several replies to one prompt, as `ask_all` does, each a sample of its own."""
-        # they share the lists of replies and prompts with this vote
+        """Return `times` independent replies to one prompt; errors are those of `ask_all`."""
+        # copies share the lists of replies and prompts with this vote
         votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
         return await self._replies([vote._task(prompt, 0) for vote in votes])
 
@@ -187,7 +204,7 @@ class Vote:
     async def _replies(
         self, tasks: Sequence[asyncio.Task[StructuredReply]]
     ) -> list[StructuredReply]:
-        """Log and return the replies once all have come; raise the first failure."""
+        """Log all replies, then return them, or raise the first failure after all have ended."""
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         logged = {id(reply) for reply in self.replies}
         for outcome in outcomes:
@@ -197,15 +214,15 @@ class Vote:
                 logged.update(map(id, new))
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:
-            # what is for the user, such as a full disk, before what is a verdict
+            # errors that the user has to fix, such as a full disk, before failures of requests
             raise min(errors, key=lambda error: isinstance(error, CallFailure))
         return [outcome for outcome in outcomes if isinstance(outcome, StructuredReply)]
 
 
 def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, ...]:
-    """Return the prompts of several votes, each once, the texts that the item has by their names.
+    """Return the distinct prompts of several votes, with the item's texts replaced by names.
 
-    A text that `harmless` changes is not named: it was sent otherwise than the item has it.
+    A text that `harmless` changed stays in full, since it was sent in another form.
     """
     contexts = item.contexts or []
     texts = {
@@ -220,10 +237,11 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
     receivers: dict[SentPrompt, Counter[str]] = {}
     for vote in votes:
         for prompt in vote.sent:
-            words, fence, judged = split_user_text(prompt.user)
+            template, fence, judged = split_user_text(prompt.user)
+            # interned: thousands of items share few templates
             system = intern(vote.asking.system(prompt))
-            named = tuple(named_text(text, names) for text in judged)
-            sent = SentPrompt(system, intern(words), fence, named)
+            texts_or_names = tuple(named_text(text, names) for text in judged)
+            sent = SentPrompt(system, intern(template), fence, texts_or_names)
             receivers.setdefault(sent, Counter())[vote.voter] += 1
     all_once = Counter(vote.voter for vote in votes)
     return tuple(
