@@ -208,7 +208,7 @@ class RubricJudge:
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return what `judge_all` returns, without blocking the running event loop."""
+        """Return the result of `judge_all` without blocking the running event loop."""
         raise NotImplementedError
 
     def judge_each(
@@ -318,7 +318,7 @@ def missing_verdict(item: JudgedItem, rubric: Rubric) -> Verdict | None:
 
 
 def both_orders(rubric: Rubric, scores: tuple[float, float], reasons: Sequence[str]) -> Verdict:
-    """Return one verdict from a comparison in both orders; a tie if the orders disagree.
+    """Combine the scores of a comparison in both orders; a tie if the orders disagree.
 
     `scores` are the scores of the answer in the two orders: 1 a win, 0.5 a tie, 0 a loss.
     `reasons` are the two reasonings, which the verdict quotes.

@@ -98,7 +98,7 @@ _PARTS = {"id": "query_id", **dict(zip(_SAME, _SAME, strict=True))}
 
 
 def items_of(rows: Rows) -> list[JudgedItem]:
-    """Return one item per row of a data frame or list of mappings, after checking all rows.
+    """Read one item per row of a data frame or list of mappings, after checking all rows.
 
     Column names of ragas, deepeval and record files are understood. A data frame may have other
     columns; a mapping with an unknown key is an error.

@@ -188,7 +188,7 @@ class ModelJudge(Connected, RubricJudge):
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return what `judge_all` returns, in the running loop; cancelling aborts requests."""
+        """Return the result of `judge_all` in the running loop; cancelling aborts requests."""
         pairs = await self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
         return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
@@ -303,7 +303,7 @@ def _verdict_of_several(
     *,
     may_fail: bool,
 ) -> Verdict:
-    """Return one verdict from several, with all reasons and the standard deviation of the scores.
+    """Combine several verdicts into one, with all reasons and the deviation of the scores.
 
     A single verdict is returned unchanged. `may_fail`: combine the others if some failed.
     """

@@ -158,7 +158,7 @@ class NLI(RubricJudge):
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return what `judge_all` returns, in a thread; cancelling stops between two blocks."""
+        """Return the result of `judge_all`, from a thread; cancelling stops between two blocks."""
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
             verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)

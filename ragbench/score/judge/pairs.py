@@ -83,7 +83,7 @@ def same_answers(item: JudgedItem) -> bool:
 
 
 def _merge_orders(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
-    """Return one verdict from those of the two orders; if one has no score, that verdict."""
+    """Merge the verdicts of the two orders; if one has no score, return that verdict."""
     if one.score is None or two.score is None:
         return one if one.score is None else two
     scores = one.score, 1 - two.score

@@ -42,7 +42,7 @@ def judge_all(
 async def ajudge_all(
     judge: RubricJudge, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
 ) -> list[dict[str, Verdict]]:
-    """Return what `judge_all` returns, without blocking the running event loop.
+    """Return the result of `judge_all` without blocking the running event loop.
 
     Cancelling aborts the requests in progress; a judge without requests stops between two items.
     """

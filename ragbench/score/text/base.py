@@ -412,7 +412,7 @@ def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[
 
 
 def as_texts(place: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return one text, or a list of texts, as a tuple; empty for None or an empty list.
+    """Return a text or a list of texts as a tuple; empty for None or an empty list.
 
     Raises:
         DataError: A member is no text; `place` names the argument in the message.

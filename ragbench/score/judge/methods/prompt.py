@@ -137,8 +137,8 @@ class Prompts:
 
         The source is a reference, an answer, or a single passage.
         """
-        before = [*self.item.question_messages, ("source", source)]
-        return self._verdicts("verdicts", "claim", claims, get_args(Ruling), before)
+        preamble = [*self.item.question_messages, ("source", source)]
+        return self._verdicts("verdicts", "claim", claims, get_args(Ruling), preamble)
 
     def passages(self, claims: Sequence[str], passages: Sequence[str]) -> JudgePrompt:
         """Return the prompt for the verdict of several passages on each claim, with their numbers.
@@ -168,13 +168,13 @@ class Prompts:
 
     def assignment(self, nuggets: Sequence[str]) -> JudgePrompt:
         """Return the prompt for the support of each nugget by the answer, without importances."""
-        before = [*self.item.question_messages, ("answer", self.item.answer or "")]
-        return self._verdicts("assignment", "nugget", nuggets, ASSIGNMENTS, before)
+        preamble = [*self.item.question_messages, ("answer", self.item.answer or "")]
+        return self._verdicts("assignment", "nugget", nuggets, ASSIGNMENTS, preamble)
 
     def support(self, statements: Sequence[str], passage: str) -> JudgePrompt:
         """Return the prompt for the support of each statement by the passage that it cites."""
-        before = [*self.item.question_messages, ("passage", passage)]
-        return self._verdicts("support", "statement", statements, SUPPORT_LEVELS, before)
+        preamble = [*self.item.question_messages, ("passage", passage)]
+        return self._verdicts("support", "statement", statements, SUPPORT_LEVELS, preamble)
 
     def intentions(self) -> JudgePrompt:
         """Return the prompt for the distinct intentions of the user in the conversation."""
@@ -208,15 +208,20 @@ class Prompts:
         return self._of_step("retention", material, schema, keys=keys)
 
     def _verdicts(
-        self, step: str, label: str, texts: Sequence[str], verdicts: Sequence[str], before: Material
+        self,
+        step: str,
+        label: str,
+        texts: Sequence[str],
+        verdicts: Sequence[str],
+        preamble: Material,
     ) -> JudgePrompt:
         """Return the prompt of a step that asks for one verdict on each of several texts.
 
         `label` names a text in the prompt and in the keys of the reply, `verdicts` are the words
-        that the reply may use, and `before` is the material that precedes the texts.
+        that the reply may use, and `preamble` is the material before the texts.
         """
         schema = _verdict_schema(_keys(label, len(texts)), verdicts)
-        material = [*before, *numbered(label, texts)]
+        material = [*preamble, *numbered(label, texts)]
         return self._of_step(step, material, schema, count=len(texts))
 
     def _of_step(
