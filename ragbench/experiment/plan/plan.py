@@ -1,4 +1,4 @@
-"""What a run will do: its queries, systems, scores and judges, resolved against the data."""
+"""Making a plan: queries, systems, scores and judges of a config, resolved against the data."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ from ragbench.store.arrays import ArrayStore
 from ragbench.types import Collection, Qrels, Query
 from ragbench.types.packed_documents import ids_of
 
-_NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
-_SHOWN = 3
-_LACKING = {
+# Number of ids up to which the nearest one is looked for: among more it would take seconds.
+_NEAREST_LIMIT = 50_000
+_EXAMPLES = 3  # ids that a warning names
+# Level of `match` -> what is wrong with judged documents that no hit can match.
+_NOT_IN_CORPUS = {
     "id": "are not in the corpus",
     "document": "have no passage in the corpus",
     "text": "have no text in the corpus",
@@ -48,7 +50,17 @@ _LACKING = {
 
 
 def load_collection(config: ExperimentConfig, *, keep: bool = False) -> Collection:
-    """Read the data set that a config names; a large corpus is kept, or found, in the cache."""
+    """Load the data set that a config names.
+
+    Args:
+        config: Names the loader, its options and the cache.
+        keep: True stores the arrays of a large corpus in the cache, which later runs map; they are
+            read from there in any case.
+
+    Raises:
+        DataError: A file is missing or malformed.
+        AdapterError: The user's loader fails.
+    """
     cls, options = config.dataset.cls, config.dataset.options
     is_own = config.dataset.type.startswith(PYTHON)
     loader = as_loader(cls, options) if is_own else cls(**options)
@@ -66,10 +78,20 @@ def make_plan(
     *,
     calls: bool = True,
 ) -> Plan:
-    """Resolve defaults against the data, make the components, and refuse what cannot be done.
+    """Resolve a config against the data, and create its components.
 
-    Without `calls`, nothing that is not ours is called: components that are made by code of the
-    user's get something that stands for them, which cannot be run.
+    Args:
+        config: Config of the experiment.
+        collection: Data set.
+        choices: Options of the command line, such as `--only`.
+        live: Components that a caller passed as objects.
+        calls: False, for `validate` and `plan`, calls no code of the user: its components are
+            replaced by ones that cannot run.
+
+    Raises:
+        ConfigError: A component or a gate refuses an option or a name.
+        DataError: The data lack what a retriever, a measure or a control needs.
+        OptionError: `only`, `limit` or the baseline names nothing that runs.
     """
     config = _matching_texts(config, collection)
     check_live_names(config, live)
@@ -77,22 +99,22 @@ def make_plan(
     queries, sampled = sample(collection.queries, choices.limit, config.seed)
     systems = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, systems, calls=calls)
-    qrels, asked = collection.qrels, frozenset(ids_of(queries))
-    if qrels is not None and not asked.issuperset(qrels.query_ids):
-        qrels = qrels.of_queries(asked)
+    qrels, query_ids = collection.qrels, frozenset(ids_of(queries))
+    if qrels is not None and not query_ids.issuperset(qrels.query_ids):
+        qrels = qrels.of_queries(query_ids)
     warnings = [*collection.warnings, *sampled, *scores.warnings]
-    warnings += _check_judgements(config, collection, qrels, scores.measures)
-    clusters, lacking = cluster_labels(config, queries)
-    warnings += [*lacking, *map(_literal_secret, config.literal_secrets)]
+    warnings += _judgement_warnings(config, collection, qrels, scores.measures)
+    clusters, cluster_warnings = cluster_labels(config, queries)
+    warnings += [*cluster_warnings, *map(_secret_warning, config.literal_secrets)]
     retrievers = build_retrievers(config, collection, systems, live, calls=calls)
     entries, passed = config.generators, live.generators
     generators = {
         name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
         for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair")
     }
-    warnings += _doubtful_generators(config, generators, systems)
-    warnings += _check_coverage("retriever", retrievers, collection.queries, queries)
-    warnings += _check_coverage("generator", generators, collection.queries, queries)
+    warnings += _generator_warnings(config, generators, systems)
+    warnings += _coverage_warnings("retriever", retrievers, collection.queries, queries)
+    warnings += _coverage_warnings("generator", generators, collection.queries, queries)
     baseline = choose_baseline(config, collection, systems)
     apps = {
         name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
@@ -120,13 +142,13 @@ def make_plan(
         gate_baselines=gate_baselines,
     )
     if choices.judge and not choices.only:
-        answering = [each.name for each in plan.answering_systems if each.type != "control"]
-        check_names(config.gates, _scores(plan), [*plan.scored_retrievers, *answering])
+        answering = [system.name for system in plan.answering_systems if system.type != "control"]
+        check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
 
 
 def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
-    """Match by words where the judgements are of passages that have no ids of a corpus."""
+    """Return the config; matching texts if the gold passages stand in no corpus and have no ids."""
     rules = config.metrics.retrieval
     if not collection.gold_passages or rules.match.level != "id":
         return config
@@ -134,10 +156,10 @@ def _matching_texts(config: ExperimentConfig, collection: Collection) -> Experim
     return replace(config, metrics=replace(config.metrics, retrieval=rules))
 
 
-def _doubtful_generators(
+def _generator_warnings(
     config: ExperimentConfig, generators: Mapping[str, Generator], systems: Sequence[System]
 ) -> Iterator[str]:
-    """Warn, before anything is paid for, of answers that may all be the same."""
+    """Yield warnings, before money is spent, on answers that may all be the same."""
     for name in dict.fromkeys(str(s.generator) for s in systems if s.control is not None):
         if generators[name].is_stored:
             yield (
@@ -154,7 +176,8 @@ def _doubtful_generators(
             )
 
 
-def _literal_secret(place: str) -> str:
+def _secret_warning(place: str) -> str:
+    """Return the warning on a secret that stands in the config itself, at a dotted path."""
     keys = [key.strip('"') for key in place.split(".")]
     last = next((key for key in reversed(keys) if not key.isdigit()), "")
     name = re.sub(r"\W+", "_", last).strip("_").upper()
@@ -165,105 +188,111 @@ def _literal_secret(place: str) -> str:
 
 
 def method_of(plan: Plan) -> Method:
-    """Return how the systems of a run are compared, in tables and by gates."""
+    """Return the intervals, tests and clusters that tables and gates of a run compare by."""
     chosen = plan.config.statistics
-    shared = {each.name: getattr(chosen, each.name) for each in fields(IntervalsAndTests)}
+    shared = {field.name: getattr(chosen, field.name) for field in fields(IntervalsAndTests)}
     return Method(**shared, seed=plan.config.seed, cluster=chosen.cluster)
 
 
-def _scores(plan: Plan) -> list[str]:
-    """The names of all scores, those of skipped judges included."""
-    skipped = {name: (plan.config.metrics.judges or {})[name] for name in plan.skipped_judges}
-    rubrics = {
-        **{name: judge.rubrics for name, judge in plan.judges.items()},
-        **{name: [load_rubric(each) for each in block.rubrics] for name, block in skipped.items()},
-    }
-    return [
-        *plan.measures,
-        *(metric.name for metric in plan.metrics),
-        *(
-            plan.judge_score(each.name, judge)
-            for judge, each_of in rubrics.items()
-            for each in each_of
-        ),
+def _score_names(plan: Plan) -> list[str]:
+    """Return the names of all scores of a run, those of skipped judges included."""
+    rubrics = {name: judge.rubrics for name, judge in plan.judges.items()}
+    for name in plan.skipped_judges:
+        block = (plan.config.metrics.judges or {})[name]
+        rubrics[name] = [load_rubric(rubric) for rubric in block.rubrics]
+    judge_scores = [
+        plan.judge_score(rubric.name, judge) for judge, group in rubrics.items() for rubric in group
     ]
+    return [*plan.measures, *(metric.name for metric in plan.metrics), *judge_scores]
 
 
-def _check_coverage(
+def _coverage_warnings(
     noun: str,
     components: Mapping[str, Retriever] | Mapping[str, Generator],
-    every: Sequence[Query],
-    asked: Sequence[Query],
+    queries: Sequence[Query],
+    run_queries: Sequence[Query],
 ) -> Iterator[str]:
-    """Warn where a component has results stored for some of the queries only.
+    """Yield a warning for each component whose stored results lack queries of the run.
 
-    What it has are ids, or texts of questions; nothing for any query of the data set is an error.
+    Args:
+        noun: Kind of the components, for messages.
+        components: Components by name; those that answer any query are skipped.
+        queries: All queries of the data set.
+        run_queries: Queries of the run.
+
+    Raises:
+        DataError: A component has results for no query of the data set.
     """
     for name, component in components.items():
         stored = component.query_ids
-        if stored is None:  # it answers any query
+        if stored is None:
             continue
-        if not any(query.id in stored or query.text in stored for query in every):
+        # stored results are found by the id or the text of a query
+        if not any(query.id in stored or query.text in stored for query in queries):
             example = min(stored, default="nothing")
             raise DataError(
-                f"{noun} '{name}' has none of the {len(every)} queries of the data set; it has "
+                f"{noun} '{name}' has none of the {len(queries)} queries of the data set; it has "
                 f"'{example}'",
-                allowed=f"queries such as '{every[0].id}'",
+                allowed=f"queries such as '{queries[0].id}'",
             )
-        absent = sum(query.id not in stored and query.text not in stored for query in asked)
+        absent = sum(query.id not in stored and query.text not in stored for query in run_queries)
         if absent:
-            yield f"{noun} '{name}' has nothing for {absent} of {len(asked)} queries"
+            yield f"{noun} '{name}' has nothing for {absent} of {len(run_queries)} queries"
 
 
-def _check_judgements(
+def _judgement_warnings(
     config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
 ) -> list[str]:
-    """Warn of judgements that no document can meet, where a measure reads them.
+    """Return a warning if judged documents are not in the corpus, so that no system can find them.
 
-    Where none can be met, it is an error.
+    None without qrels or corpus, and if no measure reads the qrels.
+
+    Raises:
+        DataError: None of the judged documents is in the corpus.
     """
-    read = any(measure.spec.reads != "passages" for measure in parse_measures(measures))
-    if qrels is None or collection.documents is None or not read:
+    reads_qrels = any(measure.spec.reads != "passages" for measure in parse_measures(measures))
+    if qrels is None or collection.documents is None or not reads_qrels:
         return []
     match, places = config.metrics.retrieval.match, collection.gold_places
     documents = collection.documents
-    known: set[str]
+    corpus_ids: set[str]
     if match.level == "id":
-        known = set(ids_of(documents))
+        corpus_ids = set(ids_of(documents))
     elif match.level == "text":
-        known = {document.id for document in documents if document.full_text.strip()}
+        corpus_ids = {document.id for document in documents if document.full_text.strip()}
     else:
         places_of = (document_id(document, match) for document in documents)
-        known = {name for name in places_of if name is not None}
-        if not known:  # only the retrievers say what a passage is of
+        corpus_ids = {name for name in places_of if name is not None}
+        if not corpus_ids:  # the hits alone have the metadata of their documents
             return []
-    judged = dict.fromkeys(qrels.documents)
-    missing = [document for document in judged if document not in known]
+    judged = dict.fromkeys(qrels.documents)  # in their order: the same example in every run
+    missing = [document for document in judged if document not in corpus_ids]
     if not missing:
         return []
-    close = nearest(missing[0], sorted(known)) if len(known) <= _NEAREST_LIMIT else None
-    lacking = _LACKING[match.level]
+    close = nearest(missing[0], sorted(corpus_ids)) if len(corpus_ids) <= _NEAREST_LIMIT else None
+    problem = _NOT_IN_CORPUS[match.level]
     place = f" ({places[missing[0]]})" if missing[0] in places else ""
     if len(missing) == len(judged):
         raise DataError(
-            f"all {len(judged)} judged documents {lacking}, such as '{missing[0]}'{place}",
+            f"all {len(judged)} judged documents {problem}, such as '{missing[0]}'{place}",
             file=config.path,
             record="metrics.retrieval.match",
-            allowed=_allowed(known, match),
+            allowed=_allowed_ids(corpus_ids, match),
             nearest=close,
         )
     example = f"'{missing[0]}'{place}" + (f" (did you mean '{close}'?)" if close else "")
     if len(missing) > 1 and places:
-        example += "".join(f", '{name}'" for name in missing[1:_SHOWN])
+        example += "".join(f", '{name}'" for name in missing[1:_EXAMPLES])
     return [
-        f"{len(missing)} of {len(judged)} judged documents {lacking}, such as {example}; no system "
+        f"{len(missing)} of {len(judged)} judged documents {problem}, such as {example}; no system "
         "can find them: the judgements look stale"
     ]
 
 
-def _allowed(known: abc.Collection[str], match: Match) -> str:
-    example = min(known, default="")
+def _allowed_ids(ids: abc.Collection[str], match: Match) -> str:
+    """Return the ids that judgements may have, with an example, for an error message."""
+    example = min(ids, default="")
     if match.level != "id":
         return f"ids of documents, such as '{example}'"
-    how = 'match: {level: document, separator: "#"} where the corpus has parts of documents'
-    return f"ids of the corpus, such as '{example}'; or {how}"
+    alternative = 'match: {level: document, separator: "#"} where the corpus has parts of documents'
+    return f"ids of the corpus, such as '{example}'; or {alternative}"
