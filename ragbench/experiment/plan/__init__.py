@@ -1,1 +1,1 @@
-"""What a run will do, resolved against the data before anything is asked."""
+"""Plan of a run: its systems, scores and judges, resolved before the first query is asked."""

@@ -1,11 +1,12 @@
-"""What metadata say: which queries are one unit, and which slices of them are looked at alone.
+"""Clusters and slices of the queries, by their metadata, judgements and gold answers.
 
 The YAML names both: `statistics: {cluster: metadata.topic, slices: [query_length]}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,47 +30,52 @@ PREFIX = "metadata."
 
 
 def look_up(metadata: Mapping[str, Any], path: str) -> Any:
-    """Return the value of `metadata.<key>`, or None where there is none.
+    """Return the value at `metadata.<key>`; None where there is none.
 
-    Dots lead into nested metadata; a key that holds the dots itself comes first.
+    Dots lead into nested mappings; a key that contains the dots itself comes first.
 
     Example:
         >>> look_up({"source": {"doc": 7}}, "metadata.source.doc")
         7
     """
-    return _follow(metadata, path.removeprefix(PREFIX))
+    return _nested_value(metadata, path.removeprefix(PREFIX))
 
 
-def keys_of(many: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the keys that occur, as a config writes them, each once."""
-    return list(dict.fromkeys(f"{PREFIX}{key}" for metadata in many for key in metadata))
+def keys_of(entries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the distinct keys of the entries as a config writes them: `metadata.topic`."""
+    return list(dict.fromkeys(f"{PREFIX}{key}" for entry in entries for key in entry))
 
 
-def _follow(metadata: Mapping[str, Any], path: str) -> Any:
+def _nested_value(metadata: Mapping[str, Any], path: str) -> Any:
     if path in metadata:
         return metadata[path]
-    key, dot, rest = path.partition(".")
+    key, dot, inner_path = path.partition(".")
     inner = metadata.get(key)
-    return _follow(inner, rest) if dot and isinstance(inner, Mapping) else None
+    return _nested_value(inner, inner_path) if dot and isinstance(inner, Mapping) else None
 
 
-_NONE = "(none)"
+_NO_VALUE = "(none)"  # slice of the queries without a value
 
 
 def cluster_labels(
     config: ExperimentConfig, queries: Sequence[Query]
 ) -> tuple[list[str] | None, list[str]]:
-    """Return the cluster of each query, and warnings; None where the config names no cluster."""
+    """Return the cluster of each query, None if the config names none; and warnings.
+
+    Raises:
+        DataError: No query has the metadata, or values are lists or mappings.
+    """
     path = config.statistics.cluster
     if path is None:
         return None, []
     place, names = "statistics.cluster", ids_of(queries)
-    labels, lacking = clusters_by(path, names, _metadata(queries), file=config.path, record=place)
-    text = f"{lacking} of {len(queries)} queries have no {path}; each is a cluster of its own"
-    return labels, [text] if lacking else []
+    metadata = _metadata_of(queries)
+    labels, n_without = clusters_by(path, names, metadata, file=config.path, record=place)
+    text = f"{n_without} of {len(queries)} queries have no {path}; each is a cluster of its own"
+    return labels, [text] if n_without else []
 
 
-def _metadata(queries: Sequence[Query]) -> Sequence[Entries]:
+def _metadata_of(queries: Sequence[Query]) -> Sequence[Entries]:
     return Mapped(lambda query: query.metadata, queries)
 
 
@@ -81,12 +87,22 @@ def clusters_by(
     file: object,
     record: str = "",
 ) -> tuple[list[str], int]:
-    """Return the cluster of each query by its metadata, and how many lack the key.
+    """Return the cluster of each query by its metadata, and the number of queries without one.
 
-    A query that lacks it is a cluster of its own; an error where all do, or values are no scalars.
+    A query without the key is a cluster of its own.
+
+    Args:
+        path: Key, such as `metadata.topic`.
+        query_ids: Ids of the queries.
+        metadata: Metadata of each query.
+        file: Config or metadata file, for messages.
+        record: Place in the file, for messages.
+
+    Raises:
+        DataError: All queries lack the key, or a value is a list or a mapping.
     """
     values = _values(path, metadata, file, record)
-    # a control character keeps the made labels apart from all that is read
+    # no text of a file contains NUL: the label of a single query equals no value
     labels = [
         value[0] if value else f"\0{query}" for query, value in zip(query_ids, values, strict=True)
     ]
@@ -99,54 +115,70 @@ def slicings(
     qrels: Qrels | None,
     answers: Mapping[str, Sequence[str]],
 ) -> list[Slicing]:
-    """Return the slices that the config asks for, field by field."""
-    relevant = None
+    """Return the slices of the queries by each field of `statistics.slices`; empty without fields.
+
+    Args:
+        config: Config whose fields name `query_length`, `relevant`, `answerable` or metadata.
+        queries: Queries of the run.
+        qrels: Judgements; None without any.
+        answers: Gold answers by query id.
+
+    Raises:
+        DataError: The data lack what a field needs, or no query has the metadata.
+    """
+    place, relevant = "statistics.slices", None
     if qrels is not None:
         grades = [qrels.by_query.get(query, {}).values() for query in ids_of(queries)]
-        relevant = [sum(grade > 0 for grade in each) for each in grades]
-    needs = ""
-    for field in config.statistics.slices or ():
-        if field == "relevant" and relevant is None:
-            needs = "relevant needs relevance judgements, and the data set has none"
-        elif field == "answerable" and relevant is None and not answers:
-            needs = "answerable needs relevance judgements or gold answers"
-            needs += ", and the data set has neither"
-        if needs:
-            raise DataError(needs, file=config.path, record="statistics.slices")
-    makers: dict[str, Callable[[], Slicing]] = {
-        "query_length": lambda: _thirds(
-            "query_length", [len(query.text.split()) for query in queries], "words"
-        ),
-        "relevant": lambda: _thirds("relevant", relevant or [], "relevant"),
-        "answerable": lambda: _answerable(ids_of(queries), relevant, answers),
-    }
+        relevant = [sum(grade > 0 for grade in query_grades) for query_grades in grades]
     slices = []
     for field in config.statistics.slices or ():
-        if field in makers:
-            slices.append(makers[field]())
-            continue
-        # a query is in the slice of its value, or, of a list such as tags, of each of its values
-        values = _values(field, _metadata(queries), config.path, "statistics.slices", lists=True)
-        labels = [value or (_NONE,) for value in values]
-        names = sorted({name for of in labels for name in of}, key=lambda n: (n == _NONE, n))
-        slices.append(Slicing(field, tuple(names), labels))
+        lacks = ""
+        if field == "relevant" and relevant is None:
+            lacks = "relevance judgements, and the data set has none"
+        elif field == "answerable" and relevant is None and not answers:
+            lacks = "relevance judgements or gold answers, and the data set has neither"
+        if lacks:
+            raise DataError(f"{field} needs {lacks}", file=config.path, record=place)
+        if field == "query_length":
+            slices.append(_thirds(field, [len(query.text.split()) for query in queries], "words"))
+        elif field == "relevant":
+            slices.append(_thirds(field, relevant or [], "relevant"))
+        elif field == "answerable":
+            slices.append(_answerable(ids_of(queries), relevant, answers))
+        else:
+            # a query with a list, such as tags, is in the slice of each of its values
+            values = _values(field, _metadata_of(queries), config.path, place, lists=True)
+            labels = [value or (_NO_VALUE,) for value in values]
+            names = sorted(set(chain(*labels)), key=lambda name: (name == _NO_VALUE, name))
+            slices.append(Slicing(field, tuple(names), labels))
     return slices
 
 
 def _values(
-    path: str, many: Sequence[Mapping[str, Any]], file: object, record: str, *, lists: bool = False
+    path: str, metadata: Sequence[Entries], file: object, record: str, *, lists: bool = False
 ) -> list[tuple[str, ...]]:
-    """Return what each query's metadata say, as texts; several only where lists are allowed."""
-    found = [look_up(metadata, path) for metadata in many]
-    each = [v if lists and isinstance(v, (list, tuple)) else [v] for v in found]
-    bad = next((v for own in each for v in own if isinstance(v, (list, Mapping))), None)
+    """Return the values of a metadata key as texts, a tuple per query; empty where it has none.
+
+    Args:
+        path: Key, such as `metadata.topic`.
+        metadata: Metadata of each query.
+        file: Config or metadata file, for messages.
+        record: Place in the file, for messages.
+        lists: True allows lists, whose values each count once.
+
+    Raises:
+        DataError: No query has the key, or a value is a mapping or a list that is not allowed.
+    """
+    values = [look_up(entry, path) for entry in metadata]
+    parts = [value if lists and isinstance(value, (list, tuple)) else [value] for value in values]
+    bad = next((part for part in chain(*parts) if isinstance(part, (list, Mapping))), None)
     if bad is not None:
         kind = "a list" if isinstance(bad, list) else "a mapping"
-        where = f"{path} is {kind}" if bad in found else f"a value of the list {path} is {kind}"
+        where = f"{path} is {kind}" if bad in values else f"a value of the list {path} is {kind}"
         allowed = "text, numbers, true or false" + (", or a list of these" if lists else "")
         raise DataError(f"{where} in the queries", file=file, record=record, allowed=allowed)
-    if all(value is None for value in found):
-        keys = keys_of(many)
+    if all(value is None for value in values):
+        keys = keys_of(metadata)
         raise DataError(
             f"no query has {path}",
             file=file,
@@ -154,13 +186,19 @@ def _values(
             allowed=", ".join(keys) or f"{PREFIX}<key>, and the queries have no metadata",
             nearest=nearest(path, keys),
         )
-    return [tuple(dict.fromkeys(str(v) for v in own if v is not None)) for own in each]
+    return [tuple(dict.fromkeys(str(part) for part in row if part is not None)) for row in parts]
 
 
 def _answerable(
     names: Sequence[str], relevant: list[int] | None, answers: Mapping[str, Sequence[str]]
 ) -> Slicing:
-    """A query is answerable if it has a gold answer or a relevant document."""
+    """Slice queries by whether they have a gold answer or a relevant document.
+
+    Args:
+        names: Ids of the queries.
+        relevant: Number of relevant documents of each; None without qrels.
+        answers: Gold answers by query id.
+    """
     labels = [
         ("answerable" if count or answers.get(query) else "unanswerable",)
         for query, count in zip(names, relevant or [0] * len(names), strict=True)
@@ -169,7 +207,11 @@ def _answerable(
 
 
 def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
-    """Cut counts into up to three slices of about equal size; equal counts stay together."""
+    """Slice queries by a count into up to three slices of about equal size.
+
+    Queries with equal counts stay together, so that there may be fewer slices; `unit` ends their
+    names: "3 to 7 words".
+    """
     values = np.asarray(counts)
     cuts = np.quantile(values, [1 / 3, 2 / 3], method="inverted_cdf")
     third = (values[:, np.newaxis] > cuts).sum(axis=1)
@@ -180,45 +222,59 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
     return Slicing(field, tuple(names.values()), [(names[number],) for number in third.tolist()])
 
 
-def common_clusters(path: str, met: Met) -> list[str]:
-    """Return the cluster of each common query, which every source that has metadata gives alike.
+def common_clusters(path: str, runs: Met) -> list[str]:
+    """Return the cluster of each query that all sources have in common.
 
-    Refuses bets, whose unit is the single query.
+    Args:
+        path: Key, such as `metadata.topic`.
+        runs: Runs and baseline files over the same queries.
+
+    Raises:
+        OptionError: `path` is no key of metadata.
+        DataError: No source has metadata, or two disagree on the cluster of a query.
     """
     if not METADATA.fullmatch(path):
         raise OptionError("compare", "cluster", path, "metadata.<key>, such as metadata.topic")
-    ids = list(met.sources[0].query_ids)
-    found = {
+    ids = list(runs.sources[0].query_ids)
+    labels_by_source = {
         source.source: labels
-        for source in met.sources
+        for source in runs.sources
         if (labels := source_clusters(path, source, ids)) is not None
     }
-    if not found:
-        named = ", ".join(source.source for source in met.sources)
+    if not labels_by_source:
+        names = ", ".join(source.source for source in runs.sources)
         allowed = (
             "a run folder of this version among them, of a data set whose queries have metadata"
         )
-        raise DataError(f"no metadata of the queries in {named}", allowed=allowed)
-    (first, labels), *others = found.items()
-    for other, theirs in others:
-        for query, here, there in zip(ids, labels, theirs, strict=True):
-            if here != there:
-                found_in = f"is {here!r} in {first} and {there!r} in {other}"
-                raise DataError(f"{path} of query {query!r} {found_in}")
+        raise DataError(f"no metadata of the queries in {names}", allowed=allowed)
+    (first, labels), *other_sources = labels_by_source.items()
+    for other, other_labels in other_sources:
+        for query, label, other_label in zip(ids, labels, other_labels, strict=True):
+            if label != other_label:
+                difference = f"is {label!r} in {first} and {other_label!r} in {other}"
+                raise DataError(f"{path} of query {query!r} {difference}")
     return labels
 
 
 def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> list[str] | None:
-    """Return the clusters of some queries by one source; None where it has no metadata."""
+    """Return the clusters of the queries `ids` by one source; None where it has no metadata.
+
+    Raises:
+        DataError: Its queries lack the key, or a value is a list or a mapping.
+    """
     if source.metadata is None:
         return None
-    known = read_query_metadata(source.metadata)
-    metadata = [known.get(query, {}) for query in ids]
+    metadata_of = read_query_metadata(source.metadata)
+    metadata = [metadata_of.get(query, {}) for query in ids]
     return clusters_by(path, ids, metadata, file=source.metadata)[0]
 
 
 def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:
-    """Return the id of the document that a passage is of; None where its metadata lack it."""
+    """Return the id of the document that contains a passage, by the rule of `match`.
+
+    The part of the passage's id before the separator, or a value of its metadata; None where the
+    metadata lack it, or the value is no valid id.
+    """
     if match.id is None:
         return before_last(passage.id, match.separator or "")
     value = look_up(passage.metadata, match.id)

@@ -1,4 +1,4 @@
-"""Which scores a run has: the named ones, or all that the data allow."""
+"""Choice of the measures, metrics and judges of a run: the named ones, or those the data allow."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Collection
 
-# Measures of a config that names none; the first one makes the headline. Those with k above `top_k`
-# are left out.
+# Default measures; the first one stands in the headline. Those with k above `top_k` are left out.
 DEFAULT_MEASURES = (
     "ndcg@10",
     "recall@10",
@@ -38,13 +37,14 @@ DEFAULT_MEASURES = (
     "f1@5",
 )
 
-# The same where the data have gold answers and no judgements; a generator gets 5 passages.
+# Default measures of data with gold answers and no judgements; @5 comes first, as a generator gets
+# 5 passages by default.
 DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
 
-# Metrics of a config that names none: all that need neither model nor extra, but exact match.
+# Default metrics: those that need neither a model nor an extra, without exact match.
 DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 
-# The same where the data have gold tool calls.
+# Default metrics of data with gold tool calls.
 DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
 
 
@@ -54,15 +54,23 @@ def choose_measures(
     retrievers: Sequence[str],
     *,
     fills: bool,
-    why_not: str,
+    no_fill: str,
 ) -> tuple[str, ...]:
-    """The named measures, or the default ones that fit; without rankings, none.
+    """Return the names of the measures: those of the config, or the default ones.
 
-    `fills` says whether a judge makes the judgements that the data lack, or else `why_not`.
+    Args:
+        config: Config of the experiment.
+        collection: Data set.
+        retrievers: Names of the systems with a ranking; without any there are no measures.
+        fills: True if a judge grades the passages that people have not judged.
+        no_fill: Reason why the judge of the config does not, for messages; else empty.
+
+    Raises:
+        DataError: The data lack what a measure of the config reads.
     """
     rules = config.metrics.retrieval
     if not retrievers:
-        # nobody would see that a named one is gone; a run of a part of the systems is another case
+        # measures without a ranking would vanish unseen; with `--only`, they are those of others
         if rules.measures and not (config.retrievers or config.apps or config.generators):
             raise DataError(
                 f"{rules.measures[0]} needs a ranking, and no system has one",
@@ -73,31 +81,37 @@ def choose_measures(
         return ()
     if rules.measures is not None:
         for measure in parse_measures(rules.measures):
-            _check_data(measure, config, collection, fills, why_not)
+            _check_needs(measure, config, collection, fills, no_fill)
         return rules.measures
-    of_answers = DEFAULT_ANSWER_MEASURES if collection.answers else ()
+    answer_measures = DEFAULT_ANSWER_MEASURES if collection.answers else ()
     judged = collection.qrels is not None or fills
-    names = DEFAULT_MEASURES if judged else of_answers
-    return tuple(name for name in names if _fits(parse_measure(name), rules))
+    names = DEFAULT_MEASURES if judged else answer_measures
+    return tuple(name for name in names if _is_default(parse_measure(name), rules))
 
 
-def _fits(measure: Measure, rules: RetrievalMetrics) -> bool:
+def _is_default(measure: Measure, rules: RetrievalMetrics) -> bool:
+    """Return True if a default measure has a k up to `top_k`, and an average over ties if asked."""
     deep_enough = measure.k is None or measure.k <= rules.top_k
     return deep_enough and (rules.ties != "average" or measure.spec.averages_ties)
 
 
-def _check_data(
-    measure: Measure, config: ExperimentConfig, collection: Collection, fills: bool, why_not: str
+def _check_needs(
+    measure: Measure, config: ExperimentConfig, collection: Collection, fills: bool, no_fill: str
 ) -> None:
-    """Refuse a named measure whose data are not there, or that the tie rule does not go with."""
+    """Check that the data have what a measure of the config reads.
+
+    Raises:
+        DataError: They lack gold answers, judgements or subtopics.
+        OptionError: Ties are averaged, and the measure has no average over ties.
+    """
     rules, reads = config.metrics.retrieval, measure.spec.reads
     if rules.ties == "average" and not measure.spec.averages_ties:
         raise no_average(measure.spec.name)
-    needs = allowed = ""
+    lacks = allowed = ""
     if reads == "passages" and not collection.answers:
-        needs, allowed = "gold answers", "answers in the data set, or measures of judgements"
+        lacks, allowed = "gold answers", "answers in the data set, or measures of judgements"
     elif reads != "passages" and collection.qrels is None and not fills:
-        needs = "relevance judgements"
+        lacks = "relevance judgements"
         allowed = (
             "answer_hit@k, which needs gold answers only, qrels in the data set, relevance judged "
             "by a model (metrics.retrieval.fill), or `measures: []`"
@@ -110,11 +124,11 @@ def _check_data(
             allowed="measures of grades, or no fill",
         )
     elif reads == "subtopics" and collection.qrels and collection.qrels.subtopics is None:
-        needs, allowed = "subtopics", SUBTOPICS_ALLOWED
-    if needs:
-        skipped = f" ({why_not})" if why_not else ""
+        lacks, allowed = "subtopics", SUBTOPICS_ALLOWED
+    if lacks:
+        note = f" ({no_fill})" if no_fill else ""
         raise DataError(
-            f"{measure.written} needs {needs}, and the data set has none{skipped}",
+            f"{measure.written} needs {lacks}, and the data set has none{note}",
             file=config.path,
             record="metrics.retrieval.measures",
             allowed=allowed,
@@ -129,19 +143,31 @@ def choose_answer_scores(
     has_answers: bool,
     calls: bool,
 ) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge], dict[str, str]]:
-    """Metrics, judges, and why judges are skipped that run only where they can.
+    """Return the metrics, the judges by name, and the reason by name of each skipped judge.
 
-    The default metrics are those that the data allow; no judge runs that the config does not name.
+    Metrics are those of the config, else the default ones that the data allow; judges are those of
+    the config. All are empty without answers.
+
+    Args:
+        config: Config of the experiment.
+        collection: Data set.
+        choices: Options of the command line; `--no-judge` leaves judges out.
+        has_answers: True if a system answers.
+        calls: False calls no code of the user.
+
+    Raises:
+        ConfigError: A metric or judge refuses an option.
+        DataError: A metric reads tool calls, and the data have no gold ones.
     """
     if not has_answers:
         return (), {}, {}
     if config.metrics.generation is not None:
         metrics = tuple(make_all(checked_metric, config.metrics.generation))
         # refuse a named metric of tool calls where no gold ones are
-        named = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
-        if named is not None and not collection.expected_tool_calls:
+        call_metric = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
+        if call_metric is not None and not collection.expected_tool_calls:
             raise DataError(
-                f"{named.name} needs gold tool calls, and the data set has none",
+                f"{call_metric.name} needs gold tool calls, and the data set has none",
                 file=config.path,
                 record="metrics.generation",
                 allowed="records with a column expected_tool_calls, or metrics of texts",
@@ -154,12 +180,12 @@ def choose_answer_scores(
         return metrics, {}, {}
     judges, skipped = {}, {}
     blocks = config.metrics.judges
-    made = make_all(partial(build_judge, calls=calls), blocks.values())
-    for (name, block), planned in zip(blocks.items(), made, strict=True):
+    planned_judges = make_all(partial(build_judge, calls=calls), blocks.values())
+    for (name, block), planned in zip(blocks.items(), planned_judges, strict=True):
         # a replay sends nothing, and so needs no key
-        missing = None if choices.judge_replay else planned.judge.missing_key
-        if block.when == "available" and missing is not None:
-            skipped[name] = f"{missing} is not set"
+        missing_key = None if choices.judge_replay else planned.judge.missing_key
+        if block.when == "available" and missing_key is not None:
+            skipped[name] = f"{missing_key} is not set"
         else:
             judges[name] = planned
     return metrics, judges, skipped
@@ -168,9 +194,16 @@ def choose_answer_scores(
 def plan_fill(
     config: ExperimentConfig, choices: Choices, judges: Mapping[str, PlannedJudge], *, calls: bool
 ) -> tuple[PlannedFill | None, str]:
-    """Make the judge that grades passages; one that judges answers too serves both.
+    """Return the judge of unjudged passages, and the reason why there is none, else empty text.
 
-    The text says why there is none although the config asks for it.
+    Args:
+        config: Config; without `metrics.retrieval.fill` there is neither judge nor reason.
+        choices: Options of the command line.
+        judges: Judges of answers by name: the same judge may grade passages.
+        calls: False calls no code of the user.
+
+    Raises:
+        ConfigError: The judge refuses an option or the rubric.
     """
     rules, blocks = config.metrics.retrieval.fill, config.metrics.judges
     if rules is None or blocks is None:
@@ -179,9 +212,9 @@ def plan_fill(
     if not choices.judge:
         return None, f"judgements are not filled: judge {name} is not asked (--no-judge)"
     judge = judges.get(name) or build_judge(blocks[name], calls=calls)
-    missing = None if choices.judge_replay else judge.judge.missing_key
-    if blocks[name].when == "available" and missing is not None:
-        return None, f"judgements are not filled: judge {name}: {missing} is not set"
+    missing_key = None if choices.judge_replay else judge.judge.missing_key
+    if blocks[name].when == "available" and missing_key is not None:
+        return None, f"judgements are not filled: judge {name}: {missing_key} is not set"
     (rubric,) = load_rubrics([rules.rubric], judge.type, judge.judge)
     return PlannedFill(name, judge, rubric, rules), ""
 
@@ -189,23 +222,39 @@ def plan_fill(
 def fit_measures(
     fill: PlannedFill | None, measures: Sequence[str], top_k: int
 ) -> tuple[PlannedFill | None, list[str]]:
-    """Return the judge if a measure reads what it grades, and what measures see of it."""
-    read = [m for m in parse_measures(measures) if m.spec.reads == "grades"]
-    if fill is None or not read:
-        unread = fill is not None and bool(measures)
-        return None, ["fill: no measure reads judgements, and so none are made"] * unread
-    deep = [m.written for m in read if (m.k or top_k) > fill.rules.depth]
-    if not deep:
+    """Return the judge of passages if a measure reads grades, else None; and warnings.
+
+    Args:
+        fill: Judge of passages; None without one.
+        measures: Names of the measures.
+        top_k: Depth of measures without a cut-off; deeper than the judge gives a warning.
+    """
+    graded = [m for m in parse_measures(measures) if m.spec.reads == "grades"]
+    if fill is None or not graded:
+        is_unread = fill is not None and bool(measures)
+        return None, ["fill: no measure reads judgements, and so none are made"] * is_unread
+    too_deep = [m.written for m in graded if (m.k or top_k) > fill.rules.depth]
+    if not too_deep:
         return fill, []
     return fill, [
-        f"fill: {', '.join(deep)} may look below rank {fill.rules.depth}, where only people's "
+        f"fill: {', '.join(too_deep)} may look below rank {fill.rules.depth}, where only people's "
         "judgements count, and what is not judged is taken for not relevant (fill.depth)"
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenScores:
-    """What a run scores by."""
+    """Measures, metrics and judges that score the systems of a run.
+
+    Attributes:
+        measures: Names of the retrieval measures.
+        metrics: Metrics of answers.
+        judges: Judges of answers by name.
+        skipped: Reason by name of the judges with `when: available` that cannot run.
+        fill: Judge of unjudged passages; None without one.
+        recorded_rankings: Names of the recorded systems whose contexts are scored as rankings.
+        warnings: Warnings for the summary.
+    """
 
     measures: tuple[str, ...]
     metrics: tuple[Metric, ...]
@@ -224,7 +273,19 @@ def choose_scores(
     *,
     calls: bool,
 ) -> ChosenScores:
-    """Choose measures, metrics and judges: the named ones, or those that the data allow."""
+    """Choose measures, metrics and judges: those of the config, or those that the data allow.
+
+    Args:
+        config: Config of the experiment.
+        collection: Data set.
+        choices: Options of the command line.
+        systems: Systems of the run.
+        calls: False calls no code of the user, and checks no measure's packages.
+
+    Raises:
+        ConfigError: A metric or judge refuses an option.
+        DataError: The data lack what a measure or metric of the config reads.
+    """
     recorded = names_of(systems, "recorded")
     has_answers = bool(names_of(systems, "pair", "app")) or any(
         row.answer is not None for name in recorded for row in collection.given[name]
@@ -232,32 +293,32 @@ def choose_scores(
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers, calls=calls
     )
-    # systems of the records that are rankings have contexts. Without named measures, they are
-    # judged by their answers alone, unless the judgements know some of their passages
-    named, judged = config.metrics.retrieval.measures, frozenset[str]()
-    if named is None and collection.qrels is not None:
+    # contexts of recorded systems are scored as rankings if the config names measures, or if a
+    # passage of theirs is judged: else all measures would be 0
+    measures_named, judged = config.metrics.retrieval.measures, frozenset[str]()
+    if measures_named is None and collection.qrels is not None:
         judged = frozenset(collection.qrels.documents)
-    # what is matched by its words has other ids
-    by_words = bool(named) or (bool(judged) and bool(collection.gold_passages))
+    # passages that are matched by their words need not have ids that are judged
+    by_texts = bool(measures_named) or (bool(judged) and bool(collection.gold_passages))
     rankings = [
         name
         for name in recorded
         if any(
-            row.contexts is not None and (by_words or any(hit.id in judged for hit in row.contexts))
+            row.contexts is not None and (by_texts or any(hit.id in judged for hit in row.contexts))
             for row in collection.given[name]
         )
     ]
     ranked = [*names_of(systems, "retriever", "app"), *rankings]
-    fill, why_not = plan_fill(config, choices, judges, calls=calls)
+    fill, no_fill = plan_fill(config, choices, judges, calls=calls)
     fills = fill is not None
-    measures = choose_measures(config, collection, ranked, fills=fills, why_not=why_not)
+    measures = choose_measures(config, collection, ranked, fills=fills, no_fill=no_fill)
     for measure in parse_measures(measures) if calls else ():
         measure.check()
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
-    warnings = [*([why_not] if why_not and ranked else []), *remarks]
+    warnings = [*([no_fill] if no_fill and ranked else []), *remarks]
     for name, judge in judges.items():
         warnings += nugget_warnings(name, judge, collection.queries)
     warnings += [
-        f"judge {name} was skipped: {why} (when: available)" for name, why in skipped.items()
+        f"judge {name} was skipped: {reason} (when: available)" for name, reason in skipped.items()
     ]
     return ChosenScores(measures, metrics, judges, skipped, fill, rankings, warnings)

@@ -1,4 +1,4 @@
-"""The systems of a run: what is chosen, what is paired with what, what they may be called."""
+"""Systems of a run: retrievers, their pairs with generators, controls, apps, and their names."""
 
 from __future__ import annotations
 
@@ -76,12 +76,17 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
     return [system for system in systems if system.name in names]
 
 
+# A name of letters, digits, "_", "." and "-" with at least one other than ".".
 _NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
-    """Refuse objects whose names are none, or are taken by the config."""
-    for noun, named, passed in (
+    """Check the names of components that a caller passed as objects.
+
+    Raises:
+        OptionError: They are no mapping, or a name is not valid or stands in the config as well.
+    """
+    for noun, entries, passed in (
         ("retrievers", config.retrievers, live.retrievers),
         ("generators", config.generators, live.generators),
         ("apps", config.apps, live.apps),
@@ -89,7 +94,7 @@ def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
         if not isinstance(passed, Mapping):
             raise OptionError("run_experiment", noun, passed, "a mapping from names to objects")
         for name in passed:
-            if name in named:
+            if name in entries:
                 raise OptionError("run_experiment", noun, name, "a name that the config lacks")
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 raise OptionError("run_experiment", noun, name, "names of A-Z a-z 0-9 _ . -")
@@ -150,12 +155,12 @@ def choose_systems(
     sources = {name: component.retrievers for name, component in config.generators.items()}
     sources |= dict.fromkeys(live.generators)
     systems: list[System] = []
-    for left in (*config.retrievers, *live.retrievers):
-        systems.append(System(left, left, None, type="retriever", ranking_of=left))
+    for name in (*config.retrievers, *live.retrievers):
+        systems.append(System(name, name, None, type="retriever", ranking_of=name))
         systems += [
-            System(f"{left}/{right}", left, right, type="pair", ranking_of=left)
-            for right, retrievers in sources.items()
-            if retrievers is None or left in retrievers
+            System(f"{name}/{generator}", name, generator, type="pair", ranking_of=name)
+            for generator, retrievers in sources.items()
+            if retrievers is None or name in retrievers
         ]
     apps = [*config.apps, *live.apps]
     systems += [System(n, None, None, type="app", role="app", ranking_of=n) for n in apps]
@@ -163,8 +168,8 @@ def choose_systems(
     systems = narrow(systems, only)
     generators = [str(system.generator) for system in systems if system.type == "pair"]
     controls = [
-        System(f"{left}/{right}", left, right, type="control", role="control", control=left)
-        for left, right in control_pairs(config, collection, generators, live.generators)
+        System(f"{control}/{name}", control, name, type="control", role="control", control=control)
+        for control, name in control_pairs(config, collection, generators, live.generators)
     ]
     if not systems:
         raise DataError(
@@ -252,7 +257,17 @@ def choose_baseline(
 def control_pairs(
     config: ExperimentConfig, collection: Collection, generators: Sequence[str], live: Sized = ()
 ) -> list[tuple[Control, str]]:
-    """Return each control with each generator that is asked."""
+    """Return pairs of each control of the config with each generator.
+
+    Args:
+        config: Config with the controls.
+        collection: Data set; `gold_context` needs its qrels and documents.
+        generators: Names of the generators that run, which may repeat.
+        live: Generators that a caller passed as objects.
+
+    Raises:
+        DataError: There are controls and no generator, or the data lack gold passages.
+    """
     if config.controls and not (config.generators or live):
         raise DataError(
             "there is no generator that could be given other passages",
