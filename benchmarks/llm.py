@@ -94,7 +94,7 @@ def ask_engine(
             return "scored"
 
         seen = bytearray(n)
-        for position, word in engine.each(one, requests(n)):
+        for position, word in engine.map(one, requests(n)):
             seen[position] += 1
             ended[word] += 1
             if sum(ended.values()) in (n // 5, n):

@@ -1,1 +1,1 @@
-"""What adapters to foreign code and servers share: one file per thing that they have in common."""
+"""Shared parts of adapters to libraries and servers: HTTP, templates, and objects of libraries."""

@@ -1,4 +1,4 @@
-"""JSON over HTTP, in the standard library: a request, a reply, its time limit and its retries."""
+"""JSON over HTTP with the standard library: requests with a time limit and retries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ragbench.registry import Option
 from ragbench.secrets import Redactor, is_harmless, secret_parts
 from ragbench.types import Cause
 
-_LARGEST_REPLY = 64 * 2**20  # bytes; what is longer is no answer to one question
+_MAX_REPLY = 64 * 2**20  # bytes; no answer to one question is longer
 _PIECE = 1 << 16
 
 _UNSENT = re.compile("[\x00-\x20\x7f-\U0010ffff]")
@@ -53,18 +53,31 @@ class EndpointOptions(RequestOptions):
     url: Url
 
     def endpoint(self) -> Endpoint:
-        """Return the URL as what JSON is posted to."""
+        """Return the client of the URL; raise an OptionError for an invalid URL or header."""
         return Endpoint("http", self.url, self.headers, timeout=self.timeout, retries=self.retries)
 
 
 class Endpoint:
-    """Client of one URL that takes JSON and answers JSON.
+    """Client of one URL that accepts and returns JSON.
 
-    Connections stay open between questions. 408, 425, 429 and 5xx are asked again, as long after as
-    the server says, and so are connections that break; redirects are not followed, since they would
-    carry the headers elsewhere. No message holds a header's value or the URL's query. `timeout` is
-    in seconds, for all tries and the waiting between them; it is checked between pieces of a reply,
-    so that headers which come byte by byte are waited for.
+    Connections stay open between requests. The statuses 408, 425, 429 and 5xx and broken
+    connections are tried again, after the time that the server asks for. Redirects are not
+    followed, since they would carry the headers to another server. No message holds the value of a
+    header or the query of the URL.
+
+    Args:
+        owner: Component with the options, for messages.
+        url: URL with http or https.
+        headers: Headers of each request.
+        timeout: Time limit of a reply, in seconds, with all tries and waits. It is checked between
+            pieces of the body only, so headers that arrive byte by byte can exceed it.
+        retries: Number of further tries.
+
+    Attributes:
+        address: URL without its query, as messages name it.
+
+    Raises:
+        OptionError: The URL or a header is invalid, or the URL holds credentials.
     """
 
     def __init__(
@@ -80,24 +93,23 @@ class Endpoint:
         try:
             parts = urlsplit(url)
             port = parts.port
-        except ValueError:  # a host in half a bracket, or what is no port
+        except ValueError:  # an unclosed bracket in the host, or an invalid port
             raise OptionError(owner, "url", url.partition(":")[0] + "://...", allowed) from None
         host = parts.hostname or ""
-        known = parts.scheme in ("http", "https") and _is_host(host)
+        is_http = parts.scheme in ("http", "https") and _is_host(host)
         is_sent = not _UNSENT.search(parts.path + parts.query)
-        if not (known and is_sent) or "@" in parts.netloc:
+        if not (is_http and is_sent) or "@" in parts.netloc:
             bare = f"{parts.scheme}://{host}{parts.path.rpartition('@')[2]}"
             more = "" if is_sent else ", in ASCII; %20 for a blank, and so on"
             raise OptionError(owner, "url", bare, allowed + more)
         for name, value in (headers or {}).items():
             if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-                found = "a name or a value that no header can have"
+                problem = "a name or a value that no header can have"
                 allowed = "a name of ASCII letters and '-'; a value of Latin-1 on one line"
-                raise OptionError(owner, f"headers.{name}", found, allowed)
+                raise OptionError(owner, f"headers.{name}", problem, allowed)
         self._secure, self._host = parts.scheme == "https", host
         self._port, query = port, f"?{parts.query}" if parts.query else ""
         self._target = f"{parts.path or '/'}{query}"
-        # The URL without its query, as messages name it.
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path}"
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._headers |= headers or {}
@@ -108,7 +120,12 @@ class Endpoint:
         weakref.finalize(self, _close, self._idle)
 
     def post(self, body: Any) -> Any:
-        """Return the reply to a body; one that is no JSON is a failure, `malformed`."""
+        """Return the JSON reply to a JSON body.
+
+        Raises:
+            CallFailure: The last try failed or timed out, the reply is no JSON (`malformed`), or it
+                is larger than 64 MiB.
+        """
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         deadline = time.monotonic() + self._timeout
         for tried in range(1, self._retries + 2):
@@ -125,7 +142,7 @@ class Endpoint:
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def _once(self, content: bytes, deadline: float) -> bytes:
-        """Send once and return the body of a 200; a connection that has grown stale is replaced."""
+        """Send a request once and return the body; replace a connection that the server closed."""
         connection, is_old = self._connection(deadline)
         try:
             try:
@@ -134,10 +151,10 @@ class Endpoint:
             except ConnectionError:
                 if not is_old:
                     raise
-                connection.close()  # the server gave it up while it was idle
+                connection.close()  # the server closed it while it was idle
                 connection.request("POST", self._target, content, self._headers)
                 response = connection.getresponse()
-            text = _whole(response, deadline)
+            text = _read_body(response, deadline)
         except TimeoutError:
             connection.close()
             detail = f"{self.address} did not answer within {self._timeout:g} s"
@@ -149,59 +166,64 @@ class Endpoint:
         return self._checked(connection, response, text)
 
     def _checked(self, connection: http.client.HTTPConnection, response: Any, text: bytes) -> bytes:
-        if len(text) > _LARGEST_REPLY or response.will_close:
+        if len(text) > _MAX_REPLY or response.will_close:
             connection.close()
         else:
             with self._lock:
                 self._idle.append(connection)
-        if len(text) > _LARGEST_REPLY:
+        if len(text) > _MAX_REPLY:
             raise CallFailure(Cause.MALFORMED, f"{self.address}: the reply is larger than 64 MiB")
         if 200 <= response.status < 300:
             return text
         headers = {name.lower(): value for name, value in response.getheaders()}
-        # before it is cut: a part of a secret would be left
-        said = self._clean(text.decode("utf-8", "replace") or response.reason)
+        # Masked before it is shortened, since a cut secret would no longer be recognised.
+        message = self._clean(text.decode("utf-8", "replace") or response.reason)
         if 300 <= response.status < 400:
-            said = "it redirects, which is not followed: give the URL that answers"
-        raise failure_of_status(response.status, f"{self.address}: {said}", headers=headers)
+            message = "it redirects, which is not followed: give the URL that answers"
+        raise failure_of_status(response.status, f"{self.address}: {message}", headers=headers)
 
     def _connection(self, deadline: float) -> tuple[http.client.HTTPConnection, bool]:
-        left_s = max(0.001, deadline - time.monotonic())
+        """Return a connection and True if it was open already."""
+        remaining_s = max(0.001, deadline - time.monotonic())
         with self._lock:
             if self._idle:
                 connection = self._idle.pop()
                 if connection.sock is not None:
-                    connection.sock.settimeout(left_s)
+                    connection.sock.settimeout(remaining_s)
                 return connection, True
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=left_s), False
+        return kind(self._host, self._port, timeout=remaining_s), False
 
     def _read(self, text: bytes) -> Any:
         try:
             return load_json(text, most=MOST_NODES)
         except ValueError:
             start = shortened(self._clean(text[:4096].decode("utf-8", "replace"))[:200])
-            found = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
-            raise CallFailure(Cause.MALFORMED, f"{self.address}: {found}") from None
+            problem = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
+            raise CallFailure(Cause.MALFORMED, f"{self.address}: {problem}") from None
 
 
 def _is_host(name: str) -> bool:
-    """Return True if a host name can be looked up; the resolver fails on others in many ways."""
+    """Return True for a host name that can be looked up."""
+    # The resolver raises various errors for other names.
     try:
         return bool(name) and not _UNSENT.search(name.encode("idna").decode())
-    except UnicodeError:  # a part that is empty or too long
+    except UnicodeError:  # a label that is empty or too long
         return False
 
 
-def _whole(response: http.client.HTTPResponse, deadline: float) -> bytes:
-    """Return the body; one that broke off may still look like a reply, and reading does not tell.
+def _read_body(response: http.client.HTTPResponse, deadline: float) -> bytes:
+    """Return the body of a response; it is longer than the limit if the body is too large.
 
-    The deadline is checked between pieces: to a server that sends a byte a second, no read of the
-    socket takes too long.
+    Raises:
+        TimeoutError: The deadline has passed.
+        http.client.IncompleteRead: The connection broke off before the end of the body.
     """
+    # The deadline is checked between pieces, since a server that sends a byte a second never
+    # exceeds the time limit of a single read.
     pieces, size = [], 0
-    # not `read(n)`: of a chunk of -1 bytes it reads all that ever comes, whatever n
-    while size <= _LARGEST_REPLY:
+    # Not `read(n)`: for a chunk with the invalid size -1 it reads without limit.
+    while size <= _MAX_REPLY:
         piece = response.read1(_PIECE)
         if time.monotonic() > deadline:
             raise TimeoutError
@@ -210,11 +232,12 @@ def _whole(response: http.client.HTTPResponse, deadline: float) -> bytes:
         pieces.append(piece)
         size += len(piece)
     text = b"".join(pieces)
-    if size > _LARGEST_REPLY:
+    if size > _MAX_REPLY:
         return text
+    # http.client does not raise for a body that broke off.
     if response.length:
         raise http.client.IncompleteRead(text, response.length)
-    response.close()  # before the connection can be asked again
+    response.close()  # else the connection cannot be used again
     return text
 
 
@@ -224,6 +247,6 @@ def _close(connections: list[http.client.HTTPConnection]) -> None:
 
 
 def _secrets_of(headers: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the secrets of a request by place: header values, and the URL if its query has any."""
-    found = {f"headers.{name}": value for name, value in headers.items() if not is_harmless(name)}
-    return {**found, "url": url} if secret_parts(url) else found
+    """Return the secrets of a request by name: header values, and a URL whose query holds one."""
+    secrets = {f"headers.{name}": value for name, value in headers.items() if not is_harmless(name)}
+    return {**secrets, "url": url} if secret_parts(url) else secrets

@@ -1,4 +1,4 @@
-"""Objects of foreign libraries: made by a factory, called or awaited; the ids of their hits."""
+"""Objects of libraries: created by a factory, called or awaited, and the ids of their hits."""
 
 from __future__ import annotations
 
@@ -22,13 +22,23 @@ Factory = Annotated[
 ]
 IdField = Annotated[str | None, Option("Metadata key with the ids that the judgements use.")]
 
-_USUAL = ("_id", "id")
+_USUAL_KEYS = ("_id", "id")
 
 
 def resolve_client(
     client: Any, factory: str | None, args: Mapping[str, Any] | None, owner: str
 ) -> Any:
-    """Return the object that exists, or that a factory (`module:name`) makes."""
+    """Return the client, or the object that a factory creates.
+
+    Args:
+        client: Existing object; None to use the factory.
+        factory: `module:name` of an object or of a function that returns one; None for a client.
+        args: Keyword arguments of that function.
+        owner: Component with the options, for messages.
+
+    Raises:
+        OptionError: Both or neither are set, or the factory cannot be imported.
+    """
     if (factory is None) == (client is None):
         allowed = "module:name of an object or of what makes it; from Python, a client"
         raise OptionError(owner, "factory", factory, allowed)
@@ -36,19 +46,27 @@ def resolve_client(
 
 
 class SyncOrAsync:
-    """Calls `name` where an object has it, else awaits its other form, always in one event loop.
+    """Callable over a method of an object, or over its asynchronous form.
 
-    Clients of databases belong to the loop in which they connected, so that one loop serves all
-    calls; it is started by the first one that must be awaited. The other form has an `a` before the
-    name, unless `awaited` names it.
+    It is false if the object has neither method. Asynchronous calls run in one event loop, which
+    starts with the first of them.
+
+    Args:
+        target: Object of a library.
+        name: Name of the method.
+        async_name: Name of its asynchronous form; by default `a` and the name.
+
+    Attributes:
+        parameters: Names of the method's parameters; None if they are unknown or arbitrary.
     """
 
-    def __init__(self, target: Any, name: str, awaited: str = "") -> None:
+    # One loop for all calls: clients of databases belong to the loop in which they connected.
+
+    def __init__(self, target: Any, name: str, async_name: str = "") -> None:
         self._call = _method(target, name)
-        self._await = _method(target, awaited or f"a{name}")
-        # The names that it takes; None where that cannot be told or it takes any.
+        self._await = _method(target, async_name or f"a{name}")
         self.parameters = _parameters(self._call or self._await)
-        # imported here: hits are read where no chat engine is needed
+        # Imported here, since hits are read also where no chat engine is needed.
         from ragbench.llm.threads import LoopThread
 
         self._loop = LoopThread("ragbench-adapter")
@@ -58,16 +76,20 @@ class SyncOrAsync:
         return self._call is not None or self._await is not None
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Call it, or await it in the loop of this object."""
+        """Return the result of the method, awaited in the loop of this object if necessary.
+
+        Raises:
+            NotImplementedError: Neither form of the method can be called.
+        """
         if self._call is not None:
             try:
                 answer = self._call(*arguments, **options)
             except (NotImplementedError, TypeError) as error:
-                # langchain's lambdas of coroutines raise a TypeError that advises to use `ainvoke`
+                # LangChain's lambdas of coroutines raise a TypeError that names `ainvoke`.
                 is_async = isinstance(error, NotImplementedError) or "ainvoke" in str(error)
                 if self._await is None or not is_async:
                     raise
-                self._call = None  # it exists to say that the other one must be used
+                self._call = None  # the method exists only to raise this error
             else:
                 return self._loop.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
         if self._await is None:
@@ -80,8 +102,8 @@ class SyncOrAsync:
 
 
 def _method(target: Any, name: str) -> Any:
-    found = getattr(target, name, None)
-    return found if callable(found) else None
+    method = getattr(target, name, None)
+    return method if callable(method) else None
 
 
 def _parameters(method: Any) -> frozenset[str] | None:
@@ -99,10 +121,13 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 class HitReader:
-    """Gives hits their ids, and remembers where these come from.
+    """Reader of hits of libraries, which determines their ids and counts substitutes.
 
-    The id is `metadata[id_field]`, else the id that the library gives, else `_id` or `id` of the
-    metadata, else a hash of the text, which no judgement knows: `notes` says so.
+    The id is `metadata[id_field]`, else the id of the library, else `_id` or `id` of the metadata,
+    else a hash of the text, which matches no judgement. `notes` reports such hits.
+
+    Args:
+        id_field: Metadata key of the ids; None to use the ids of the library.
 
     Example:
         >>> reader = HitReader("doc")
@@ -158,7 +183,7 @@ class HitReader:
                 return str(value)
             self._from["other"] += 1
             self._keys = tuple(map(str, metadata))
-        for value in (own_id, *(metadata.get(key) for key in _USUAL)):
+        for value in (own_id, *(metadata.get(key) for key in _USUAL_KEYS)):
             if _is_known(value):
                 return str(value)
         if not text:
@@ -171,22 +196,27 @@ class HitReader:
 
     @property
     def notes(self) -> list[str]:
-        """Return a sentence for each way in which hits have other ids than the options name."""
-        found, keys = [], ", ".join(self._keys) or "no metadata"
+        """Return a sentence on hits without `id_field`, and one on hits without any id."""
+        notes, keys = [], ", ".join(self._keys) or "no metadata"
         if count := self._from["other"]:
             close = nearest(self._field or "", self._keys)
             hint = f"; did you mean '{close}'?" if close else ""
-            found.append(f"{count} hits have no metadata '{self._field}', but {keys}{hint}")
+            notes.append(f"{count} hits have no metadata '{self._field}', but {keys}{hint}")
         if count := self._from["hash"]:
             hint = f"set id_field to one of {keys}" if self._keys else "nor any metadata"
-            found.append(
+            notes.append(
                 f"{count} hits have no id: a hash of their text stands in its place; {hint}"
             )
-        return found
+        return notes
 
 
 def checked_id(value: Any, owner: str) -> str:
-    """Return an id as run files hold it: text, with white space written as in a URL.
+    """Return an id as run files hold it: as text, with white space encoded as in a URL.
+
+    `owner` names the hit or passage in messages.
+
+    Raises:
+        AdapterError: The value is no text, whole number or UUID, or an invalid id.
 
     Example:
         >>> checked_id("my doc", "hit 1"), checked_id(7, "hit 1")
@@ -194,7 +224,7 @@ def checked_id(value: Any, owner: str) -> str:
     """
     if not is_id(value):
         raise AdapterError(f"{owner} has the id {shown(value)}, allowed: text")
-    # run files are split at white space; ids of a folder of documents are written so, too
+    # Run files are split at white space; ids of a folder of documents are encoded alike.
     identifier = encode_spaces(str(value))
     if why := id_problem(identifier):
         raise AdapterError(f"{owner}: the id {value!r} {why}")

@@ -1,7 +1,7 @@
-"""Templates of HTTP requests and paths into their replies, as the YAML writes both.
+"""Templates of HTTP requests, and paths into their JSON replies, as written in a config.
 
-Requests have places for the question: `{query: "{question}", limit: "{top_k}"}`; paths point into
-JSON replies: `$.hits[*].id`.
+A template has places in braces: `{query: "{question}", limit: "{top_k}"}`. A path points into the
+reply: `$.hits[*].id`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ragbench.registry import nearest, shown
 from ragbench.types import Document
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
-# Places that `passage_values` fills.
+# Places whose values `passage_values` returns.
 PASSAGE_PLACES = ("contexts", "texts", "context")
 _STEP = re.compile(
     r"""\.?(?P<key>[^.\[\]'"*\s$]+)    # .key
@@ -27,15 +27,15 @@ _STEP = re.compile(
 _EXAMPLE = "a path such as $.hits[*].id"
 # A key, an index, or None for `[*]`.
 Step = str | int | None
-# Which elements the `[*]` of a path stand for.
+# Index of the element for each `[*]` of a path.
 Place = tuple[int, ...]
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """Return a template with its places filled, at any depth; keys stay as they are.
+    """Return a template with the places in its texts filled at any depth; keys are not filled.
 
-    A text that is nothing but a place becomes the value itself, a number or a list; inside a
-    longer text it becomes text, a list as paragraphs. Other braces stay as they are.
+    A text that is a single place becomes the value itself, such as a number or a list. A place in a
+    longer text becomes text, a list becomes paragraphs. Places without a value are not changed.
 
     Example:
         >>> fill({"q": "find {question}", "k": "{top_k}"}, {"question": "x", "top_k": 5})
@@ -54,7 +54,17 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def check_template(template: Any, places: Sequence[str], owner: str, option: str) -> None:
-    """See that a template asks the question, and that a text which is a place is a known one."""
+    """Check that a template contains the question and no unknown place.
+
+    Args:
+        template: JSON value with places in its texts.
+        places: Allowed places.
+        owner: Component with the option, for messages.
+        option: Option that holds the template, for messages.
+
+    Raises:
+        OptionError: A text is a single unknown place, or no text contains `{question}`.
+    """
     texts = list(_texts(template))
     allowed = f"a template with {{question}}; places: {', '.join(f'{{{p}}}' for p in places)}"
     for text in texts:
@@ -66,7 +76,10 @@ def check_template(template: Any, places: Sequence[str], owner: str, option: str
 
 
 def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
-    """Return the values of passages: `contexts` as mappings, `texts`, `context` as one text.
+    """Return the values of the places of passages.
+
+    `contexts` is a list of mappings, `texts` a list of texts, and `context` one text with blank
+    lines between passages.
 
     Example:
         >>> passage_values([Document("a", "Io is a moon.", "Io")])["contexts"]
@@ -81,6 +94,7 @@ def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
 
 
 def _texts(template: Any) -> Iterator[str]:
+    """Yield all texts of a template, without its keys."""
     if isinstance(template, str):
         yield template
     elif isinstance(template, Mapping):
@@ -98,10 +112,18 @@ def _text(value: Any) -> str:
 
 
 class JsonPath:
-    """A path of keys, indices and `[*]`, a small part of JSONPath (RFC 9535).
+    """Path of keys, indices and `[*]`, a subset of JSONPath (RFC 9535).
 
-    What it finds is told apart by what each `[*]` stands for, so that `$.hits[*].id` and
-    `$.hits[*].score` stay together also where a hit has no score.
+    Values are keyed by the index of each `[*]`, so that the values of `$.hits[*].id` and
+    `$.hits[*].score` can be matched even if a hit has no score.
+
+    Args:
+        text: Path, with or without the leading `$`.
+        owner: Component with the option, for messages.
+        option: Option that holds the path, for messages.
+
+    Raises:
+        OptionError: `text` is no such path.
 
     Example:
         >>> reply = {"hits": [{"id": "a", "score": 2.0}, {"id": "b"}]}
@@ -123,46 +145,56 @@ class JsonPath:
         return None in self._steps
 
     def find(self, reply: Any, *, required: bool = True) -> dict[Place, Any]:
-        """Return the values at the path, by the index of each `[*]`; fewer unless `required`."""
-        found: dict[Place, Any] = {(): reply}
+        """Return the values at the path, keyed by the index of each `[*]`.
+
+        Args:
+            reply: JSON value to search.
+            required: True to raise an error for a missing key or index, False to leave it out.
+
+        Raises:
+            AdapterError: A step of a required path is missing; an empty list under `[*]` is not.
+        """
+        values: dict[Place, Any] = {(): reply}
         for position, step in enumerate(self._steps):
             below: dict[Place, Any] = {}
-            for place, value in found.items():
+            for place, value in values.items():
                 children = dict(_children(place, value, step))
                 if required and not children and (step is not None or not _is_list(value)):
                     raise AdapterError(self._missing(place, value, position))
                 below.update(children)
-            found = below
-        return found
+            values = below
+        return values
 
     def one(self, reply: Any) -> Any:
-        """Return the value of a path without `[*]`."""
+        """Return the value of a path without `[*]`; raise an AdapterError if it is missing."""
         return next(iter(self.find(reply).values()), None)
 
     def _missing(self, place: Place, value: Any, position: int) -> str:
+        """Return the error message for a missing step at a position of the path."""
         step = self._steps[position]
         numbers = iter(place)
-        # the path up to here, with the number of the hit in place of the star
-        way = [next(numbers) if part is None else part for part in self._steps[:position]]
-        at = f" at {_written(way)}" if way else ""
-        wanted = "a list" if step is None else repr(step)
+        # The path up to this step, with the index of the hit in place of `*`.
+        parents = [next(numbers) if part is None else part for part in self._steps[:position]]
+        location = f" at {_path_text(parents)}" if parents else ""
+        expected = "a list" if step is None else repr(step)
         if isinstance(value, Mapping):
             keys = [str(key) for key in value]
             close = nearest(str(step), keys)
             hint = f"did you mean '{close}'?" if close else f"it has {', '.join(keys) or 'no keys'}"
-            return f"the reply has no {wanted}{at} (path {self.text}); {hint}"
-        return f"the reply has {shown(value)}{at} instead of {wanted} (path {self.text})"
+            return f"the reply has no {expected}{location} (path {self.text}); {hint}"
+        return f"the reply has {shown(value)}{location} instead of {expected} (path {self.text})"
 
 
 def _steps(text: str, owner: str, option: str) -> Iterator[Step]:
-    at = 1 if text.startswith("$") else 0
+    """Yield the steps of a path; raise an OptionError if it is invalid."""
+    position = 1 if text.startswith("$") else 0
     if not text.strip():
         raise OptionError(owner, option, text, _EXAMPLE)
-    while at < len(text):
-        match = _STEP.match(text, at)
+    while position < len(text):
+        match = _STEP.match(text, position)
         if match is None:
             raise OptionError(owner, option, text, _EXAMPLE)
-        at = match.end()
+        position = match.end()
         if match["all"]:
             yield None
         elif match["index"]:
@@ -172,6 +204,7 @@ def _steps(text: str, owner: str, option: str) -> Iterator[Step]:
 
 
 def _children(place: Place, value: Any, step: Step) -> Iterator[tuple[Place, Any]]:
+    """Yield (place, value) of each value that a step leads to; none if the step is missing."""
     if step is None:
         if _is_list(value):
             yield from (((*place, number), part) for number, part in enumerate(value))
@@ -186,5 +219,5 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
-def _written(steps: Sequence[Step]) -> str:
+def _path_text(steps: Sequence[Step]) -> str:
     return "$" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)

@@ -1,4 +1,4 @@
-"""What a generator is, and what an app is."""
+"""Base class of generators, and protocol of apps."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from ragbench.types import Document, Prediction, Query
 
 
 class Generator:
-    """Answers questions from retrieved passages: all that a run asks of a generator.
+    """Generator of answers from retrieved passages, with all methods that a run calls.
 
-    Built-in generators inherit it. One of the user's own need not: it is any object with `generate`
-    or `generate_for` and what it has of the rest, and `ragbench.generate.python.declared` wraps it.
-    `generate` may be called from many threads at once.
+    Built-in generators inherit this class. A user's object only needs `generate` or `generate_for`;
+    `ragbench.generate.python.declared` adds the rest. Several threads may call `generate` at once.
 
     Attributes:
-        is_opaque: Whether its code cannot be seen from here, so that a call gets a time limit, and
-            a new run asks it again unless its entry has a `version`.
-        definition: Moves where its output does for a reason outside its module.
-        packages: Names of distributions whose version may move its output.
-        computes: Whether workers can answer in its place: it asks nobody, and an answer depends on
-            what it is asked and on its options alone.
-        is_elsewhere: Whether workers do, so that it need not load its model; set before `check`.
-        is_stored: Whether its answers were made before, whatever passages it gets.
-        asks: Whether it asks models: their replies are kept, and paid from a budget.
-        query_ids: The only queries that it has an answer to, by id or by text; None answers any.
+        is_opaque: True for code that ragbench cannot inspect, such as a server: calls get a time
+            limit, and a new run calls it again unless its config has a `version`.
+        definition: Number to increase when answers change for a reason outside the module.
+        packages: Distributions whose version may change the answers.
+        computes: True if worker processes can answer in its place, since an answer depends only on
+            the arguments and options.
+        is_elsewhere: True if workers answer, so that no model is loaded here; set before `check`.
+        is_stored: True if the answers come from a file and do not depend on the passages.
+        asks: True if it calls chat models, whose replies are stored and paid from a budget.
+        query_ids: Ids or texts of the only queries with an answer; None means all queries.
     """
 
     is_opaque: bool = False
@@ -40,75 +39,79 @@ class Generator:
 
     @property
     def temperature(self) -> float | None:
-        """The temperature that it samples with; None where it has none, or it is not known."""
+        """Sampling temperature; None if it has none or it is unknown."""
         return None
 
     @property
     def missing_key(self) -> str | None:
-        """The environment variable that must hold a key and does not."""
+        """Name of the environment variable whose key is missing; None if no key is missing."""
         return None
 
     def prompt_text(self, question: str, contexts: Sequence[Document]) -> str | None:
-        """Return the prompt for a question and its passages; None where it is not known here."""
+        """Return the prompt for a question and its passages; None if it is unknown."""
         return None
 
     def keep_replies(self, replies: Replies | None) -> None:
-        """Set where replies are kept and looked up; before the first question."""
+        """Set the store of model replies, before the first question; None stores nothing."""
 
     def spend_from(self, budget: Budget | None) -> None:
-        """Set what all calls may cost together; before the first question."""
+        """Set the budget of all calls, before the first question; None for no limit."""
 
     def close(self) -> None:
-        """Give back connections, after the last question."""
+        """Close connections, after the last question."""
 
     def check(self) -> None:
-        """See that nothing is missing, before anything is asked."""
+        """Load models or connect; raise the error of a missing key or package."""
 
     def check_samples(self, samples: int) -> None:
-        """Raise an `OptionError` where it has not as many answers to a query to give."""
+        """Raise an OptionError if the generator cannot give this number of answers to a query."""
 
     def signature_parts(self) -> Mapping[str, Any]:
-        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
+        """Return the inputs of answers besides question and passages, such as model and prompt."""
         return {}
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
-        """Return the answer to a question, given the passages, best first."""
+        """Return the answer to a question from its passages, best first; they may be empty."""
         return self.generate_sample(Query("", question), contexts, 0)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction | str:
-        """Return the answer to a query, for those that must know which one it is.
+        """Return the answer to a query; generators that need its id or turns override this.
 
         Raises:
-            MissingPrediction: There is no answer to this query.
+            MissingPrediction: The generator has no answer to this query.
         """
         return self.generate_sample(query, contexts, 0)
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction | str:
-        """Return one of the answers to a query (`samples: n`); `sample` counts them from 0.
+        """Return the answer of a sample to a query.
 
-        A subclass has this method, or `generate` where it answers a question in one way alone.
+        A subclass overrides this method, or `generate` if it gives a single answer.
+
+        Args:
+            query: Query to answer.
+            contexts: Passages, best first.
+            sample: Number of the answer, from 0 to `samples` - 1.
         """
         return self.generate(query.text, contexts)
 
 
 class MissingPrediction(LookupError):
-    """A generator that reads stored answers has none for this query: not a failure."""
+    """Signal of a generator with stored answers that a query has none, which is no failure."""
 
 
 class App(Protocol):
-    """Answers questions by itself; never crossed with retrievers, scored on both sides.
+    """App that retrieves and answers by itself; both its ranking and its answers are scored.
 
-    `is_opaque = True`, which all of them have, gives a call a time limit, and makes a new run ask
-    again unless the entry has a `version`.
+    Apps are never combined with retrievers. All have `is_opaque = True`: calls get a time limit,
+    and a new run calls them again unless the config has a `version`.
     """
 
     def answer(self, question: str) -> Prediction:
         """Return the answer to a question.
 
-        Its `contexts` are the passages that the app retrieved, best first: their order is the
-        ranking that is scored, and their texts are what the answer is judged by; None where the
-        app does not say, which leaves the retrieval side without a score. Its `queries` are those
-        that the app formulated.
+        Its `contexts` are the retrieved passages, best first. Their order is scored as a ranking,
+        and the answer is judged by their texts; None leaves the retrieval side without a score. Its
+        `queries` are the queries that the app formulated.
         """

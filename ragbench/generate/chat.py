@@ -1,4 +1,4 @@
-"""Generators that ask a chat model: prompts, passages within a budget, `type: openai`."""
+"""Generators that call a chat model: prompts, passages within a token budget, `type: openai`."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _ALLOWED_FILE = "system: text, user: a template with {{ question }}"
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """What a model is told, for every question alike.
+class GeneratorPrompt:
+    """Prompt of a generator: a system message and a template of the user message.
 
     Attributes:
-        system: What comes first; empty for none.
-        user: The template of the question, as the file has it.
-        template: The same, ready.
+        system: System message; empty for none.
+        user: Source of the template.
+        template: Compiled template.
     """
 
     system: str
@@ -64,35 +64,46 @@ class Prompt:
 
     @property
     def hash(self) -> str:
-        """A short hash of both texts; it moves when a word of them does."""
+        """Short hash of both texts, part of the key of stored answers."""
         return fingerprint([self.system, self.user])
 
     def messages(
         self, question: str, passages: Sequence[Document], turns: Sequence[Turn] = ()
     ) -> tuple[Message, ...]:
-        """Return the conversation that asks a question; no value in it is read as a template.
+        """Return the messages for a question: system message, earlier turns, user message.
 
-        What was said before the question, by user and assistant, stands before it.
+        Args:
+            question: Text of the question.
+            passages: Passages, best first; numbered from 1.
+            turns: Earlier turns; turns of the system and turns without text are left out.
         """
-        listed = [
+        # Values are inserted once: braces in a passage are not read as a template.
+        numbered_passages = [
             {"number": number, "id": d.id, "title": d.title, "text": d.text}
             for number, d in enumerate(passages, start=1)
         ]
-        user = self.template.render(question=question, passages=listed).strip()
-        first = (Message("system", self.system),) if self.system else ()
-        said = [Message(t.role, t.text) for t in turns if t.role != "system" and t.text]
-        return (*first, *said, Message("user", user))
+        user = self.template.render(question=question, passages=numbered_passages).strip()
+        system = (Message("system", self.system),) if self.system else ()
+        history = [Message(t.role, t.text) for t in turns if t.role != "system" and t.text]
+        return (*system, *history, Message("user", user))
 
     def text(self, question: str, passages: Sequence[Document]) -> str:
-        """Return the conversation as a person reads it."""
-        turns = self.messages(question, passages)
-        return "\n\n".join(f"{turn.role}:\n{turn.content}" for turn in turns)
+        """Return the messages for a question as one text, for people."""
+        messages = self.messages(question, passages)
+        return "\n\n".join(f"{message.role}:\n{message.content}" for message in messages)
 
 
-def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -> Prompt:
-    """Read a prompt: a built-in name, a YAML file with `system` and `user`, or a .j2 template.
+def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -> GeneratorPrompt:
+    """Return a prompt from its built-in name, a YAML file or a .j2 template.
 
-    A given `system` takes the place of the file's; `owner` is whose option it is, for messages.
+    Args:
+        source: Built-in name, or path of a YAML file with `system` and `user` or of a template.
+        system: System message that replaces that of the file; None keeps it.
+        owner: Component with the option, for messages.
+
+    Raises:
+        OptionError: There is no such prompt or file.
+        DataError: The file cannot be read, has other keys, or its template is invalid.
     """
     built_in = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
     path = _FOLDER / f"{source}.yaml" if source in built_in else Path(source)
@@ -103,16 +114,18 @@ def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as a prompt: {error}", file=path) from None
-    told, user = ("", text) if path.suffix == ".j2" else _parts(text, path)
-    return Prompt(told.strip() if system is None else system.strip(), user, _compiled(user, path))
+    file_system, user = ("", text) if path.suffix == ".j2" else _parts(text, path)
+    chosen_system = file_system if system is None else system
+    return GeneratorPrompt(chosen_system.strip(), user, _compile(user, path))
 
 
 def _parts(text: str, path: Path) -> tuple[str, str]:
+    """Return the system message and the template of a YAML file; raise a DataError if invalid."""
     try:
         content = load_yaml(text, typed=True)
     except YamlError as error:
-        found = f"no YAML: {error.problem}"
-        raise DataError(found, file=path, line=error.line, allowed=_ALLOWED_FILE) from None
+        problem = f"no YAML: {error.problem}"
+        raise DataError(problem, file=path, line=error.line, allowed=_ALLOWED_FILE) from None
     if not isinstance(content, dict) or not isinstance(content.get("user"), str):
         raise DataError("no prompt: it has no text 'user'", file=path, allowed=_ALLOWED_FILE)
     for key, value in content.items():
@@ -124,8 +137,12 @@ def _parts(text: str, path: Path) -> tuple[str, str]:
     return content.get("system", ""), content["user"]
 
 
-def _compiled(user: str, path: Path) -> Template:
-    """The template, checked: it asks the question, and every name is one that it gets."""
+def _compile(user: str, path: Path) -> Template:
+    """Return the compiled template of a user message.
+
+    Raises:
+        DataError: It is invalid, uses an unknown name, or does not contain the question.
+    """
     from jinja2 import StrictUndefined, TemplateError, meta
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -135,15 +152,15 @@ def _compiled(user: str, path: Path) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    used: set[str] = set()
+    names: set[str] = set()
     try:
-        used = meta.find_undeclared_variables(environment.parse(user))
+        names = meta.find_undeclared_variables(environment.parse(user))
         template = environment.from_string(user)
-        # with a passage, so that what stands in a loop over passages is tried as well
+        # With one passage, so that the body of a loop over passages is tried as well.
         template.render(question="", passages=[dict.fromkeys(_FIELDS, "")])
     except Exception as error:  # noqa: BLE001 - a template divides by zero, adds texts to numbers
         line = getattr(error, "lineno", None)
-        unknown = next((name for name in sorted(used) if name not in _NAMES), None)
+        unknown = next((name for name in sorted(names) if name not in _NAMES), None)
         close = None if unknown is None else nearest(unknown, _NAMES)
         kind = "" if isinstance(error, TemplateError) else f"{type(error).__name__}: "
         raise DataError(
@@ -153,7 +170,7 @@ def _compiled(user: str, path: Path) -> Template:
             allowed=_ALLOWED_NAMES,
             nearest=close,
         ) from None
-    if "question" not in used:
+    if "question" not in names:
         raise DataError("the template does not ask the question", file=path, allowed=_ALLOWED_NAMES)
     return template
 
@@ -163,54 +180,60 @@ _WORD = re.compile(r"\s*\S+")
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text without the model's tokeniser.
+    """Return an estimate of the tokens of a text, without a tokeniser.
 
-    Four ASCII characters are a token, as OpenAI's help page says of English; every other character
-    counts as one, which is about what Chinese and Japanese take, and more than other scripts do.
+    Four ASCII characters count as one token, OpenAI's rule for English. Any other character counts
+    as one token: about right for Chinese and Japanese, too many for other scripts.
     """
-    plain = sum(character < "\x80" for character in text)
-    return -(-plain // _CHARACTERS_A_TOKEN) + len(text) - plain
+    n_ascii = sum(character < "\x80" for character in text)
+    # Rounded up.
+    return -(-n_ascii // _CHARACTERS_A_TOKEN) + len(text) - n_ascii
 
 
 def fit(
     passages: Sequence[Document], budget: int | None, count: Callable[[str], int] = estimate_tokens
 ) -> list[Document]:
-    """Return the passages that fit into a budget of tokens, best first.
+    """Return the passages that fit into a token budget, in their order.
 
-    Whole passages are taken as long as they fit. The first that does not is cut after the last
-    word that does, or left out where not one fits; those after it are left out. None takes all.
+    The first passage that does not fit is cut after its last word that fits, or left out if no word
+    does; all later passages are left out.
+
+    Args:
+        passages: Passages, best first.
+        budget: Number of tokens; None takes all passages.
+        count: Returns the number of tokens of a text.
     """
     if budget is None:
         return list(passages)
-    kept: list[Document] = []
-    left = budget
+    fitting: list[Document] = []
+    remaining = budget
     for passage in passages:
         tokens = count(passage.full_text)
-        if tokens <= left:
-            kept.append(passage)
-            left -= tokens
+        if tokens <= remaining:
+            fitting.append(passage)
+            remaining -= tokens
             continue
-        if (cut := _cut(passage, left, count)) is not None:
-            kept.append(cut)
+        if (cut := _cut(passage, remaining, count)) is not None:
+            fitting.append(cut)
         break
-    return kept
+    return fitting
 
 
-def _cut(passage: Document, left: int, count: Callable[[str], int]) -> Document | None:
-    """The passage up to the last word that fits, found by halving; None where none does."""
+def _cut(passage: Document, budget: int, count: Callable[[str], int]) -> Document | None:
+    """Return a passage cut after the last word that fits, by bisection; None if no word fits."""
     ends = [match.end() for match in _WORD.finditer(passage.text)]
     low, high = 0, len(ends)
     while low < high:
-        # rounded up: at two neighbours the lower one would be tried for ever
+        # Rounded up: else two neighbours would give the lower one for ever.
         middle = (low + high + 1) // 2
         text = replace(passage, text=passage.text[: ends[middle - 1]]).full_text
-        low, high = (middle, high) if count(text) <= left else (low, middle - 1)
+        low, high = (middle, high) if count(text) <= budget else (low, middle - 1)
     return replace(passage, text=passage.text[: ends[low - 1]]) if low else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptOptions:
-    """What a model is told."""
+    """Prompt of a generator."""
 
     prompt: Annotated[
         str,
@@ -224,7 +247,7 @@ class PromptOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions:
-    """Where an answer ends, and how much of the passages it is made from."""
+    """End of answers, and token budget of the passages."""
 
     stop: Annotated[list[str] | None, Option("Texts that end an answer.")] = None
     context_tokens: Annotated[
@@ -238,14 +261,23 @@ class AnswerOptions:
 
 
 class ChatGenerator(Connected, Generator):
-    """Answers questions by one chat model."""
+    """Generator that answers by one chat model.
+
+    Args:
+        connect: Returns the client of the model, given the store of replies.
+        prompt: Prompt for all questions.
+        request: Request without messages: the model and its parameters.
+        context_tokens: Token budget of the passages; None for no limit.
+        limits: Limits of the calls; None for the default limits.
+        prices: Returns the prices of models.
+    """
 
     asks = True
 
     def __init__(
         self,
         connect: Callable[[Replies | None], ChatModel],
-        prompt: Prompt,
+        prompt: GeneratorPrompt,
         request: ChatRequest,
         *,
         context_tokens: int | None = None,
@@ -254,21 +286,21 @@ class ChatGenerator(Connected, Generator):
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.prompt, self._request, self._context_tokens = prompt, request, context_tokens
-        # A short hash of the prompt; None where another one's code has it.
+        # Short hash of the prompt; None for a chain, whose prompt is in the user's code.
         self.prompt_hash: str | None = prompt.hash
         self._left_out: set[str] = set()
 
     @property
     def temperature(self) -> float | None:
-        """The randomness that is asked for; None leaves it to the server."""
+        """Temperature of the requests; None leaves it to the server."""
         return self._request.temperature
 
     def prompt_text(self, question: str, contexts: Sequence[Document]) -> str | None:
-        """Return the prompt; None where another one's code has it."""
+        """Return the prompt for people; None if the prompt is in the user's code."""
         return None if self.prompt_hash is None else self.prompt.text(question, contexts)
 
     def signature_parts(self) -> Mapping[str, Any]:
-        """Return what answers depend on besides question and passages."""
+        """Return the inputs of answers besides question and passages: model and parameters."""
         request = self._request
         return {
             "model": request.model,
@@ -286,17 +318,19 @@ class ChatGenerator(Connected, Generator):
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
-        """Answer from the passages that fit, in a call and with a seed of its own for each sample.
+        """Return the answer of the model from the passages that fit; each sample is a call.
 
-        Earlier turns of the query are messages. The contexts of the prediction are the passages as
-        the model saw them, so that it is judged by these; its latency is that of the reply, also
-        where that was stored. A refusal is a `CallFailure`.
+        The contexts of the prediction are the passages as sent, cut to the budget. Its latency is
+        that of the original call, also for a stored reply.
+
+        Raises:
+            CallFailure: The call failed, the model refused, or the reply ran out of tokens.
         """
         passages = fit(contexts, self._context_tokens)
-        reply = self.engine.ask(replace(self._asking(query, passages), sample=sample))
+        reply = self.engine.ask(replace(self._request_for(query, passages), sample=sample))
         if reply.refused:
-            said = reply.refusal or f"finish reason {reply.finish_reason}"
-            raise CallFailure(Cause.REFUSED, said, replies=(reply,))
+            reason = reply.refusal or f"finish reason {reply.finish_reason}"
+            raise CallFailure(Cause.REFUSED, reason, replies=(reply,))
         self._left_out.update(reply.left_out)
         if reply.ran_out:
             raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=(reply,))
@@ -308,17 +342,17 @@ class ChatGenerator(Connected, Generator):
             left_out=reply.left_out,
         )
 
-    def estimate(self, asked: Sequence[tuple[Query, Sequence[Document]]]) -> Estimate:
-        """Estimate what answering questions from passages takes; nothing is sent."""
+    def estimate(self, questions: Sequence[tuple[Query, Sequence[Document]]]) -> Estimate:
+        """Return an estimate of calls, tokens and cost for queries with passages; send nothing."""
 
         def ask(model: ChatModel) -> None:
-            for query, contexts in asked:
-                request = self._asking(query, fit(contexts, self._context_tokens))
+            for query, contexts in questions:
+                request = self._request_for(query, fit(contexts, self._context_tokens))
                 asyncio.run(model.complete(request))
 
         return estimate(ask, self.load_prices())
 
-    def _asking(self, query: Query, passages: Sequence[Document]) -> ChatRequest:
+    def _request_for(self, query: Query, passages: Sequence[Document]) -> ChatRequest:
         messages = self.prompt.messages(query.text, passages, query.turns)
         return replace(self._request, messages=messages)
 
@@ -333,13 +367,13 @@ class OpenAIGeneratorOptions(
     ReplyOptions,
     PriceOptions,
 ):
-    """What a generator on a server is made with."""
+    """Options of a generator on a chat server."""
 
     model: Annotated[str, Option("The model, as the server calls it.")]
 
 
 class OpenAIGenerator(ChatGenerator):
-    """Answer by a language model on a server that speaks the OpenAI protocol.
+    """Answer by a language model on a server with the OpenAI protocol.
 
     The passages are numbered, best first. The tokens of `context_tokens` are estimated: four ASCII
     characters, or one other character, each.
@@ -348,7 +382,7 @@ class OpenAIGenerator(ChatGenerator):
     declares = OpenAIGeneratorOptions
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make a generator; nothing is sent, and no key is needed, before the first question."""
+        """Check the options; no key is needed and nothing is sent before the first question."""
         chosen = OpenAIGeneratorOptions(**options)
         self._server = chosen.server(stream=chosen.stream, client=client)
         super().__init__(
@@ -371,5 +405,5 @@ class OpenAIGenerator(ChatGenerator):
 
     @property
     def missing_key(self) -> str | None:
-        """The variable that must hold a key and does not; None where none is needed."""
+        """Name of the environment variable whose key is missing; None if no key is missing."""
         return self._server.missing_key

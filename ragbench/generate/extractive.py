@@ -1,4 +1,4 @@
-"""Sentences of the passages, without a model: `type: extractive`."""
+"""Generator that answers with sentences of the passages, without a model: `type: extractive`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ragbench.text.tokenize import sentences
 from ragbench.types import Document, Prediction, Usage
 
 _RANK_WEIGHT = 0.1  # a passage at rank r (from 0) counts 1 / (1 + 0.1 r)
-_POSITION_WEIGHT = 0.01  # the same for the place within a passage: it decides among equals
-_NEIGHBOUR_SHARE = 0.2  # an answer often stands beside the sentence that has the question's words
-_REPETITION = 0.5  # share of the worth that a sentence loses where its words are chosen already
+_POSITION_WEIGHT = 0.01  # the same for the position in a passage; it only breaks ties
+_NEIGHBOUR_SHARE = 0.2  # the answer often stands beside the sentence with the question's words
+_REPETITION = 0.5  # share of its score that a sentence loses if its words are chosen already
 
 _NO_MODEL = Usage(input_tokens=0, output_tokens=0, usd=0.0)
 
@@ -32,10 +32,10 @@ class _Sentence(NamedTuple):
 class Extractive(Generator):
     """Answer with the sentences of the passages that cover the question best.
 
-    A sentence is worth the content words of the question that it has, each by its rarity among
-    the sentences, a part of what its neighbours have, and less the further down its passage
-    stands and the more it repeats what is chosen already. The answer keeps the order of the
-    passages. Without passages it is empty. The same input gives the same answer.
+    The score of a sentence sums the rarity of the question's content words in it, plus a share of
+    the score of its neighbours. It falls with the rank of the passage, and with the words that
+    chosen sentences already have. The answer keeps the order of the passages; it is empty without
+    passages. The same input gives the same answer.
     """
 
     def __init__(
@@ -52,57 +52,58 @@ class Extractive(Generator):
         self._analyze = Analyzer.for_language(language)
 
     def check_samples(self, samples: int) -> None:
-        """Refuse to be asked again, since the same passages give the same answer."""
+        """Raise an OptionError for several samples, since all answers would be equal."""
         if samples > 1:
             allowed = "1: the same passages give the same answer"
             raise OptionError("extractive", "samples", samples, allowed)
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Return the best sentences of the passages, in their order there."""
+        """Return the best sentences of the passages in their order; empty without passages."""
         pool = self._split(contexts)
-        worth = _worth(pool, frozenset(self._analyze(question)))
+        scores = _scores(pool, frozenset(self._analyze(question)))
         chosen: list[int] = []
         for _ in range(min(self.sentences, len(pool))):
-            left = (index for index in range(len(pool)) if index not in chosen)
-            chosen.append(max(left, key=lambda index: _gain(index, pool, worth, chosen)))
+            candidates = (index for index in range(len(pool)) if index not in chosen)
+            chosen.append(max(candidates, key=lambda index: _gain(index, pool, scores, chosen)))
         return Prediction(" ".join(pool[index].text for index in sorted(chosen)), usage=_NO_MODEL)
 
     def _split(self, contexts: Sequence[Document]) -> list[_Sentence]:
-        """All different sentences with a content word, in order."""
-        pool, seen = [], set()
+        """Return the distinct sentences with a content word, in the order of the passages."""
+        pool, texts = [], set()
         for rank, document in enumerate(contexts):
             for position, sentence in enumerate(sentences(document.text)):
                 text = " ".join(sentence.split())
                 terms = frozenset(self._analyze(text))
-                if terms and text not in seen:
-                    seen.add(text)
+                if terms and text not in texts:
+                    texts.add(text)
                     pool.append(_Sentence(rank, position, text, terms))
         return pool
 
 
-def _worth(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
+def _scores(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
+    """Return the score of each sentence by its content words of the question, rank and position."""
     frequency = Counter(term for sentence in pool for term in sentence.terms & question)
-    # as in BM25: a word that every sentence has still counts a little
+    # As in BM25, a word that every sentence has still counts a little.
     rarity = {term: math.log(1 + len(pool) / n) for term, n in frequency.items()}
-    # summed in a fixed order, so that rounding does not depend on the order of a set
-    own = [sum(rarity[term] for term in sorted(s.terms & question)) for s in pool]
-    worth = []
+    # Summed in a fixed order, so that rounding does not depend on the order of a set.
+    term_scores = [sum(rarity[term] for term in sorted(s.terms & question)) for s in pool]
+    scores = []
     for index, sentence in enumerate(pool):
-        beside = [
-            own[near]
+        neighbours = [
+            term_scores[near]
             for near in (index - 1, index + 1)
             if 0 <= near < len(pool) and pool[near].passage == sentence.passage
         ]
-        content = own[index] + _NEIGHBOUR_SHARE * max(beside, default=0.0)
+        content = term_scores[index] + _NEIGHBOUR_SHARE * max(neighbours, default=0.0)
         by_rank, by_position = _RANK_WEIGHT * sentence.passage, _POSITION_WEIGHT * sentence.position
-        worth.append(content / ((1 + by_rank) * (1 + by_position)))
-    return worth
+        scores.append(content / ((1 + by_rank) * (1 + by_position)))
+    return scores
 
 
 def _gain(
-    index: int, pool: Sequence[_Sentence], worth: Sequence[float], chosen: Sequence[int]
+    index: int, pool: Sequence[_Sentence], scores: Sequence[float], chosen: Sequence[int]
 ) -> tuple[float, int]:
-    """What a sentence adds to those chosen; of equals, the first."""
+    """Return the sort key of a sentence: score less repetition, then the earlier position."""
     terms = pool[index].terms
     repeated = max((len(terms & pool[other].terms) / len(terms) for other in chosen), default=0.0)
-    return worth[index] * (1 - _REPETITION * repeated), -index
+    return scores[index] * (1 - _REPETITION * repeated), -index

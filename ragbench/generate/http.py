@@ -19,9 +19,16 @@ _MANY = ("texts", "ids", "titles")
 
 
 class HttpService:
-    """Posts a body with places in braces to a URL and reads the answer off the JSON it returns.
+    """Client that posts a body to a URL and reads the answer from the JSON reply.
 
-    Further `paths` lead to `texts`, `ids`, `titles`, `queries` of the reply, which are lists.
+    Args:
+        chosen: Options of the generator or app.
+        body: Default body, with places in braces.
+        places: Places that a body may have.
+        paths: Paths of `texts`, `ids`, `titles` and `queries` in the reply; None for none.
+
+    Raises:
+        OptionError: A path or a place of the body is invalid, or a path to passages lacks `[*]`.
     """
 
     is_opaque = True
@@ -52,7 +59,12 @@ class HttpService:
         templates.check_template(self._body, places, "http", "body")
 
     def _ask(self, values: Mapping[str, Any]) -> Prediction:
-        """Return the answer with its passages, queries and usage."""
+        """Return the answer with its passages, queries and usage.
+
+        Raises:
+            CallFailure: The request failed.
+            AdapterError: The reply has no text at the path of the answer.
+        """
         reply = self._endpoint.post(templates.fill(self._body, values))
         answer = self._answer.one(reply)
         if not isinstance(answer, str):
@@ -71,15 +83,15 @@ class HttpService:
         texts = self._paths["texts"].find(reply)
         ids, titles = self._all("ids", reply), self._all("titles", reply)
         reader = HitReader(None)
-        found = []
+        passages = []
         for number, (place, text) in enumerate(texts.items(), start=1):
             if not isinstance(text, str):
                 raise AdapterError(f"passage {number} is {shown(text)}, allowed: text")
-            # by place, not by number: a passage without an id would shift all others'
+            # Matched by place: matched by number, a passage without an id would shift the others.
             hit = reader.read(own_id=ids.get(place), text=text)
             title = titles.get(place)
-            found.append(Document(hit.id, text, title if isinstance(title, str) else ""))
-        return found
+            passages.append(Document(hit.id, text, title if isinstance(title, str) else ""))
+        return passages
 
     def _all(self, option: str, reply: Any) -> Mapping[templates.Place, Any]:
         path = self._paths.get(option)
@@ -91,13 +103,13 @@ class HttpService:
 
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    # nan is in no range either
+    # NaN fails the comparison, so it is refused as well.
     return float(value) if is_number and 0 <= value < float("inf") else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPathOptions:
-    """Where a reply has its answer, and what that took."""
+    """Paths of the answer, its tokens and its cost in a reply."""
 
     answer: Annotated[str, Option("Path to the answer.")] = "$.answer"
     input_tokens: Annotated[str | None, Option("Path to the number of tokens that were sent.")] = (
@@ -111,7 +123,7 @@ class ReplyPathOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
-    """What a generator behind a URL is made with."""
+    """Options of a generator behind a URL."""
 
     body: Annotated[
         dict[str, Any] | None,
@@ -124,7 +136,7 @@ class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class HttpAppOptions(ReplyPathOptions, EndpointOptions):
-    """What an app behind a URL is made with."""
+    """Options of an app behind a URL."""
 
     body: Annotated[
         dict[str, Any] | None, Option('What is sent; default: `{question: "{question}"}`.')
@@ -136,10 +148,10 @@ class HttpAppOptions(ReplyPathOptions, EndpointOptions):
 
 
 class HttpGenerator(HttpService, Generator):
-    """Post each question with its passages to a URL and read the answer off the JSON.
+    """Post each question with its passages to a URL and read the answer from the JSON reply.
 
-    A server that is overloaded or breaks off is asked again within `timeout`; what is then still
-    wrong fails that question alone. Nothing is sent before the first question.
+    An overloaded server or a broken connection is tried again within `timeout`; a failure after
+    that concerns this question only. Nothing is sent before the first question.
     """
 
     declares = HttpGeneratorOptions
@@ -150,14 +162,19 @@ class HttpGenerator(HttpService, Generator):
         super().__init__(chosen, body, ("question", *templates.PASSAGE_PLACES))
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Post a question; no JSON, or none with an answer at its path, fails it."""
+        """Return the answer to a question.
+
+        Raises:
+            CallFailure: The request failed, or the reply is no JSON.
+            AdapterError: The reply has no text at the path of the answer.
+        """
         return self._ask({"question": question, **templates.passage_values(contexts)})
 
 
 class HttpApp(HttpService):
-    """Post each question to a URL and read answer and passages off the JSON.
+    """Post each question to a URL and read answer and passages from the JSON reply.
 
-    The order of the passages is the ranking that is scored; one without an id gets a hash of its
+    The order of the passages is scored as a ranking. A passage without an id gets a hash of its
     text.
     """
 
@@ -176,5 +193,10 @@ class HttpApp(HttpService):
         )
 
     def answer(self, question: str) -> Prediction:
-        """Post a question; no JSON, or none with an answer at its path, fails it."""
+        """Return the answer to a question.
+
+        Raises:
+            CallFailure: The request failed, or the reply is no JSON.
+            AdapterError: The reply has no text at the path of the answer.
+        """
         return self._ask({"question": question})

@@ -1,4 +1,4 @@
-"""A Hugging Face model on this machine: `type: huggingface`."""
+"""Generator with a Hugging Face model on this machine: `type: huggingface`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Usage
 
-_NO_LIMIT = 10**9  # tokenisers without one say 10**30
+_NO_LIMIT = 10**9  # tokenisers without a limit report 10**30
 
 
 @dataclass(frozen=True, kw_only=True)
 class HuggingfaceOptions(PromptOptions, AnswerOptions):
-    """What a generator on this machine is made with."""
+    """Options of a generator with a model on this machine."""
 
     model: Annotated[str, Option("A folder, or a name on the Hugging Face hub.")]
     temperature: Annotated[
@@ -37,8 +37,8 @@ class HuggingfaceOptions(PromptOptions, AnswerOptions):
 class HuggingfaceGenerator(Generator):
     """Answer by a causal language model of transformers, one question after the other.
 
-    The prompt takes the model's own chat template where it has one. Passages are cut to
-    `context_tokens`, and to what the model can read, counted by its own tokeniser.
+    The chat template of the model is applied if it has one. Passages are cut to `context_tokens`
+    and to the context length of the model, counted by its tokeniser.
     """
 
     declares = HuggingfaceOptions
@@ -53,11 +53,15 @@ class HuggingfaceGenerator(Generator):
         self._model: Any = None
 
     def prompt_text(self, question: str, contexts: Sequence[Document]) -> str:
-        """Return the prompt, without what the model's own template adds."""
+        """Return the prompt, without the additions of the model's chat template."""
         return self.prompt.text(question, contexts)
 
     def check(self) -> None:
-        """Load tokeniser and weights once, unless workers do."""
+        """Load tokeniser and weights once, unless workers do.
+
+        Raises:
+            MissingExtra: torch or transformers is not installed.
+        """
         packages = {"torch": "torch", "transformers": "transformers"}
         need_packages("generator 'huggingface'", "huggingface", packages)
         with self._lock:
@@ -68,7 +72,7 @@ class HuggingfaceGenerator(Generator):
             self._model = model.to(self._device).eval()
 
     def signature_parts(self) -> Mapping[str, Any]:
-        """Return what answers depend on besides question and passages."""
+        """Return the inputs of answers besides question and passages: model and parameters."""
         chosen = self._chosen
         return {
             "model": self._checkpoint.identity,
@@ -81,7 +85,7 @@ class HuggingfaceGenerator(Generator):
         }
 
     def check_samples(self, samples: int) -> None:
-        """Refuse to be asked again where the likeliest answer is the only one."""
+        """Raise an OptionError for several samples at temperature 0: all would be equal."""
         if samples > 1 and not self._chosen.temperature:
             allowed = "1 at temperature 0, where all answers are the same; or a temperature above 0"
             raise OptionError("huggingface", "samples", samples, allowed)
@@ -89,7 +93,12 @@ class HuggingfaceGenerator(Generator):
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
-        """Answer from the passages that fit; each sample has the next seed."""
+        """Return the answer from the passages that fit; sample n uses the seed + n.
+
+        Raises:
+            CallFailure: The question alone is too long for the model, or the reply is cut off
+                inside its reasoning.
+        """
         self.check()
         question, room = query.text, self._longest() - self._chosen.max_tokens
         passages = fit(contexts, self._budget(question, contexts, room), self._count)
@@ -97,7 +106,7 @@ class HuggingfaceGenerator(Generator):
             tokens = self._tokens(question, passages)
             if len(tokens) <= room or not passages:
                 break
-            passages = passages[:-1]  # tokens at the seams of passages were not counted
+            passages = passages[:-1]  # joined texts may have more tokens than their parts
         if len(tokens) > room:
             detail = f"the question takes {len(tokens)} tokens, the model has room for {room}"
             raise CallFailure(Cause.TOO_LONG, detail)
@@ -109,7 +118,7 @@ class HuggingfaceGenerator(Generator):
         return Prediction(answer, passages, Usage(len(tokens), n_new, 0.0))
 
     def _longest(self) -> int:
-        """Tokens that the model can read and write together."""
+        """Return the context length of the model: tokens of prompt and answer together."""
         limits = [
             getattr(self._model.config, "max_position_embeddings", None),
             self._tokenizer.model_max_length,
@@ -118,7 +127,7 @@ class HuggingfaceGenerator(Generator):
         return min(limits, default=sys.maxsize)
 
     def _budget(self, question: str, contexts: Sequence[Document], room: int) -> int:
-        """Tokens that the passages may take: what is asked for, and what the model can read."""
+        """Return the token budget of the passages, by `context_tokens` and the context length."""
         around = len(self._tokens(question, [Document(document.id) for document in contexts]))
         limits = [max(0, room - around), self._chosen.context_tokens]
         return min(limit for limit in limits if limit is not None)
@@ -127,7 +136,7 @@ class HuggingfaceGenerator(Generator):
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _tokens(self, question: str, passages: Sequence[Document]) -> list[int]:
-        """The prompt as the model reads it: by its chat template, else as plain text."""
+        """Return the tokens of the prompt, in the model's chat template or else as plain text."""
         messages = self.prompt.messages(question, passages)
         if self._tokenizer.chat_template:
             turns = [{"role": m.role, "content": m.content} for m in messages]
@@ -139,10 +148,9 @@ class HuggingfaceGenerator(Generator):
         return list(self._tokenizer.encode(text))
 
     def _continue(self, tokens: Sequence[int], seed: int) -> tuple[str, int]:
-        """Return the text that follows some tokens, up to a stop text, and its number of tokens.
+        """Return the generated text up to a stop text, and the number of generated tokens.
 
-        With a temperature, equal tokens and an equal seed give an equal answer, whatever was asked
-        before.
+        Equal tokens and an equal seed give an equal answer, whatever was generated before.
         """
         import torch
         from transformers import GenerationConfig
@@ -162,8 +170,8 @@ class HuggingfaceGenerator(Generator):
             output = self._model.generate(
                 ids, attention_mask=torch.ones_like(ids), generation_config=config
             )
-        new = output[0, len(tokens) :]
-        text = self._tokenizer.decode(new, skip_special_tokens=True)
+        continuation = output[0, len(tokens) :]
+        text = self._tokenizer.decode(continuation, skip_special_tokens=True)
         for stop in self._chosen.stop or ():
             text = text.split(stop, 1)[0]
-        return text.strip(), len(new)
+        return text.strip(), len(continuation)

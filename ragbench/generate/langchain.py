@@ -24,10 +24,18 @@ from ragbench.types.records import add_usage
 
 
 class ChainRecorder:
-    """The passages, queries, tools and tokens of one answer, as callbacks of langchain tell them.
+    """Recorder of passages, queries, tool calls and tokens of one answer, by LangChain callbacks.
 
-    Passages are those of the outermost retrievers: one that asks others (an ensemble, several
-    queries) tells its own list, and what it asks them are formulated queries.
+    Only passages of the outermost retrievers count. A retriever that calls others (an ensemble,
+    several queries) returns its own list, and its inner queries count as formulated queries.
+
+    Args:
+        question: Question, which is no formulated query.
+        hits: Reader of the retrieved documents.
+
+    Attributes:
+        retrievers: Run ids of the retrievers that ran.
+        passages: Passages by id, in order of retrieval.
     """
 
     def __init__(self, question: str, hits: HitReader) -> None:
@@ -40,18 +48,18 @@ class ChainRecorder:
         self._usages: list[Usage] = []
 
     def on_chain_start(self, *details: Any, run_id: Any, **more: Any) -> None:
-        """Note which run is inside which."""
+        """Record the parent run of a chain."""
         self._parents[run_id] = more.get("parent_run_id")
 
     def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
-        """Note a retriever and its query."""
+        """Record a retriever, and its query if it differs from the question."""
         self._parents[run_id] = more.get("parent_run_id")
         self.retrievers.add(run_id)
         if query.strip() != self._question.strip():
             self._queries[query] = None
 
     def on_retriever_end(self, documents: Any, *, run_id: Any, **more: Any) -> None:
-        """Note the documents of a retriever, unless another one asked it."""
+        """Record the documents of a retriever, unless another retriever called it."""
         parent = self._parents.get(run_id)
         while parent is not None:
             if parent in self.retrievers:
@@ -60,7 +68,7 @@ class ChainRecorder:
         self.add(documents)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, **more: Any) -> None:
-        """Note a tool and its arguments, or the text that it got."""
+        """Record a tool call with its arguments, or with its input text as `input`."""
         self._parents[run_id] = more.get("parent_run_id")
         name = str((serialized or {}).get("name") or more.get("name") or "unknown")
         inputs = input_str if more.get("inputs") is None else more["inputs"]
@@ -68,26 +76,26 @@ class ChainRecorder:
         self._calls[run_id] = ToolCall(name, arguments)
 
     def on_tool_end(self, output: object, *, run_id: object, **more: object) -> None:
-        """Note what a tool returned."""
+        """Record the output of a tool; an output that is None stays unknown."""
         content = getattr(output, "content", output)
         if run_id in self._calls and content is not None:
             text = content if isinstance(content, str) else json.dumps(content, default=str)
             self._calls[run_id] = replace(self._calls[run_id], output=text)
 
     def on_llm_end(self, response: Any, **more: Any) -> None:
-        """Count the tokens of the replies of a model."""
+        """Record the tokens of the replies of a model."""
         for generation in itertools.chain.from_iterable(response.generations):
             self.count(getattr(generation, "message", None))
 
     def add(self, documents: Sequence[Any]) -> None:
-        """Take over passages, each once."""
+        """Add documents to the passages; a document that is there already is ignored."""
         for document in documents:
             hit = self._hits.read_langchain(document)
             passage = Document(hit.id, hit.text or "", hit.title or "", hit.metadata)
             self.passages.setdefault(hit.id, passage)
 
     def count(self, message: Any) -> None:
-        """Count the tokens of a model's reply; unknown where it does not say."""
+        """Record tokens and cost of a reply; unknown if the message has no usage metadata."""
         tokens = read_usage(getattr(message, "usage_metadata", None) or {})
         details = getattr(message, "response_metadata", None) or {}
         model = str(details.get("model_name") or details.get("model") or "")
@@ -95,22 +103,25 @@ class ChainRecorder:
         self._usages.append(replace(tokens, usd=usd))
 
     def prediction(self, answer: str) -> Prediction:
-        """Return the answer with the records; None where no retriever or no tool ran."""
+        """Return the answer with all records.
+
+        Its contexts are None if no retriever ran, its tool calls None if no tool ran.
+        """
         passages = list(self.passages.values()) if self.passages or self.retrievers else None
         calls = tuple(self._calls.values()) or None
         return Prediction(answer, passages, self.usage, list(self._queries), tool_calls=calls)
 
     @property
     def usage(self) -> Usage:
-        """The sum over all replies; unknown where no model ran."""
+        """Tokens and cost of all replies together; unknown if no model ran."""
         return add_usage(self._usages) if self._usages else Usage()
 
 
-def _listener(question: str, hits: HitReader) -> tuple[ChainRecorder, list[ChainRecorder]]:
-    """Return what hears a chain, and the callbacks to give it; none without langchain."""
+def _new_recorder(question: str, hits: HitReader) -> tuple[ChainRecorder, list[ChainRecorder]]:
+    """Return a recorder and the callbacks to pass to a chain; no callbacks without langchain."""
     try:
         from langchain_core.callbacks import BaseCallbackHandler
-    except ImportError:  # an object that only looks like a chain
+    except ImportError:  # an object with `invoke` that is no chain of langchain
         return ChainRecorder(question, hits), []
     recorder = type("Listener", (ChainRecorder, BaseCallbackHandler), {})(question, hits)
     return recorder, [recorder]
@@ -125,7 +136,7 @@ _DEFAULT_INPUT = {"question": "{question}", "context": "{context}"}
 
 @dataclass(frozen=True, kw_only=True)
 class ChainOptions:
-    """What a chain gets, and where it has its answer."""
+    """Input of a chain, and path of the answer in its output."""
 
     input: Annotated[
         str | dict[str, Any] | None,
@@ -143,9 +154,17 @@ class ChainOptions:
 
 
 class Chain:
-    """Calls a chain and reads its answer, the passages that it retrieved, and its tokens.
+    """Caller of a chain that reads the answer, the retrieved passages and the tokens.
 
-    Its input may name `places`. Without a path to the answer it looks for one in the output.
+    Args:
+        target: Chain or object with `invoke` or `ainvoke`.
+        options: Input, path of the answer, and key of ids.
+        places: Places that the input may have.
+        owner: Component, for messages.
+
+    Raises:
+        OptionError: The input or the path is invalid.
+        AdapterError: `target` has neither method.
     """
 
     def __init__(
@@ -163,48 +182,56 @@ class Chain:
     def ask(self, question: str, values: Mapping[str, Any]) -> Prediction:
         """Return the answer to a question.
 
-        The contexts are what its retrievers returned, heard through callbacks; else the documents
-        in its answer; None where there is neither.
+        Its contexts are the passages of the retrievers that the callbacks recorded, else the
+        documents in the output of the chain; None without either.
+
+        Args:
+            question: Question.
+            values: Values of the places in the input besides the question.
+
+        Raises:
+            AdapterError: The output holds no answer.
         """
-        recorder, callbacks = _listener(question, HitReader(self._id_field))
-        given = templates.fill(self._template, {"question": question, **values})
+        recorder, callbacks = _new_recorder(question, HitReader(self._id_field))
+        inputs = templates.fill(self._template, {"question": question, **values})
         if self._invoke.takes("config"):
-            result = self._invoke(given, config={"callbacks": callbacks})
+            result = self._invoke(inputs, config={"callbacks": callbacks})
         else:
-            result = self._invoke(given)
+            result = self._invoke(inputs)
         if not recorder.retrievers and (documents := _documents_in(result)):
             recorder.add(documents)
         return recorder.prediction(self._text(result, recorder))
 
     def _text(self, result: Any, recorder: ChainRecorder) -> str:
-        found = result if self._answer is None else self._answer.one(result)
+        """Return the text of the answer; count the tokens of a message without callbacks."""
+        answer = result if self._answer is None else self._answer.one(result)
         if self._answer is None and isinstance(result, Mapping):
-            found = next((result[key] for key in _ANSWERS if key in result), result)
-        content = getattr(found, "content", found)
-        if content is not found and recorder.usage == Usage():
-            recorder.count(found)  # a message, of a model that tells no callbacks
+            answer = next((result[key] for key in _ANSWERS if key in result), result)
+        content = getattr(answer, "content", answer)
+        if content is not answer and recorder.usage == Usage():
+            recorder.count(answer)  # the message of a model without callbacks
         if isinstance(content, str):
             return content.strip()
-        if isinstance(content, list) and content is not found:
+        if isinstance(content, list) and content is not answer:
             return read_text(content).strip()
         hint = "text, a message, or a mapping with answer; else answer: a path to it"
         raise AdapterError(f"found {shown(result)} instead of an answer, allowed: {hint}")
 
 
 def _documents_in(result: Any) -> Sequence[Any]:
-    """The documents that a chain returns beside its answer, under one of the usual names."""
+    """Return the documents of a chain's output under a usual key; empty without any."""
     if not isinstance(result, Mapping):
         return ()
     for key in _CONTEXTS:
-        found = result.get(key)
-        if isinstance(found, list) and found and all(hasattr(d, "page_content") for d in found):
-            return found
+        docs = result.get(key)
+        if isinstance(docs, list) and docs and all(hasattr(d, "page_content") for d in docs):
+            return docs
     return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, CallOptions):
-    """What a generator of langchain is made with."""
+    """Options of a generator of LangChain."""
 
     factory: Factory = None
     args: FactoryArgs = None
@@ -217,9 +244,9 @@ class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, Call
 class LangchainGenerator(ChatGenerator):
     """Answer by a chat model, a Runnable or a chain of langchain.
 
-    A chat model is told the prompt, and its replies are kept; a chain gets `input` and does the
-    rest itself. Where a chain retrieves, its own passages, heard through callbacks, are what its
-    answers are judged by. Temperature and the like are those that the model was made with.
+    A chat model receives the prompt, and its replies are stored; a chain receives `input` and does
+    the rest itself. If a chain retrieves, its answers are judged by its own passages, which
+    callbacks record. Parameters such as the temperature are those of the model.
     """
 
     declares = LangchainGeneratorOptions
@@ -228,44 +255,44 @@ class LangchainGenerator(ChatGenerator):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         chosen = LangchainGeneratorOptions(**options)
         owner = "generator 'langchain'"
-        made = resolve_client(client, chosen.factory, chosen.args, owner)
+        target = resolve_client(client, chosen.factory, chosen.args, owner)
         identity = fingerprint_json([chosen.factory, chosen.args, chosen.version])
         super().__init__(
-            lambda replies: LangchainChat(made, version=identity),
+            lambda replies: LangchainChat(target, version=identity),
             load_prompt(chosen.prompt, chosen.system, "langchain"),
-            ChatRequest(_name_of(made, chosen.factory), (), stop=tuple(chosen.stop or ())),
+            ChatRequest(_name_of(target, chosen.factory), (), stop=tuple(chosen.stop or ())),
             context_tokens=chosen.context_tokens,
             limits=chosen.limits,
         )
         self._identity = identity
         self._chain: Chain | None = None
-        if is_chat_model(made):
+        if is_chat_model(target):
             _refuse("a chat model", chosen, ChainOptions)
             return
         _refuse("a chain", chosen, PromptOptions, AnswerOptions)
-        self.prompt_hash = None  # a chain has a prompt of its own
-        self._chain = Chain(made, chosen, ("question", *templates.PASSAGE_PLACES), owner)
+        self.prompt_hash = None  # the prompt of a chain is in the user's code
+        self._chain = Chain(target, chosen, ("question", *templates.PASSAGE_PLACES), owner)
 
     def signature_parts(self) -> Mapping[str, Any]:
-        """Return what answers depend on besides question and passages."""
+        """Return the inputs of answers besides question and passages, and the object's identity."""
         return {**super().signature_parts(), "arguments": self._identity}
 
     def check(self) -> None:
-        """Connect to a chat model; a chain is ready."""
+        """Connect to a chat model; do nothing for a chain."""
         if self._chain is None:
             super().check()
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
-        """Answer once more; a chain does the same again."""
+        """Return the answer of a sample; a chain is called again for each sample."""
         if self._chain is None:
             return super().generate_sample(query, contexts, sample)
         return self._chain.ask(query.text, templates.passage_values(contexts))
 
 
 def is_chat_model(target: Any) -> bool:
-    """Tell a chat model, also with options bound to it or fallbacks, from a chain."""
+    """Return True for a chat model, also one with bound options or fallbacks; False for a chain."""
     while (
         inner := getattr(target, "bound", None) or getattr(target, "runnable", None)
     ) is not None:
@@ -273,9 +300,9 @@ def is_chat_model(target: Any) -> bool:
     return callable(getattr(target, "get_num_tokens_from_messages", None))
 
 
-def _name_of(made: Any, factory: str | None) -> str:
-    name = getattr(made, "model_name", None) or getattr(made, "model", None)
-    return name if isinstance(name, str) else factory or type(made).__name__
+def _name_of(target: Any, factory: str | None) -> str:
+    name = getattr(target, "model_name", None) or getattr(target, "model", None)
+    return name if isinstance(name, str) else factory or type(target).__name__
 
 
 def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None:
@@ -288,8 +315,8 @@ def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None
 class LangchainApp:
     """Answer by a chain of langchain that retrieves for itself.
 
-    The passages that its retrievers return are heard through callbacks, so that its retrieval and
-    its faithfulness are scored without a change to its code.
+    Callbacks record the passages of its retrievers, so that retrieval and faithfulness are scored
+    without a change to its code.
     """
 
     is_opaque = True
@@ -309,10 +336,10 @@ class LangchainApp:
         client: Any = None,
     ) -> None:
         owner = "app 'langchain'"
-        made = resolve_client(client, factory, args, owner)
+        target = resolve_client(client, factory, args, owner)
         chain = ChainOptions(input=input, answer=answer, id_field=id_field)
-        self._chain = Chain(made, chain, ("question",), owner)
+        self._chain = Chain(target, chain, ("question",), owner)
 
     def answer(self, question: str) -> Prediction:
-        """Ask the chain."""
+        """Return the answer of the chain; raise an AdapterError if its output holds none."""
         return self._chain.ask(question, {})

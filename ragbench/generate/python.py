@@ -1,7 +1,7 @@
-"""Generators and apps of the user's own: `type: "python:package.module:Name"`, or a live object.
+"""Generators and apps of the user: `type: "python:package.module:Name"`, or a live object.
 
-`Name` is a class (made with the options of the YAML), an object with the method of a generator or
-an app, or a plain function of the same arguments, to which the options are passed as keywords.
+`Name` is a class (created with the options of the YAML), an object with the method of a generator
+or app, or a function of the same arguments, to which the options are passed as keywords.
 """
 
 from __future__ import annotations
@@ -19,57 +19,57 @@ from ragbench.registry import OwnComponent, adapt, has_method, shown
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
 
-# What a generator of the user's own has one of.
+# A user's generator has one of these methods.
 GENERATOR_METHODS = ("generate", "generate_for")
-# What an app of the user's own has one of; the last are those of LangChain.
+# A user's app has one of these methods; `invoke` and `ainvoke` are those of LangChain.
 APP_METHODS = ("answer", "invoke", "ainvoke")
 
 
 class CallableGenerator(Generator):
-    """A plain function `(question, contexts) -> answer` as a generator."""
+    """Generator over a function `(question, contexts) -> answer`."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Any:
-        """Ask the function."""
+        """Return the answer of the function."""
         return self._function(question, contexts)
 
 
-# Methods that a generator of the user's own has which asks models for replies.
+# A user's generator with all of these methods calls chat models, as built-in ones do.
 _ASKING = ("signature_parts", "keep_replies", "spend_from", "check", "totals", "close")
 
 
 class OwnGenerator(OwnComponent, Generator):
-    """An object of the user's own as a generator."""
+    """Generator over a user's object with `generate` or `generate_for`."""
 
     takes = frozenset((*_ASKING, "query_ids", "temperature", "missing_key", "check_samples"))
 
-    def __init__(self, made: Any) -> None:
-        super().__init__(made)
-        self.is_stored = not hasattr(made, "generate")
-        self.asks = all(has_method(made, [name]) for name in _ASKING)
+    def __init__(self, component: Any) -> None:
+        super().__init__(component)
+        self.is_stored = not hasattr(component, "generate")
+        self.asks = all(has_method(component, [name]) for name in _ASKING)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
-        """Ask the object."""
+        """Return the answer of the object to a query."""
         if hasattr(self.made, "generate_for"):
             return self.made.generate_for(query, contexts)
         return self.made.generate(query.text, contexts)
 
     def generate_sample(self, query: Query, contexts: Sequence[Document], sample: int) -> Any:
-        """Ask the object; of its first answer, as if there were no others."""
+        """Return the answer of a sample; sample 0 equals the answer of a run without samples."""
         if sample and hasattr(self.made, "generate_sample"):
             return self.made.generate_sample(query, contexts, sample)
         return self.generate_for(query, contexts)
 
 
-def declared(made: Any) -> Generator:
-    """Return a generator of which all is known that a run asks."""
-    return made if isinstance(made, Generator) else OwnGenerator(made)
+def declared(generator: Any) -> Generator:
+    """Return an object as a `Generator`; wrap it if it does not inherit that class."""
+    return generator if isinstance(generator, Generator) else OwnGenerator(generator)
 
 
 def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
-    """Make a generator of a class, an object or a function; see `ragbench.registry.adapt`."""
+    """Return a generator from a class, an object or a function; see `ragbench.registry.adapt`."""
     return adapt(
         target,
         options,
@@ -81,7 +81,7 @@ def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
 
 
 class CallableApp:
-    """A plain function `(question) -> answer` as an app."""
+    """App over a function `(question) -> answer`."""
 
     is_opaque = True
 
@@ -89,13 +89,13 @@ class CallableApp:
         self._function = function
 
     def answer(self, question: str) -> Prediction:
-        """Ask the function."""
+        """Return the answer of the function; raise an AdapterError for one of another form."""
         return read_answer(self._function(question))
 
 
 def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
-    """Make an app of a class, an object, a chain or a function; see `ragbench.registry.adapt`."""
-    made: Any = adapt(
+    """Return an app from a class, object, chain or function; see `ragbench.registry.adapt`."""
+    app: Any = adapt(
         target,
         options,
         owner,
@@ -103,9 +103,9 @@ def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
         wrap=CallableApp,
         arguments="(question)",
     )
-    if callable(own := getattr(made, "answer", None)):
-        return made if isinstance(made, (LangchainApp, CallableApp)) else CallableApp(own)
-    return LangchainApp(client=made)
+    if callable(method := getattr(app, "answer", None)):
+        return app if isinstance(app, (LangchainApp, CallableApp)) else CallableApp(method)
+    return LangchainApp(client=app)
 
 
 _SHAPES = "text, ragbench.Prediction, or a mapping with 'answer' and, where known, 'contexts'"
@@ -114,13 +114,16 @@ _TEXTS = ("text", "page_content", "content")
 
 
 def read_answer(answer: Any) -> Prediction:
-    """Turn what a generator or an app returned into a `Prediction` whose parts are what they say.
+    """Return the answer of a generator or app as a `Prediction` with checked parts.
 
-    Accepts a text, a `Prediction`, or a mapping with `answer` and, where known, `contexts`,
-    `queries` and `tool_calls` (`{name, arguments, output}`, or as OpenAI has them). Passages may be
-    texts, documents of ragbench or LangChain, or mappings with `text` and, where known, `id`,
-    `title`, `metadata`; one without an id gets a hash of its text. Anything else is an
-    `AdapterError`.
+    Args:
+        answer: Text, `Prediction`, or mapping with `answer` and optionally `contexts`, `queries`
+            and `tool_calls` (`{name, arguments, output}`, or as OpenAI writes them). Passages are
+            texts, documents of ragbench or LangChain, or mappings with `text` and optionally `id`,
+            `title` and `metadata`. A passage without an id gets a hash of its text.
+
+    Raises:
+        AdapterError: The answer or a part of it has another form.
     """
     if isinstance(answer, str):
         return Prediction(answer)
@@ -140,7 +143,7 @@ def read_answer(answer: Any) -> Prediction:
     if prediction.tool_calls is not None:
         calls = read_tool_calls(
             prediction.tool_calls,
-            lambda found, allowed: AdapterError(f"tool_calls: {found}, allowed: {allowed}"),
+            lambda problem, allowed: AdapterError(f"tool_calls: {problem}, allowed: {allowed}"),
         )
         prediction = replace(prediction, tool_calls=calls)
     contexts, reader = prediction.contexts, HitReader(None)
@@ -154,6 +157,7 @@ def read_answer(answer: Any) -> Prediction:
 
 
 def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
+    """Return the prediction of a mapping, unchecked; None without the key `answer`."""
     if "answer" not in answer:
         return None
     contexts, queries, calls = map(answer.get, ("contexts", "queries", "tool_calls"))
@@ -162,6 +166,7 @@ def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
 
 
 def _passage(passage: Any, number: int, reader: HitReader) -> Document:
+    """Return a passage of any accepted form as a document; raise an AdapterError for another."""
     if isinstance(passage, str):
         passage = Document("", passage)
     if isinstance(passage, Mapping):

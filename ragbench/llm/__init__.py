@@ -1,36 +1,25 @@
-r"""The chat engine that judges and generators share: paid once, kept, counted, never lost.
+"""Chat engine of judges and generators: calls with retries, limits, budget and stored replies.
 
-What a judge types::
+A judge uses it as follows::
 
     engine = ChatEngine(OpenAIChat(base_url=...), limits=Limits(concurrency=16, timeout=60))
     request = ChatRequest(model, (Message("user", prompt),), temperature=0.0, schema=SCHEMA)
     answer = await ask_structured(engine.aask, request)      # .value, .reply, .replies
-    for position, verdict in engine.each(judge_one, items):  # judge_one asks as often as it needs
+    for position, verdict in engine.map(judge_one, items):   # judge_one may call aask several times
         verdicts[position] = verdict
 
-- `engine.ask`, `each`, `run` are synchronous, `aask`, `aeach` asynchronous. All of them work from
-  any thread and inside a running loop.
-- A call that brings nothing raises `CallFailure` with a `Cause`: `refused`, `unreadable`,
-  `timeout`, `over_budget`, `server_error`, and for models of the user's own `error` and
-  `malformed`. `failure.replies` are the replies that came all the same, `failure.attempts` the
-  tries. `each` stops at what its function raises: the function turns failures into verdicts.
-  `OptionError` and `DataError` (no key, a full disk, a reply missing in a replay) are for the user
-  and go through.
-- `samples: n`: ask with `dataclasses.replace(request, sample=i)`; each sample is kept apart.
-- `Replies(path)` keeps replies, `Replies(path, replay=True)` sends nothing; `engine.totals` counts
-  calls, tokens and US dollars; `Budget(usd=..., tokens=...)` may be shared by several engines.
-- `request.top_logprobs=5` asks for alternatives; `reply.logprobs` is None where there are none.
-
-Example:
-    >>> from ragbench.testing import ChatServer
-    >>> schema = {"type": "object", "properties": {"level": {"type": "integer"}},
-    ...     "required": ["level"], "additionalProperties": False}
-    >>> with ChatServer('```json\n{"level": 4}\n```') as server:
-    ...     with ChatEngine(OpenAIChat(base_url=server.url)) as engine:
-    ...         request = ChatRequest("m", (Message("user", "How good?"),), schema=schema)
-    ...         answer = engine.run(ask_structured(engine.aask, request))
-    >>> answer.value
-    {'level': 4}
+- `engine.ask`, `map` and `run` are synchronous, `aask` and `amap` asynchronous. All of them work
+  from any thread and inside a running loop.
+- A failed call raises `CallFailure` with a `Cause`: `refused`, `unreadable`, `timeout`,
+  `over_budget`, `server_error`, and for a user's own model `error` and `malformed`. Its `replies`
+  are the replies that could not be used, its `attempts` the failed tries.
+- `map` stops at the first exception of its function, so the function turns failures into values.
+  `OptionError` and `DataError` (no key, a full disk, a reply missing in a replay) go to the user.
+- For several samples, ask with `dataclasses.replace(request, sample=i)`; each is stored by itself.
+- `Replies(path)` stores replies; `Replies(path, replay=True)` sends nothing. `engine.totals` counts
+  calls, tokens and US dollars. Several engines may share a `Budget(usd=..., tokens=...)`.
+- `request.top_logprobs=5` requests five alternatives per token; `reply.logprobs` is None if the
+  server returns none.
 """
 
 from ragbench.llm.base import (

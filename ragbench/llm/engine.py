@@ -73,7 +73,7 @@ class ChatEngine:
         """Return the reply to a request without blocking the running loop; see `ask`."""
         return await self._loop.arun(self._ask(request))
 
-    def each(
+    def map(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
     ) -> Iterator[tuple[int, Value]]:
         """Yield (position, value) of every item in the order of completion.
@@ -85,10 +85,10 @@ class ChatEngine:
         """
         return self._loop.iterate(as_completed(function, items, size=self._size))
 
-    async def aeach(
+    async def amap(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
     ) -> list[tuple[int, Value]]:
-        """Return the pairs that `each` yields as a list, without blocking the running loop."""
+        """Return the pairs that `map` yields as a list, without blocking the running loop."""
 
         async def collect() -> list[tuple[int, Value]]:
             return [pair async for pair in as_completed(function, items, size=self._size)]

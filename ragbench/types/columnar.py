@@ -126,7 +126,7 @@ class Run:
 
     @classmethod
     def joined(cls, parts: Iterable[Run], name: str = "run") -> Run:
-        """Return one run with the queries of all parts, one part after the other.
+        """Return a run with the queries of all parts, one part after the other.
 
         The caller makes sure that no query is in two parts; no parts give an empty run. Document
         ids are packed if possible: some 30 bytes per row instead of 70.

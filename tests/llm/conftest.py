@@ -35,7 +35,7 @@ def ask_many(engine, requests):
         except CallFailure as failure:
             return failure
 
-    return [outcome for _, outcome in sorted(engine.each(ask, requests), key=lambda pair: pair[0])]
+    return [outcome for _, outcome in sorted(engine.map(ask, requests), key=lambda pair: pair[0])]
 
 
 @contextmanager

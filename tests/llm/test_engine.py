@@ -53,7 +53,7 @@ def test_every_fault_among_many_items(serve):
         return "scored"
 
     requests = [asking(f"question {i}", schema=SCHEMA) for i in range(ITEMS)]
-    ended = list(engine.each(judge, requests))
+    ended = list(engine.map(judge, requests))
 
     assert sorted(position for position, _ in ended) == list(range(ITEMS))
     expected = [ENDS[script.kind_of(request.to_dict())] for request in requests]
@@ -98,7 +98,7 @@ def test_requests_are_taken_as_they_are_needed(serve):
             taken.append(i)
             yield asking(str(i))
 
-    pairs = engine.each(engine.aask, endless())
+    pairs = engine.map(engine.aask, endless())
     for _ in range(10):
         next(pairs)
     pairs.close()
@@ -147,7 +147,7 @@ def test_from_several_loops_and_threads(serve):
 def test_asynchronous_iteration(serve):
     _, engine = serve()
 
-    pairs = asyncio.run(engine.aeach(engine.aask, [asking("a"), asking("b")]))
+    pairs = asyncio.run(engine.amap(engine.aask, [asking("a"), asking("b")]))
 
     assert [reply.text for _, reply in pairs] == [GOOD, GOOD]
 
@@ -159,7 +159,7 @@ def test_blocking_from_inside_its_own_loop_is_refused(serve):
         return engine.ask(request)
 
     with pytest.raises(RuntimeError, match="a call that blocks, from inside its own event loop"):
-        list(engine.each(wrong, [asking()]))
+        list(engine.map(wrong, [asking()]))
 
 
 def test_cancelling_keeps_what_was_paid_for(serve, tmp_path):
@@ -173,7 +173,7 @@ def test_cancelling_keeps_what_was_paid_for(serve, tmp_path):
         _, engine = serve(script, engine={"replies": replies, "limits": limits})
 
         async def give_up():
-            asked = asyncio.ensure_future(engine.aeach(engine.aask, map(asking, "0123456789")))
+            asked = asyncio.ensure_future(engine.amap(engine.aask, map(asking, "0123456789")))
             while len(replies) < 5:
                 assert not asked.done()
                 await asyncio.sleep(0.01)
@@ -251,7 +251,7 @@ def test_a_failure_of_a_user_function_ends_all(serve):
         raise ZeroDivisionError(item)
 
     with pytest.raises(ZeroDivisionError, match="1"):
-        list(engine.each(broken, [1]))
+        list(engine.map(broken, [1]))
 
 
 def test_interrupted_from_the_keyboard(repository, tmp_path):
@@ -274,7 +274,7 @@ def test_interrupted_from_the_keyboard(repository, tmp_path):
         "with Replies('replies.sqlite') as replies:\n"
         "    with ChatEngine(OpenAIChat(base_url=sys.argv[1]), replies=replies) as engine:\n"
         "        asked = (ChatRequest('m', (Message('user', f'q{i}'),)) for i in range(10))\n"
-        "        for n, reply in engine.each(engine.aask, asked): print(n, flush=True)\n"
+        "        for n, reply in engine.map(engine.aask, asked): print(n, flush=True)\n"
     )
     with ChatServer(script) as server:
         process = subprocess.Popen(

@@ -312,7 +312,7 @@ asked = (ChatRequest('m', (Message('user', f'question {i}'),)) for i in range(n)
 with Replies(path) as replies:
     limits = Limits(concurrency=8)
     with ChatEngine(OpenAIChat(base_url=url), replies=replies, limits=limits) as engine:
-        texts = [reply.text for _, reply in engine.each(engine.aask, asked)]
+        texts = [reply.text for _, reply in engine.map(engine.aask, asked)]
 print(len(texts), len(set(texts)))
 """
 CONCURRENCY = 8

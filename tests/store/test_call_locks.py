@@ -23,7 +23,7 @@ asked = [ChatRequest('m', (Message('user', f'question {i}'),)) for i in range(n)
 random.Random(seed).shuffle(asked)
 with Replies(path) as replies:
     with ChatEngine(OpenAIChat(base_url=url), replies=replies, limits=Limits(concurrency=8)) as e:
-        list(e.each(e.aask, asked))
+        list(e.map(e.aask, asked))
         print(e.totals.failed, e.totals.calls, e.totals.stored)
 """
 

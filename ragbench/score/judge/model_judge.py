@@ -172,7 +172,7 @@ class ModelJudge(Connected, RubricJudge):
         As many items as the limits allow are judged concurrently. Items are drawn one by one and
         not kept, so that memory does not grow with their number.
         """
-        yield from self.engine.each(lambda item: self._verdicts(item, rubrics), items)
+        yield from self.engine.map(lambda item: self._verdicts(item, rubrics), items)
 
     def judge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
@@ -189,7 +189,7 @@ class ModelJudge(Connected, RubricJudge):
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Return the result of `judge_all` in the running loop; cancelling aborts requests."""
-        pairs = await self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
+        pairs = await self.engine.amap(lambda item: self._verdicts(item, rubrics), items)
         return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
