@@ -1,4 +1,4 @@
-"""The command line: `ragbench`. A command's file is imported when the command is called."""
+"""Command line `ragbench`; the module of a command is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from ragbench.secrets import note_secrets, printed, secrets_of_process
 # command -> its line in `ragbench --help`, so that help imports no command
 _COMMANDS = {
     "run": "Run an experiment and print its tables.",
-    "plan": "Say what a run would do and cost, without sending anything.",
+    "plan": "Print the stages, calls and cost of a run; send nothing.",
     "validate": "Check a config, and show how its data are read.",
-    "init": "Write a config to start from.",
+    "init": "Write a first config.",
     "score": "Score run files as trec_eval does, or predictions against references.",
-    "explain": "Say where answers are lost, and in which queries.",
+    "explain": "Show where answers are lost, and for which queries.",
     "show": "Show one query: question, gold, rankings, answers, verdicts, cause.",
-    "runs": "List the runs of a folder: best system, score, commit, what changed.",
-    "compare": "Compare runs with a baseline: what changed, and is it more than chance?",
+    "runs": "List the runs of a folder: best system, score, commit, changes.",
+    "compare": "Compare runs with a baseline: changes, and whether they are more than chance.",
     "baseline": "Write the scores per query of a run to one small file to commit.",
     "report": "Write the page of a run again, or one page for several runs.",
     "calibrate": "Compare a judge with people: draw a sheet to label, then certify the judge.",
     "list": "List components, measures, metrics and rubrics, or print the prompts of a rubric.",
-    "cache": "Show or prune what is stored between runs.",
-    "reproduce": "Repeat the run of a run folder and show what differs.",
+    "cache": "Show or prune the results stored between runs.",
+    "reproduce": "Repeat the run of a run folder and show the differences.",
     "schema": "Print the JSON Schema of configs.",
 }
 
@@ -61,11 +61,11 @@ _PLACES = {
 _ISSUES = "https://github.com/ragbench/ragbench/issues"
 
 
-# objects that are made before Python looks for circles among the new ones, which a run hardly
-# has. Its own 700 cost an experiment over run files a twentieth of its time, and save no memory.
+# New objects before Python searches them for reference cycles. A run hardly has cycles: the default
+# of 700 costs an experiment over run files a twentieth of its time and saves no memory.
 _OBJECTS_TO_A_COLLECTION = 50_000
 
-# errors of a file name, a disk or a permission: no bugs of ragbench
+# Errors of a file name, a disk or a permission: the user can mend them, they are no bugs.
 _OF_THE_MACHINE = frozenset(
     {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC}
     | {errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EIO, errno.EMFILE, errno.EFBIG}
@@ -73,17 +73,17 @@ _OF_THE_MACHINE = frozenset(
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is called, and lists them without importing."""
+    """Group that imports a command when it is called, and lists commands without an import."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*_COMMANDS]  # the module `list` below hides the built-in
+        return [*_COMMANDS]  # an import of the submodule `list` would hide the built-in `list`
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
         module, _, name = _PLACES.get(cmd_name, f"{cmd_name}:command").partition(":")
-        found: click.Command = getattr(importlib.import_module(f"ragbench.cli.{module}"), name)
-        return found
+        command: click.Command = getattr(importlib.import_module(f"ragbench.cli.{module}"), name)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -98,41 +98,42 @@ class _LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="ragbench", message="%(prog)s %(version)s")
 def group() -> None:
-    """Evaluate retrieval-augmented generation, and say whether a difference is real."""
+    """Evaluate retrieval-augmented generation; say whether a difference is more than chance."""
 
 
 def main() -> None:
-    """Run the command line; results on stdout, everything else on stderr."""
-    # SIGTERM, and SIGHUP unless `nohup` has it ignored, interrupt in order, with code 130
+    """Run the command line and exit; results go to stdout, everything else to stderr."""
+    # SIGTERM and SIGHUP interrupt as Ctrl-C does, so that a run ends with code 130 and resumes;
+    # `nohup` sets SIGHUP to be ignored, which stays
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, signal.default_int_handler)
     gc.set_threshold(_OBJECTS_TO_A_COLLECTION, *gc.get_threshold()[1:])
-    # at its end Python looks for circles among all objects, which took `score` 20 ms for nothing
+    # at exit Python searches all objects for cycles, which took `score` 20 ms for nothing
     atexit.register(gc.freeze)
-    lost = sys.stdout is None  # `>&-` closes it
+    is_closed = sys.stdout is None  # as after `>&-` in a shell
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
     note_secrets(secrets_of_process(os.environ))
     streams = open_doors()
     try:
-        code = _finished(lost)
+        code = _finished(is_closed)
     finally:
         sys.stdout, sys.stderr = streams
     sys.exit(code)
 
 
-def _finished(lost: bool) -> int:
-    """Run the command, and see that its result was written."""
+def _finished(is_closed: bool) -> int:
+    """Run the command and return its exit code; 2 if its result cannot be written to stdout."""
     code = _exit_code()
-    if lost and code == 0:
+    if is_closed and code == 0:
         echo("cannot write the result: standard output is closed", err=True)
         code = EXIT_BAD_INPUT
     try:
         sys.stdout.flush()
-    except OSError as error:  # a full disk shows when the last of the output is written
+    except OSError as error:  # a full disk is noticed only when the buffer is flushed
         os.dup2(os.open(os.devnull, os.O_WRONLY), behind(sys.stdout).fileno())
         if not isinstance(error, BrokenPipeError):
             echo(f"cannot write the result: {error.strerror}", err=True)
@@ -141,6 +142,7 @@ def _finished(lost: bool) -> int:
 
 
 def _exit_code() -> int:
+    """Run the command, print the message of its error, and return the exit code."""
     try:
         code = group.main(standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -152,21 +154,21 @@ def _exit_code() -> int:
         error.show(sys.stderr)
         return EXIT_BAD_INPUT
     except RagbenchError as error:
-        # as it was raised: `str` cuts long lines, and a part of a secret would be left
+        # the raw text: `str(error)` cuts long lines, and a cut secret is not recognised
         echo(printed(Exception.__str__(error)), err=True)
         return error.exit_code
-    except (BrokenPipeError, SystemExit):  # click makes the first into the second
-        # the reader went away, as in `ragbench list | head`: no error of ours
+    except (BrokenPipeError, SystemExit):  # click turns the first into the second
+        # the reader of the pipe ended first, as in `ragbench list | head`: no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), behind(sys.stdout).fileno())
         return 0
     except OSError as error:
         if error.filename is not None and error.errno not in _OF_THE_MACHINE:
-            return _internal_error()  # a file of ours that should be there: the log says which
+            return _internal_error()  # a missing file of the package: the log names it
         where = "the result" if error.filename is None else os.fsdecode(error.filename)
         verb = "write" if error.filename is None else "use"
         echo(f"cannot {verb} {where}: {error.strerror}", err=True)
         return EXIT_BAD_INPUT
-    except BaseException as error:  # noqa: BLE001 - ours: one line, the log has the rest
+    except BaseException as error:  # noqa: BLE001 - a bug: print one line, log the traceback
         return _interrupted() if is_interrupt(error) else _internal_error()
 
 
@@ -174,10 +176,12 @@ def _interrupted() -> NoReturn:
     echo("interrupted", err=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(EXIT_INTERRUPTED)  # waits for no thread that a component may have left behind
+    # `sys.exit` would wait for threads that a component has not ended
+    os._exit(EXIT_INTERRUPTED)
 
 
 def _internal_error() -> int:
+    """Log the traceback without secrets in a temporary file, and return exit code 70."""
     import tempfile
     import traceback
 

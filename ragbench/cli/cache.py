@@ -1,4 +1,4 @@
-"""`ragbench cache`: what is stored between runs, and how to manage it."""
+"""Command `ragbench cache`: show, check and remove the results stored between runs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 @click.option(
     "--path",
     type=click.Path(path_type=Path),
-    help="The cache folder; default: what RAGBENCH_CACHE says, or .ragbench.",
+    help="The cache folder; default: the variable RAGBENCH_CACHE, or .ragbench.",
 )
 @click.pass_context
 def command(ctx: click.Context, path: Path | None) -> None:
-    """Show the size of what is stored between runs, or manage it.
+    """Show the size of the cache, which stores results between runs, or manage it.
 
-    Everything in the cache can be computed again; replies of models would be paid for again.
+    The next run computes removed results again, and pays again for removed replies of models.
     """
     from ragbench.files import cache_folder
 
@@ -44,19 +44,19 @@ def command(ctx: click.Context, path: Path | None) -> None:
 
 @command.command(name="prune")
 @click.option(
-    "--older-than", metavar="AGE", help="Remove what was not used for this long: 12h, 30d, 8w."
+    "--older-than", metavar="AGE", help="Remove entries not used for this long: 12h, 30d, 8w."
 )
 @click.option(
     "--max-size", metavar="SIZE", help="Keep the newest entries up to this size: 500M, 2G."
 )
 @click.pass_obj
 def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
-    """Remove entries that were not used for a time, or the oldest above a size; replies stay.
+    """Remove entries by age, or the oldest above a size; replies of models stay.
 
-    A run that is at work ends well; what is removed under it, the next one makes again.
+    A run that is in progress is not disturbed; the next run computes removed entries again.
     """
     if older_than is None and max_size is None:
-        raise click.UsageError("say what to remove: --older-than AGE, --max-size SIZE, or both")
+        raise click.UsageError("pass --older-than AGE, --max-size SIZE, or both")
     days = _amount(older_than, _DAYS, "--older-than", "12h, 30d, 8w")
     size = _amount(max_size, _BYTES, "--max-size", "500M, 2G")
     _remove(to_prune(stored_in(folder), older_than_days=days, keep_bytes=size))
@@ -77,16 +77,14 @@ def verify_command(ctx: click.Context) -> None:
 
 
 @command.command(name="clear")
-@click.option(
-    "--replies", is_flag=True, help="Remove the replies of models, too, which were paid for."
-)
+@click.option("--replies", is_flag=True, help="Also remove replies of models, which were paid for.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def clear(folder: Path, replies: bool, yes: bool) -> None:
-    """Remove everything that stages have stored.
+    """Remove all stored results of stages.
 
-    A run that is at work ends well; what is removed under it, replies that were paid for among
-    them, the next one makes again.
+    A run that is in progress is not disturbed; the next run computes removed results again, and
+    pays again for removed replies.
     """
     entries = [entry for entry in stored_in(folder) if replies or entry.kind != "replies"]
     if entries and not yes:
@@ -103,6 +101,7 @@ def _remove(entries: list[CacheEntry]) -> None:
 
 
 def _size(size: float) -> str:
+    """Format a number of bytes: `800 B`, `1.2 kB`."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -113,7 +112,11 @@ def _size(size: float) -> str:
 def _amount(
     text: str | None, units: Mapping[str, float], option: str, examples: str
 ) -> float | None:
-    """Return a number with a unit behind it, such as `12h`; None where the option is not given."""
+    """Parse a number with a unit, such as `12h`, in days or bytes; None for a missing option.
+
+    Raises:
+        BadParameter: The text has another form or unit; the message has the `examples`.
+    """
     if text is None:
         return None
     match = re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(units)})", text.strip().lower())

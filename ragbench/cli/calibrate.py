@@ -1,4 +1,4 @@
-"""`ragbench calibrate RUN`: a sheet to label, and a comparison of the judge with the labels."""
+"""Command `ragbench calibrate RUN`: draw a sheet to label, compare the judge with the labels."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ragbench.cli.output import (
     several,
 )
 
-_SAMPLE = 50  # answers that probes ask about again
-# parameters that only some uses take -> these uses
+_SAMPLE = 50  # answers that a probe judges again
+# Parameters that only some uses of the command accept -> these uses.
 _USES = {
     ("systems", "unit"): {"--draw"},
     ("seed",): {"--draw", "--probe"},
@@ -36,42 +36,44 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     *("--draw", "n"),
     type=int,
     metavar="N",
-    help="Draw N answers per rubric at random (--unit: or queries); write a sheet to label.",
+    help="Draw N answers per rubric at random, and write a sheet to label. --unit query draws "
+    "queries.",
 )
 @path_option(
     "--labels",
     multiple=True,
-    help="A labelled sheet, or ratings by query_id and system; repeatable, one per rater.",
+    help="A labelled sheet, or a table with query_id, system and labels; repeatable, one per "
+    "rater.",
 )
 @path_option(
     "--ratings",
-    help="Without a RUN: ratings of a judge and of people, a row per answer: "
+    help="A table with the ratings of a judge and of people, without a RUN. One row per answer: "
     "query_id, system, judge, label (or label_1, label_2 ...).",
 )
 @click.option(
     *("--probe", "probe"),
     type=click.Choice(["position"]),
-    help="Ask the judge again with the passages in reverse order. With --labels the result goes "
-    "into the certificate.",
+    help="Judge answers again with the passages in reverse order. With --labels the result is "
+    "part of the certificate.",
 )
-@number_option("--sample", help=f"Ask again about N answers, drawn at random; default {_SAMPLE}.")
+@number_option("--sample", help=f"Judge N random answers again; default {_SAMPLE}.")
 @several(
     *("--trust", "trusted"),
     metavar="URL|NAME",
-    help="Let --probe ask this address, or send this variable, which the run folder names; "
-    "repeatable. A run folder may be anybody's: without it no key and no text leaves for an "
-    "address that only it names, and no variable but OPENAI_API_KEY is sent.",
+    help="Allow --probe to use this address or environment variable of the run folder; "
+    "repeatable. Without it, nothing is sent to an address that only the run folder names, and "
+    "OPENAI_API_KEY is the only variable that is sent.",
 )
 @path_option(
     *("-o", "--output"),
-    help="The file for the sheet, the certificate or the results of probes; without it a sheet "
-    "goes to standard output.",
+    help="The file for the sheet, the certificate or the probe results. Default: a sheet goes to "
+    "standard output.",
 )
 @several(
     *("--rubric", "rubrics"),
     help="Only this rubric; repeatable. Default: all rubrics of the judge.",
 )
-@several("--system", "systems", help="Draw from this one; repeatable.")
+@several("--system", "systems", help="Draw answers of this system; repeatable. Default: all.")
 @click.option(
     "--unit",
     type=click.Choice(["answer", "query"]),
@@ -89,23 +91,24 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     metavar="LOW..HIGH",
     help="The scale of the judge's column in --ratings. Default: that of the labels.",
 )
-@click.option("--model", metavar="NAME", help="What gave the judge's column in --ratings.")
+@click.option("--model", metavar="NAME", help="Model behind the judge's column in --ratings.")
 @click.option(
     "--good",
     type=float,
     metavar="LABEL",
-    help="The label from which an answer is good, for AUC. Default: above the middle of the scale.",
+    help="The smallest label of a good answer, for AUC. Default: above the middle of the scale.",
 )
 @several(
     *("--column", "columns"),
     metavar="NAME=COLUMN",
-    help="Of your own file with --labels: RUBRIC=COLUMN, the labels of a rubric; repeatable, one "
-    "per rater. Of --ratings: query_id=, system=, answer=, judge= or label=COLUMN.",
+    help="A column of your own file. With --labels: RUBRIC=COLUMN has the labels of a rubric; "
+    "repeatable, one per rater. With --ratings: query_id=, system=, answer=, judge= or "
+    "label=COLUMN.",
 )
 @click.option(
     "--random",
     is_flag=True,
-    help="State that the labelled answers of your own file were drawn at random.",
+    help="The labelled answers of your own file were drawn at random.",
 )
 @confidence_option(help="Coverage of the intervals; default 0.95.")
 @click.option(
@@ -120,65 +123,72 @@ def command(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Compare the judge of a finished RUN with people, and probe its bias of position.
+    """Compare the judge of a finished RUN with people, and probe its position bias.
 
-    `--draw 100 -o sheet.csv` writes a sheet of answers in random order, without systems and scores.
-    People fill in the column `label`; for several raters, make copies. `--labels sheet.csv -o
-    judge.json` then prints how well the judge agrees with them, and writes the certificate.
-    `--probe position` asks the judge again with the passages reversed and reports the shift; it
-    needs no labels. `--ratings table.csv` needs no run: the table has the ratings of the judge
-    beside those of people.
+    First, `--draw 100 -o sheet.csv` writes a sheet of answers in random order, without systems and
+    scores. People fill in the column `label`, each rater in a copy. Then `--labels sheet.csv -o
+    judge.json` prints the agreement of the judge with people, and writes the certificate.
+    `--probe position` judges again with the passages reversed and reports the shift of the scores;
+    it needs no labels. `--ratings table.csv` needs no run: the table has the ratings of both.
     """
     rubrics: tuple[str, ...] = options.pop("rubrics")
-    given = {  # by identity: a seed of 0 and a label of 0 are given, though 0 == False
+    choices = {  # by identity: 0 == False, but a seed or a label of 0 is a choice
         name: value
         for name, value in options.items()
         if value is not None and value is not False and value != ()
     }
-    uses = {
+    is_used = {
         "--draw": n is not None,
         "--labels": bool(labels),
         "--ratings": ratings is not None,
         "--probe": probe is not None,
     }
-    _check_uses(uses, run, given)
+    _check_uses(is_used, run, choices)
     from ragbench.calibration.judged_run import read_judged_run
     from ragbench.calibration.sheet import LabelScale
     from ragbench.cli import certificate
 
     for name, option in (("scale", "--scale"), ("judge_scale", "--judge-scale")):
-        if name in given:
-            given[name] = LabelScale.parse(given[name], option)
+        if name in choices:
+            choices[name] = LabelScale.parse(choices[name], option)
     if run is None:
-        certificate.certify_ratings(cast("Path", ratings), output, rubrics, **given)
+        certificate.certify_ratings(cast("Path", ratings), output, rubrics, **choices)
         return
-    judged = read_judged_run(run)
-    seed, sample = given.pop("seed", judged.seed), given.pop("sample", _SAMPLE)
-    shared = {key: given.pop(key) for key in _SHARED if key in given}
+    judged_run = read_judged_run(run)
+    seed, sample = choices.pop("seed", judged_run.seed), choices.pop("sample", _SAMPLE)
+    shared = {key: choices.pop(key) for key in _SHARED if key in choices}
     request = certificate.Request(
-        judged, seed, sample, output, rubrics, probes=probe is not None, **shared
+        judged_run, seed, sample, output, rubrics, probes=probe is not None, **shared
     )
     if n is not None:
-        certificate.draw_sheet(request, n, **given)
+        certificate.draw_sheet(request, n, **choices)
     elif labels:
-        certificate.certify_judge(request, labels, **given)
+        certificate.certify_judge(request, labels, **choices)
     else:
         certificate.probe_judge(request)
 
 
-def _check_uses(uses: Mapping[str, bool], run: Path | None, given: Collection[str]) -> None:
-    drawing, labelled, rated, probing = uses.values()
+def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Collection[str]) -> None:
+    """Raise a usage error for uses that exclude each other, and for options of other uses.
+
+    `is_used` tells which of `--draw`, `--labels`, `--ratings` and `--probe` were passed, `choices`
+    names the parameters that have a value.
+    """
+    is_drawing, has_labels, has_ratings, is_probing = is_used.values()
     refuse(
         (
-            drawing + (labelled or probing) + rated != 1,
-            "either --draw N or --labels FILE (--probe position beside it, or alone): draw first, "
-            "label, then compare; or --ratings FILE, a table with the judge's ratings",
+            is_drawing + (has_labels or is_probing) + has_ratings != 1,
+            "pass one of --draw N, --labels FILE, --probe position and --ratings FILE; --probe may "
+            "stand beside --labels",
         ),
-        (rated and run, "--ratings needs no RUN: the table has the judge's ratings"),
-        (not (rated or run), "Missing argument 'RUN': a run folder; --ratings FILE needs none"),
+        (has_ratings and run, "--ratings takes no RUN: the table has the judge's ratings"),
+        (
+            not (has_ratings or run),
+            "Missing argument 'RUN', a run folder (none with --ratings FILE)",
+        ),
     )
     options = {str(option.name): option.opts[0] for option in command.params}
     for names, allowed in _USES.items():
         for name in names:
-            is_refused = name in given and not any(uses[use] for use in allowed)
+            is_refused = name in choices and not any(is_used[use] for use in allowed)
             refuse((is_refused, f"{options[name]} is for {' and '.join(sorted(allowed))}"))

@@ -1,4 +1,4 @@
-"""Write the sheets to label, certificates and probe results of `ragbench calibrate`."""
+"""Sheets to label, certificates and probe results of `ragbench calibrate`."""
 
 from __future__ import annotations
 
@@ -41,18 +41,20 @@ from ragbench.report.progress import Progress
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 
-Found = TypeVar("Found", JudgeCertificate, ProbeReport)
+Result = TypeVar("Result", JudgeCertificate, ProbeReport)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The options that the uses of the command share.
-
-    `sample` answers are judged again by `probes`, with the passages reversed.
+    """Options that drawing, certifying and probing share.
 
     Attributes:
-        scale: The scale of the labels; None is that of each rubric.
-        trusted: Addresses to which probes may send: a run folder is data, and names any.
+        seed: Seed of the sample that probes judge again.
+        sample: Number of answers that a probe judges again.
+        rubrics: Names of rubrics; empty means all rubrics of the judge.
+        probes: Whether to judge the sample again with the passages reversed.
+        scale: Scale of the labels; None means the scale of each rubric.
+        trusted: Addresses that probes may send to; a run folder may name any address.
     """
 
     run: JudgedRun
@@ -68,18 +70,19 @@ class Request:
 
 
 def _write(
-    what: str,
-    record: Found,
-    render: Callable[[Found], str],
+    noun: str,
+    record: Result,
+    render: Callable[[Result], str],
     notes: Sequence[str],
     output: Path | None,
     *,
     as_json: bool,
 ) -> None:
+    """Write a certificate or probe report to `output`, and print it as a table or JSON."""
     text = to_json(codec.to_json(record))
     if output is not None:
         write_file(output, text)
-        notes = [*notes, f"{what}: {output}"]
+        notes = [*notes, f"{noun}: {output}"]
     if as_json:
         write_json(text)
     else:
@@ -90,10 +93,15 @@ def _write(
 def draw_sheet(
     request: Request, n: int, *, systems: Sequence[str] = (), unit: Unit = "answer"
 ) -> None:
-    """Draw n answers per rubric at random, and write the sheet for people."""
+    """Draw n answers per rubric at random, and write the sheet to label.
+
+    Raises:
+        UsageError: The file exists: it may hold labels.
+        DataError: The run lacks a rubric or a system, or has fewer answers.
+    """
     run, output = request.run, request.output
     if output is not None and output.exists():
-        raise click.UsageError(f"{output} exists: a new sheet would replace its labels")
+        raise click.UsageError(f"{output} exists and may hold labels; choose a new file")
     draws = {}
     for score in run.chosen(request.rubrics):
         if score.rubric.name not in draws:  # one sheet serves all judges of a rubric
@@ -109,8 +117,8 @@ def draw_sheet(
     write_notes([f"{len(rows)} rows to label: {counts}; seed {request.seed}"])
     longest = max(len(cell) for row in rows for cell in row if isinstance(cell, str))
     if longest > LONGEST_CELL:
-        told = f"spreadsheets cut cells at {LONGEST_CELL} characters; one here has {longest}"
-        write_notes([told])
+        note = f"a cell has {longest} characters; spreadsheets cut cells at {LONGEST_CELL}"
+        write_notes([note])
 
 
 def certify_judge(
@@ -120,18 +128,24 @@ def certify_judge(
     columns: Sequence[str] = (),
     **options: Any,
 ) -> None:
-    """Compare the judge with people, print the result, and write the certificate."""
+    """Compare the judge with the labels of people, print the result, and write the certificate.
+
+    Raises:
+        DataError: A file of labels cannot be read, or names no answer of the run.
+    """
     run = request.run
     chosen = {score.name: score for score in run.chosen(request.rubrics)}
     scale = request.scale
     calibration = Calibration(scale=scale, confidence=request.confidence, **options)
-    found = read_labels(labels, run, list(chosen.values()), scale, _by_name(columns))
+    labels_by_rubric = read_labels(
+        labels, run, list(chosen.values()), scale, _parse_columns(columns)
+    )
     notes: list[str] = []
     if request.probes:
-        labelled = [score for score in chosen.values() if score.rubric.name in found]
-        asked, notes = _ask_judges(request, labelled)
-        calibration = replace(calibration, asked=asked)
-    certificate = certify(run, chosen, found, calibration)
+        labelled = [score for score in chosen.values() if score.rubric.name in labels_by_rubric]
+        probe_results, notes = _probe_judges(request, labelled)
+        calibration = replace(calibration, asked=probe_results)
+    certificate = certify(run, chosen, labels_by_rubric, calibration)
     output, as_json = request.output, request.as_json
     _write("certificate", certificate, render_certificate, notes, output, as_json=as_json)
 
@@ -148,55 +162,72 @@ def certify_ratings(
     as_json: bool = False,
     **options: Any,
 ) -> None:
-    """Compare a judge with people by one table that has the ratings of both."""
+    """Compare a judge with people by a table with the ratings of both, and write the certificate.
+
+    Raises:
+        UsageError: `scale` is None, or there are two rubrics.
+        DataError: The table cannot be read.
+    """
     if scale is None:
-        raise click.UsageError("--ratings needs the scale of its labels, such as --scale 1..5")
+        raise click.UsageError("--ratings needs the scale of the labels, such as --scale 1..5")
     if len(rubrics) > 1:
-        raise click.UsageError("--ratings is of one rubric: --rubric once, the name of its score")
+        raise click.UsageError("--ratings has one rubric; pass --rubric once")
     rubric = rubrics[0] if rubrics else None
     run, labels = read_ratings(
-        path, scale, judge_scale, columns=_by_name(columns), rubric=rubric, model=model
+        path, scale, judge_scale, columns=_parse_columns(columns), rubric=rubric, model=model
     )
     certificate = certify(run, run.scores, labels, Calibration(scale=scale, **options))
     _write("certificate", certificate, render_certificate, (), output, as_json=as_json)
 
 
 def probe_judge(request: Request) -> None:
-    """Ask the judge with reversed passages, print the result, and write it; no labels needed."""
+    """Judge a sample with reversed passages, print the shift, and write it; needs no labels."""
     chosen = request.run.chosen(request.rubrics)
-    asked, notes = _ask_judges(request, chosen)
-    report = probe_report(request.run, chosen, asked, confidence=request.confidence)
+    probe_results, notes = _probe_judges(request, chosen)
+    report = probe_report(request.run, chosen, probe_results, confidence=request.confidence)
     _write("probes", report, render_probes, notes, request.output, as_json=request.as_json)
 
 
-def _by_name(pairs: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _parse_columns(pairs: Sequence[str]) -> dict[str, list[str]]:
+    """Parse `NAME=COLUMN` into name -> columns; an empty list gives an empty dict.
+
+    Raises:
+        UsageError: A pair lacks its name, its sign or its column.
+    """
+    columns_by_name: dict[str, list[str]] = {}
     for pair in pairs:
         name, equals, column = pair.partition("=")
         if not (name and equals and column):
             raise click.UsageError(f"--column {pair}: expected NAME=COLUMN")
-        found.setdefault(name, []).append(column)
-    return found
+        columns_by_name.setdefault(name, []).append(column)
+    return columns_by_name
 
 
-def _ask_judges(
+def _probe_judges(
     request: Request, scores: Sequence[JudgedScore]
 ) -> tuple[dict[str, dict[str, ProbeFound]], list[str]]:
-    """Judge a sample again as the run's config says; return score -> probe -> result, and notes."""
+    """Judge a sample of answers again by the run's config.
+
+    Returns:
+        Score name -> probe -> result, and a note for each judge with the number of calls.
+
+    Raises:
+        DataError: The data set has changed since the run, or an address is not trusted.
+    """
     run, seed = request.run, request.seed
     questions = _read_questions(run)
-    asked_judges = {score.judge for score in scores}
-    config = load_saved(run.folder / "config.yaml", asked_judges)
+    judge_names = {score.judge for score in scores}
+    config = load_saved(run.folder / "config.yaml", judge_names)
     judges = config.metrics.judges or {}
-    check_trust(config, asked_judges, request.trusted)
-    found: dict[str, dict[str, ProbeFound]] = {}
+    check_trust(config, judge_names, request.trusted)
+    results: dict[str, dict[str, ProbeFound]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
-        own = [score for score in scores if score.judge == name]
-        keys = sample_answers(own, request.sample, seed)
+        judge_scores = [score for score in scores if score.judge == name]
+        keys = sample_answers(judge_scores, request.sample, seed)
         planned = build_judge(judges[name])
         items = {
-            key: JudgedItem(  # what the judge was shown
+            key: JudgedItem(  # the same texts that the judge read in the run
                 question=questions[key[1]].text,
                 answer=run.answers[key].answer,
                 contexts=list(run.answers[key].contexts) or None,
@@ -210,39 +241,44 @@ def _ask_judges(
             for key in keys
         }
         with resumable(), connected({name: planned}):
-            asked = probe_position(
+            by_rubric = probe_position(
                 planned.judge,
-                [score.rubric for score in own],
+                [score.rubric for score in judge_scores],
                 items,
                 scale=request.scale,
                 confidence=request.confidence,
-                shown=partial(_shown, name),
+                shown=partial(_progress_bar, name),
             )
-            sent = judge_totals(planned)
-        found |= {score.name: {POSITION: asked[score.rubric.name]} for score in own}
-        what = f"{len(keys)} answers, seed {seed}"
-        calls = f"; {sent.calls} calls, {sent.stored} replies from the store" if sent.models else ""
-        notes.append(f"judge {name} asked again about {what}{calls}")
-    return found, notes
+            usage = judge_totals(planned)
+        results |= {score.name: {POSITION: by_rubric[score.rubric.name]} for score in judge_scores}
+        note = f"judge {name} judged {len(keys)} answers again, seed {seed}"
+        if usage.models:
+            note += f"; {usage.calls} calls, {usage.stored} replies from the store"
+        notes.append(note)
+    return results, notes
 
 
 @contextmanager
-def _shown(judge: str, total: int) -> Iterator[Advance]:
-    """Show how many answers were judged again."""
+def _progress_bar(judge: str, total: int) -> Iterator[Advance]:
+    """Show a progress bar on a terminal; yield the function that advances it."""
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
     with bars.stage(f"ask {judge} again", total, "answers") as stage:
         yield stage.advance
 
 
 def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
-    """Read questions and gold answers of the run's data set, by query id."""
+    """Load the questions and gold answers of the run's data set, by query id.
+
+    Raises:
+        DataError: Questions or gold answers differ from those of the run.
+    """
     collection = load_collection(load_saved(run.folder / "config.yaml", ()))
     for part in ("queries", "answers"):
-        then, now = run.data.get(part), collection.fingerprints.get(part)
-        if then != now:
-            found = f"the {part} are no longer those of the run: fingerprint {then} then, {now} now"
-            allowed, file = "the data as they were, or a new run", run.folder / "config.yaml"
-            raise DataError(found, file=file, allowed=allowed)
+        recorded, current = run.data.get(part), collection.fingerprints.get(part)
+        if recorded != current:
+            problem = f"the {part} have changed: fingerprint {recorded} in the run, {current} now"
+            allowed, file = "the data of the run; or make a new run", run.folder / "config.yaml"
+            raise DataError(problem, file=file, allowed=allowed)
     return {
         query.id: Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries

@@ -1,4 +1,4 @@
-"""Compare runs with `ragbench compare BASE RUN...`; write baselines with `baseline RUN`."""
+"""Commands `ragbench compare BASE RUN...` and `ragbench baseline RUN`."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _WORDS = {"fail": "error", "undecided": "warning"}
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @several(
     *("-m", "--measure", "measures"),
-    help="A measure or metric; repeatable. Default: all that BASE and RUN share.",
+    help="A measure or metric; repeatable. Default: all that BASE and RUN have.",
 )
 @click.option("--qrels", metavar="FILE", help="The judgements of TREC run files.")
 @several(
     "--fail-if",
     metavar="'NAME drop > X'",
-    help="Exit 1 if NAME certainly dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.",
+    help="Exit 1 if NAME surely dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.",
 )
 @click.option(
     "--cluster",
     metavar="metadata.KEY",
-    help="Queries with equal values are one unit; one of the runs must be a run folder.",
+    help="Count queries with the same value as one unit; needs a run folder.",
 )
 @click.option(
     "--family",
@@ -61,7 +61,7 @@ _WORDS = {"fail": "error", "undecided": "warning"}
 @click.option(
     "--intersect",
     is_flag=True,
-    help="Compare the common queries if the sets differ, without those that are not the same.",
+    help="Compare the common queries if the sets differ; leave out queries that have changed.",
 )
 @number_option(
     "--moved",
@@ -85,12 +85,12 @@ _WORDS = {"fail": "error", "undecided": "warning"}
     help="A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of --fail-if.",
 )
 def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options: Any) -> int:
-    """Compare each RUN with BASE, paired over their queries.
+    """Compare each RUN with BASE, query by query.
 
-    Each is a run folder, the folder of an experiment (its newest run), a baseline file, or a TREC
-    run file with --qrels. Systems are matched by name; if both sides have one system, these two are
-    compared. With BASE alone, its systems are compared with its own baseline. Scores with other
-    data, options or judges are refused, with a list of the differences.
+    BASE and RUN are run folders, folders of an experiment (the newest run), baseline files, or TREC
+    run files with --qrels. Systems are compared by name; two single systems are compared whatever
+    their names. With BASE alone, its systems are compared with its own baseline. If data, options
+    or judges differ, the command lists the differences and exits with 2.
     """
     from ragbench.experiment.compare import compare
     from ragbench.report.comparison import gate_line
@@ -99,48 +99,50 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
         raise click.UsageError("--strict is for --fail-if")
     if form == "junit" and not options["fail_if"]:
         raise click.UsageError("--format junit needs at least one --fail-if")
-    # click has an empty tuple where no measure was named, `compare` None
-    found = compare(base, *runs, measures=options.pop("measures") or None, **options)
-    text = _render(found, form)
+    # click gives an empty tuple without -m, where `compare` expects None
+    comparison = compare(base, *runs, measures=options.pop("measures") or None, **options)
+    text = _render(comparison, form)
     write_json(text) if form == "json" else write_result(text, exact=form == "csv")
-    if found.is_empty and not found.record.gates:
+    if comparison.is_empty and not comparison.record.gates:
         echo("error: nothing was compared: no query has a score of both systems", err=True)
-    for gate in found.record.gates:
+    for gate in comparison.record.gates:
         if gate.verdict != "pass":
             echo(f"{_WORDS[gate.verdict]}: {gate_line(gate)}", err=True)
-    report_to_github(partial(_render, found, "markdown"), _gates(found), None, os.environ)
-    return found.exit_code(strict=strict)
+    report_to_github(partial(_render, comparison, "markdown"), _gates(comparison), None, os.environ)
+    return comparison.exit_code(strict=strict)
 
 
-def _render(found: Comparison, form: str) -> str:
+def _render(result: Comparison, form: str) -> str:
+    """Render a comparison in one of `_FORMATS`."""
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
-        return to_json(found.to_dict())
+        return to_json(result.to_dict())
     if form == "junit":
         from ragbench.records.summary import Summary
         from ragbench.report.ci import render_junit
 
-        name = " ".join(found.record.sources)
-        return render_junit(Summary(name=name, systems=(), gates=_gates(found)))
+        name = " ".join(result.record.sources)
+        return render_junit(Summary(name=name, systems=(), gates=_gates(result)))
     from ragbench.report import comparison
 
     if form == "table":
-        return comparison.render_table(found.record, width=terminal_width())
+        return comparison.render_table(result.record, width=terminal_width())
     render = {
         "csv": comparison.render_csv,
         "latex": comparison.render_latex,
         "markdown": comparison.render_markdown,
     }
-    return render[form](found.record)
+    return render[form](result.record)
 
 
-def _gates(found: Comparison) -> tuple[Decision, ...]:
+def _gates(result: Comparison) -> tuple[Decision, ...]:
+    """Return the decisions of --fail-if, as gates of a run have them."""
     from ragbench.records.gate import Decision
 
     return tuple(
         Decision(gate=gate.gate, system=gate.system, verdict=gate.verdict, why=gate.why)
-        for gate in found.record.gates
+        for gate in result.record.gates
     )
 
 
@@ -154,14 +156,14 @@ def _gates(found: Comparison) -> tuple[Decision, ...]:
 @click.option(
     "--costs",
     is_flag=True,
-    help="Add the time and cost of each query, for gates with max_increase; the file then "
-    "differs from run to run.",
+    help="Add the time and cost of each query, for gates with max_increase. The file then "
+    "changes with every run.",
 )
 def baseline(run: Path, output: Path, costs: bool) -> None:
     """Write the scores of a finished RUN to one small file.
 
-    RUN is a run folder, or the folder of an experiment, whose newest run is used. Commit the file:
-    `ragbench compare FILE RUN` shows what has changed since. Equal scores give equal bytes.
+    RUN is a run folder, or the folder of an experiment (the newest run). Commit the file; later,
+    `ragbench compare FILE RUN` shows the changes. Equal scores give equal bytes.
     """
     from ragbench.data.runs.baseline import write_baseline
     from ragbench.data.runs.run_scores import read_run_scores
@@ -169,8 +171,8 @@ def baseline(run: Path, output: Path, costs: bool) -> None:
 
     scores = read_run_scores(run)
     systems = counted(sum(bool(system.columns) for system in scores.systems.values()), "systems")
-    kept = f"{systems}, {counted(len(scores.query_ids), 'queries')}"
+    content = f"{systems}, {counted(len(scores.query_ids), 'queries')}"
     write_baseline(output, scores, costs=costs)
-    echo(f"baseline: {output}: {kept}")
+    echo(f"baseline: {output}: {content}")
     if scores.summary is not None and not scores.summary.complete:
-        write_notes(["the run is incomplete: too many items failed, and its baseline lacks them"])
+        write_notes(["the run is incomplete: too many items failed; the baseline lacks them"])

@@ -1,4 +1,4 @@
-"""Configs: `ragbench init` writes one, `validate` checks one, `schema` tells editors about all."""
+"""Commands `ragbench init`, `validate` and `schema`: write, check and describe configs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ragbench.cli.output import (
 if TYPE_CHECKING:
     from ragbench.types import Collection
 
-# characters of a value that `validate` shows
+# Characters of a value, and rows of the data, that `validate` prints.
 _WIDEST = 72
 _ROWS = 2
 _SCORES = ("measures", "metrics", "judged")
-# columns of a line of the schema
+# Columns of a line of the schema.
 _WIDTH = 100
 
 
@@ -41,14 +41,15 @@ _WIDTH = 100
 @path_option(
     "--corpus",
     metavar="PATH",
-    help="The documents: a folder of .txt and .md files, or a JSONL, CSV or Parquet file.",
+    help="The documents: a folder of .txt, .md, .html and .pdf files (the last two need the extra "
+    "documents), or a JSONL, CSV or Parquet file.",
 )
 @several(
     *("--column", "columns"),
     metavar="PART=COLUMN",
-    help="Which column of TABLE plays a part, where its name does not say it: question=Frage.",
+    help="Names a column that is not recognised, such as question=Frage; repeatable.",
 )
-@file_option(*("-o", "--output"), help="Where to write the config; the same as the argument.")
+@file_option(*("-o", "--output"), help="Where to write the config; the same as FILE.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def init(
     file: Path | None,
@@ -58,27 +59,29 @@ def init(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Write a config to start from into FILE (default: ragbench.yaml).
+    """Write a first config into FILE (default: ragbench.yaml).
 
-    With --from the config reads a table, whose columns are recognised by name and content, and with
-    --corpus it retrieves from these documents: it can be run at once. Without --from it reads a
-    folder in the BEIR layout, which you fill. What was understood and what is still missing is
-    printed.
+    With --from the config reads a table of questions; columns are recognised by name and content.
+    With --corpus as well, retrievers search these documents, and the config can be run at once.
+    Without --from the config reads a folder in the BEIR layout, which you fill. The command prints
+    the columns that it recognised and the parts that are missing.
     """
     from ragbench.config.scaffold import scaffold_beir, scaffold_records
     from ragbench.files import write_file
 
-    refuse((file and output, "FILE and --output are the same: give one of them"))
+    refuse((file and output, "FILE and --output mean the same; pass one of them"))
     file = file or output or Path("ragbench.yaml")
-    is_there, is_table = file.exists(), records and file.exists() and file.samefile(records)
+    file_exists, is_table = file.exists(), records and file.exists() and file.samefile(records)
     refuse(
-        (corpus and not records, "--corpus goes with --from TABLE, the questions"),
-        (columns and not records, "--column goes with --from TABLE, whose columns it names"),
-        (is_there and not force, f"{file} exists; --force overwrites it"),
-        (is_table, f"{file} is the file of records: name another file for the config"),
+        (corpus and not records, "--corpus needs --from TABLE, the questions"),
+        (columns and not records, "--column needs --from TABLE, whose columns it names"),
+        (file_exists and not force, f"{file} exists; --force overwrites it"),
+        (is_table, f"{file} is the table; choose another file for the config"),
     )
-    named = _named(columns)
-    config = scaffold_records(file, records, corpus, named) if records else scaffold_beir(file)
+    column_of_part = _parse_columns(columns)
+    config = (
+        scaffold_records(file, records, corpus, column_of_part) if records else scaffold_beir(file)
+    )
     text, notes = config
     write_file(file, text)
     echo(f"wrote {file}")
@@ -88,69 +91,73 @@ def init(
     echo(f"next: ragbench {verb} {file}", err=True)
 
 
-def _named(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
-    """Part -> its column, or columns where several may play it, of `PART=COLUMN`."""
+def _parse_columns(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
+    """Parse `PART=COLUMN` into part -> column, or columns of a part that may have several.
+
+    Raises:
+        BadParameter: The part is unknown, has no column, or has two and may have one.
+    """
     from ragbench.types.tables import PARTS, SEVERAL
 
-    named: dict[str, list[str]] = {}
-    for each in columns:
-        part, _, column = each.partition("=")
-        wrong = None
+    columns_of_part: dict[str, list[str]] = {}
+    for pair in columns:
+        part, _, column = pair.partition("=")
+        problem = None
         if part not in PARTS:
-            wrong = f"no part '{part}' (parts: {', '.join(PARTS)})"
+            problem = f"unknown part '{part}'; allowed: {', '.join(PARTS)}"
         elif not column:
-            wrong = f"'{each}' names no column: write {part}=COLUMN"
-        elif part in named and part not in SEVERAL:
-            wrong = f"one column plays {part}: '{named[part][0]}' or '{column}'"
-        if wrong is not None:
-            raise click.BadParameter(wrong, param_hint="--column")
-        named.setdefault(part, []).append(column)
-    return {part: held if len(held) > 1 else held[0] for part, held in named.items()}
+            problem = f"'{pair}' has no column; write {part}=COLUMN"
+        elif part in columns_of_part and part not in SEVERAL:
+            problem = f"{part} has one column: '{columns_of_part[part][0]}' or '{column}'"
+        if problem is not None:
+            raise click.BadParameter(problem, param_hint="--column")
+        columns_of_part.setdefault(part, []).append(column)
+    return {part: names if len(names) > 1 else names[0] for part, names in columns_of_part.items()}
 
 
 @click.command(name="validate")
 @config_argument
 @overrides_option
 def validate(config: Path, overrides: tuple[str, ...]) -> None:
-    """Check CONFIG, read its data, and show what a run would do; nothing is run.
+    """Check CONFIG, read its data, and list its systems and scores; nothing is run.
 
-    All mistakes are printed at once, with their places; the exit code is then 2. Modules that
-    CONFIG names are imported, but none of their classes and functions is called.
+    All mistakes are printed at once with their places, and the exit code is 2. Modules that CONFIG
+    names are imported, but none of their classes and functions is called.
     """
     from ragbench.config.load import load_config
     from ragbench.data.loaders.base import Previewed
     from ragbench.experiment.plan.components import loads_by_code, uncalled_components
     from ragbench.experiment.plan.plan import load_collection
 
-    checked = load_config(config, overrides=overrides)
-    uncalled = [f"{name} is not made before a run" for name in uncalled_components(checked)]
-    if loads_by_code(checked):
+    settings = load_config(config, overrides=overrides)
+    notes = [f"{name} is created by a run only" for name in uncalled_components(settings)]
+    if loads_by_code(settings):
         echo(f"ok: {config}")
-        _line("data", [f"{checked.dataset.type}: not called; a run loads the data set"])
-        systems = (checked.retrievers, checked.generators, checked.apps)
-        _line("named", [", ".join(name for block in systems for name in block) or "none"])
-        _line("note", uncalled)
+        _show("data", [f"{settings.dataset.type}: loaded by a run only"])
+        systems = (settings.retrievers, settings.generators, settings.apps)
+        _show("named", [", ".join(name for block in systems for name in block) or "none"])
+        _show("note", notes)
         return
-    collection = load_collection(checked)
-    plan = _plan(checked, collection)
+    collection = load_collection(settings)
+    plan = _plan_lines(settings, collection)
     echo(f"ok: {config}")
-    _line("data", [f"{checked.dataset.type}: {_counts(collection)}", *collection.notes])
-    dataset = checked.dataset
-    # what `python:` names may be a function
+    _show("data", [f"{settings.dataset.type}: {_sizes(collection)}", *collection.notes])
+    dataset = settings.dataset
+    # `python:` may name a function, which has no preview
     if isinstance(dataset.cls, type) and issubclass(dataset.cls, Previewed):
         rows = dataset.cls(**dataset.options).preview(_ROWS)
         for number, row in enumerate(rows, start=1):
-            _line(f"row {number}", [f"{part}: {_value(value)}" for part, value in row.items()])
+            _show(f"row {number}", [f"{part}: {_format(value)}" for part, value in row.items()])
     for label, values in plan:
-        _line(label, [", ".join(values) or "none"])
-    _line("note", uncalled)
-    known = any(label in _SCORES for label, _ in plan)
-    if known and not any(values for label, values in plan if label in _SCORES):
-        _line("warning", ["nothing would be scored: the data have no judgements and no answers"])
+        _show(label, [", ".join(values) or "none"])
+    _show("note", notes)
+    has_scores = any(label in _SCORES for label, _ in plan)
+    if has_scores and not any(values for label, values in plan if label in _SCORES):
+        _show("warning", ["nothing would be scored: the data have no judgements and no answers"])
 
 
-def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
-    """The systems and scores of a run; a note where an optional package is missing."""
+def _plan_lines(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
+    """Return label -> names of the systems and scores of a run, or a note on a missing package."""
     from ragbench.errors import MissingExtra
     from ragbench.experiment.plan.components import startup_problems
     from ragbench.experiment.plan.plan import make_plan
@@ -161,7 +168,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         plan = make_plan(config, collection, Choices(), LiveComponents(), calls=False)
     except MissingExtra as error:
         return [("note", [str(error)])]
-    # apps are asked when they are run, and controls are no systems
+    # what an app gives is known after its run, and controls are no systems
     answering = [s.name for s in plan.answering_systems if s.type not in ("app", "control")]
     judged = [
         f"{rubric.name} ({name})"
@@ -172,7 +179,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     skipped = plan.skipped_judges.items()
     notes += [f"judge '{name}' would be skipped: {why}" for name, why in skipped]
     fill = plan.fill
-    graded = fill and f"unjudged passages among the best {fill.rules.depth} of each retriever"
+    graded = fill and f"unjudged passages among the best {fill.rules.depth} hits of each retriever"
     return [
         ("systems", [*plan.retrievers, *answering]),
         ("measures", list(plan.measures)),
@@ -185,37 +192,40 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _line(label: str, lines: Iterable[str]) -> None:
+def _show(label: str, lines: Iterable[str]) -> None:
+    """Print lines, the first one behind its label; nothing for no lines."""
     for line in lines:
         echo(f"{label:<10}{line}")
         label = ""
 
 
-def _counts(collection: Collection) -> str:
-    parts = [_count(len(collection.queries), "query", "queries")]
+def _sizes(collection: Collection) -> str:
+    """Return the counts of a data set: `66 queries, 132 documents, 300 judgements`."""
+    parts = [_format_count(len(collection.queries), "query", "queries")]
     if collection.documents is not None:
-        parts.append(_count(len(collection.documents), "document", "documents"))
+        parts.append(_format_count(len(collection.documents), "document", "documents"))
     if collection.qrels is not None:
         judged = sum(len(docs) for docs in collection.qrels.to_dict().values())
-        parts.append(_count(judged, "judgement", "judgements"))
+        parts.append(_format_count(judged, "judgement", "judgements"))
     if collection.answers:
         parts.append(f"{len(collection.answers):,} with a gold answer")
     return ", ".join(parts)
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+def _format_count(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
-def _value(value: Any) -> str:
+def _format(value: Any) -> str:
+    """Format a value in one line; a list has its length first, None is `none`."""
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):
-        return f"{len(value)}: {_short(' | '.join(map(str, value)))}" if value else "0"
-    return _short(str(value))
+        return f"{len(value)}: {_shorten(' | '.join(map(str, value)))}" if value else "0"
+    return _shorten(str(value))
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 3]}..."
 
@@ -225,12 +235,13 @@ def _short(text: str) -> str:
 def schema(output: Path | None) -> None:
     """Print the JSON Schema of configs, for completion and checks in an editor.
 
-    A config names it in its first line: `# yaml-language-server: $schema=ragbench.schema.json`.
+    The first line of a config names the schema: `# yaml-language-server:
+    $schema=ragbench.schema.json`.
     """
     from ragbench.config.json_schema import config_schema
     from ragbench.files import write_file
 
-    text = _laid_out(config_schema()) + "\n"
+    text = _format_json(config_schema()) + "\n"
     if output is None:
         write_json(text)
         return
@@ -238,14 +249,16 @@ def schema(output: Path | None) -> None:
     echo(f"wrote {output}", err=True)
 
 
-def _laid_out(value: Any, indent: str = "") -> str:
-    """The value as JSON; what fits in a line stays there: a third of the size, and readable."""
+def _format_json(value: Any, indent: str = "") -> str:
+    """Format a value as JSON with one line per small object, a third of the size of `indent=2`."""
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(line) <= _WIDTH or not isinstance(value, (dict, list)):
         return line
     inner = indent + "  "
     if isinstance(value, list):
-        parts = [inner + _laid_out(part, inner) for part in value]
+        parts = [inner + _format_json(part, inner) for part in value]
         return "[\n" + ",\n".join(parts) + f"\n{indent}]"
-    parts = [f"{inner}{json.dumps(key)}: {_laid_out(part, inner)}" for key, part in value.items()]
+    parts = [
+        f"{inner}{json.dumps(key)}: {_format_json(part, inner)}" for key, part in value.items()
+    ]
     return "{\n" + ",\n".join(parts) + f"\n{indent}}}"

@@ -1,4 +1,4 @@
-"""`ragbench list`."""
+"""Command `ragbench list`: list components, measures, metrics and rubrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from ragbench.cli.output import echo, json_option, terminal_width, write_json
 from ragbench.registry import Family, declared_options, summary_line
 
-# kinds of components, in the order of the list -> their family
+# Kind of component, in the order of the list -> place of its family.
 _FAMILIES = {
     "retrievers": "ragbench.retrieve:RETRIEVERS",
     "rerankers": "ragbench.rerank:RERANKERS",
@@ -25,21 +25,22 @@ _FAMILIES = {
     "measures": "ragbench.score.retrieval:MEASURES",
     "metrics": "ragbench.score.text:METRICS",
     "judges": "ragbench.score.judge:JUDGES",
-    "rubrics": "",  # files, no family of code
+    "rubrics": "",  # YAML files, which have no family
     "gates": "ragbench.gates:GATES",
     "executors": "ragbench.executors:EXECUTORS",
 }
-# attributes of a rubric that are keys of its JSON
+# Attributes of a rubric that its JSON has as keys.
 _RUBRIC_FACTS = ("asks", "needs", "method", "direction")
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A component, measure, metric or rubric that a config can name.
+class ListEntry:
+    """Component, measure, metric or rubric that a config can name.
 
     Attributes:
-        options: Options of the component, as JSON has them.
-        facts: Further keys of metrics and rubrics, as JSON has them.
+        options: Options of the component as JSON objects; empty for a rubric.
+        group: Heading of a measure in the list; None for other kinds.
+        facts: Further JSON keys of metrics and rubrics.
     """
 
     name: str
@@ -49,10 +50,10 @@ class Listed:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as JSON; `built` is always true, and kept for scripts that read it."""
+        """Return the entry as a JSON object; `built` is always true, for scripts that read it."""
         group = {} if self.group is None else {"group": self.group}
-        named = {"name": self.name, "help": self.help, "built": True, "options": self.options}
-        return {**group, **named, **self.facts}
+        content = {"name": self.name, "help": self.help, "built": True, "options": self.options}
+        return {**group, **content, **self.facts}
 
 
 @click.command(name="list")
@@ -60,42 +61,50 @@ class Listed:
 @click.argument("name", metavar="[NAME|FILE]", required=False)
 @json_option(help="Print JSON instead of text.")
 def command(kind: str | None, name: str | None, as_json: bool) -> None:
-    """List what a config can name: the families, or of one KIND what is in it, with its options.
+    """List the components that a config can name; with a KIND, each with its options.
 
-    `list rubrics NAME` prints the exact prompts of a built-in rubric, or of a rubric FILE. They are
-    filled with its first example; nothing is sent, and "something" stands for what a model would
-    have said before.
+    `list rubrics NAME` prints the exact prompts of a built-in rubric, or of a rubric FILE, filled
+    with its first example. Nothing is sent; the word "something" stands for earlier replies of the
+    model.
     """
     if name is not None:
         if kind != "rubrics":
-            raise click.UsageError("NAME shows the prompts of a rubric: ragbench list rubrics NAME")
-        _show_prompts(name, as_json)
+            raise click.UsageError("NAME is for rubrics only: ragbench list rubrics NAME")
+        _print_prompts(name, as_json)
         return
     kinds = [kind] if kind else list(_FAMILIES)
-    catalog = {name: _rubrics() if name == "rubrics" else _components(name) for name in kinds}
+    catalog = {
+        name: _list_rubrics() if name == "rubrics" else _list_components(name) for name in kinds
+    }
     if as_json:
-        written = {name: [each.to_dict() for each in found] for name, found in catalog.items()}
-        write_json(json.dumps(written, indent=2, ensure_ascii=False))
+        content = {
+            name: [entry.to_dict() for entry in entries] for name, entries in catalog.items()
+        }
+        write_json(json.dumps(content, indent=2, ensure_ascii=False))
         return
     if kind is None:
         for name, entries in catalog.items():
             echo(f"{name} ({len(entries)})", bold=True)
             names = ", ".join(entry.name for entry in entries)
             echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
-        echo(f"\nwith options and what they mean: ragbench list {next(iter(catalog))}")
+        echo(f"\noptions and their meaning: ragbench list {next(iter(catalog))}")
         return
     for name, entries in catalog.items():
         echo(name, bold=True)
         group = None
-        for names, entry in _alike(entries):
+        for names, entry in _group_entries(entries):
             if entry.group != group:
                 group = entry.group
                 echo(f" {group}", bold=True)
-            _show(names, entry)
+            _print_entry(names, entry)
 
 
-def _show_prompts(name: str, as_json: bool) -> None:
-    """Print the prompts of one rubric, word for word."""
+def _print_prompts(name: str, as_json: bool) -> None:
+    """Print the exact prompts of a built-in rubric or a rubric file, as text or JSON.
+
+    Raises:
+        RagbenchError: No such rubric, or its file is not valid.
+    """
     from ragbench.score.judge.methods.templates import prompt_fingerprint
     from ragbench.score.judge.model_judge import example_requests
     from ragbench.score.judge.rubric import load_rubric
@@ -109,18 +118,18 @@ def _show_prompts(name: str, as_json: bool) -> None:
         for request in example_requests(rubric)
     ]
     if as_json:
-        shown = {
+        content = {
             "rubric": rubric.name,
             **{fact: getattr(rubric, fact) for fact in _RUBRIC_FACTS},
             "fingerprint": prompt_fingerprint(rubric),
             "prompts": requests,
         }
-        write_json(json.dumps(shown, indent=2, ensure_ascii=False))
+        write_json(json.dumps(content, indent=2, ensure_ascii=False))
         return
     needs = ", ".join(rubric.needs)
-    echo(f"{rubric.name}: asks of {rubric.asks}, by {rubric.method}; needs {needs}")
+    echo(f"{rubric.name}: judges the {rubric.asks}, by {rubric.method}; needs {needs}")
     if rubric.verdicts == "shared":
-        echo("its prompts are shared: verdicts that another rubric has requested are used again")
+        echo("its prompts are shared: verdicts of the same prompts for another rubric are used")
     for number, request in enumerate(requests, start=1):
         for part, text in request.items():
             echo()
@@ -128,56 +137,66 @@ def _show_prompts(name: str, as_json: bool) -> None:
             echo(text if isinstance(text, str) else json.dumps(text, indent=2))
 
 
-def _alike(entries: Sequence[Listed]) -> list[tuple[str, Listed]]:
-    """The entries with their names; those that differ in nothing else are one."""
-    shared: dict[str, list[Listed]] = {}
+def _group_entries(entries: Sequence[ListEntry]) -> list[tuple[str, ListEntry]]:
+    """Join entries that differ in their names only; return the joined names with one of them."""
+    groups: dict[str, list[ListEntry]] = {}
     for entry in entries:
         key = str(replace(entry, name="")) if entry.options else entry.name
-        shared.setdefault(key, []).append(entry)
-    return [(", ".join(each.name for each in same), same[0]) for same in shared.values()]
+        groups.setdefault(key, []).append(entry)
+    return [(", ".join(entry.name for entry in group), group[0]) for group in groups.values()]
 
 
-def _show(names: str, entry: Listed) -> None:
-    """Print names with their options; colour repeats what the words say."""
-    echo(_wrapped(f"  {names}  {entry.help}", "    "))
+def _print_entry(names: str, entry: ListEntry) -> None:
+    """Print the names and help of an entry, and a line per option."""
+    echo(_wrap(f"  {names}  {entry.help}", "    "))
     for option in entry.options:
         value = option["default"]
         text = value if isinstance(value, str) else json.dumps(value)
         default = "required" if option["required"] else f"default {text}"
         line = "      {name}: {allowed}; {}. {help}".format(default, **option)
-        echo(_wrapped(line, " " * 8))
+        echo(_wrap(line, " " * 8))
 
 
-def _wrapped(line: str, indent: str) -> str:
+def _wrap(line: str, indent: str) -> str:
     width = max(terminal_width(), 40)
     return textwrap.fill(line.rstrip(), width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _components(kind: str) -> list[Listed]:
-    """The members of a family; measures by their groups."""
+def _list_components(kind: str) -> list[ListEntry]:
+    """List the members of a family; measures are sorted by their groups.
+
+    A member whose package is broken has the error as its help.
+    """
     from ragbench.errors import DataError
     from ragbench.score.retrieval.base import Group, spec_of
 
     module, _, name = _FAMILIES[kind].partition(":")
     family: Family = getattr(importlib.import_module(module), name)
-    found = []
+    entries = []
     for name in family.names():
         try:
             component = family.load(name)
-        except DataError as error:  # a package that is installed but broken
-            found.append(Listed(name, str(error), group="others" if kind == "measures" else None))
+        except DataError as error:  # an entry point of an installed package that fails to load
+            entries.append(
+                ListEntry(name, str(error), group="others" if kind == "measures" else None)
+            )
             continue
-        said, spec = summary_line(component), spec_of(component)
+        summary, spec = summary_line(component), spec_of(component)
         if spec is not None and spec.reads != "grades":
-            said += f" (needs {spec.needs})"
+            summary += f" (needs {spec.needs})"
         group = spec.group if spec is not None else "others" if kind == "measures" else None
-        options = _options(component, k_is_required=spec is not None and spec.cutoff == "required")
-        found.append(Listed(name, said, options, group, _facts(kind, name, component)))
+        options = _describe_options(
+            component, k_is_required=spec is not None and spec.cutoff == "required"
+        )
+        entries.append(
+            ListEntry(name, summary, options, group, _metric_facts(kind, name, component))
+        )
     groups = get_args(Group)
-    return sorted(found, key=lambda e: groups.index(e.group)) if kind == "measures" else found
+    return sorted(entries, key=lambda e: groups.index(e.group)) if kind == "measures" else entries
 
 
-def _facts(kind: str, name: str, component: object) -> dict[str, Any]:
+def _metric_facts(kind: str, name: str, component: object) -> dict[str, Any]:
+    """Return the declaration of a metric as JSON keys; empty for all other kinds."""
     if kind != "metrics":
         return {}
     from ragbench.score.text.base import declaration_of
@@ -195,29 +214,30 @@ def _facts(kind: str, name: str, component: object) -> dict[str, Any]:
     }
 
 
-def _rubrics() -> list[Listed]:
-    """The built-in rubrics: what they ask of, need, and do, and which judges can apply them."""
+def _list_rubrics() -> list[ListEntry]:
+    """List the built-in rubrics with their needs, method, direction and judges."""
     from ragbench.score.judge import JUDGES
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import built_in_rubrics, describe_rubric, load_rubric
 
     served = {name: judge_facts(JUDGES.load(name)).served for name in JUDGES.table}
-    found = []
+    entries = []
     for name in built_in_rubrics():
-        rubric, said = load_rubric(name), describe_rubric(name)
+        rubric, description = load_rubric(name), describe_rubric(name)
         judges = [judge for judge, names in served.items() if names is None or name in names]
         lower = ", lower is better" if rubric.direction == "lower" else ""
         sentence = (
-            f"{said.measures} Asks of {rubric.asks}, by {rubric.method}{lower}; needs "
+            f"{description.measures} Judges the {rubric.asks}, by {rubric.method}{lower}; needs "
             f"{', '.join(rubric.needs)}; judge: {', '.join(judges)}"
         )
         facts = {fact: getattr(rubric, fact) for fact in _RUBRIC_FACTS}
-        facts |= {"judges": judges, **said._asdict()}
-        found.append(Listed(name, sentence, facts=facts))
-    return found
+        facts |= {"judges": judges, **description._asdict()}
+        entries.append(ListEntry(name, sentence, facts=facts))
+    return entries
 
 
-def _options(component: Any, *, k_is_required: bool) -> list[dict[str, Any]]:
+def _describe_options(component: Any, *, k_is_required: bool) -> list[dict[str, Any]]:
+    """Return the options of a component as JSON objects, in the order of its constructor."""
     rows = []
     for option in declared_options(component).values():
         default = None if option.required else option.default

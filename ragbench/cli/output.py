@@ -1,4 +1,4 @@
-"""Print results and messages of commands without secrets and controls; declare shared options."""
+"""Output of commands without secrets and control characters, and options that commands share."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _BYTES = re.compile("[\udc80-\udcff]+")
 
-# An option whose value is a number of things.
+# An option whose value is a count.
 number_option = partial(click.option, type=click.IntRange(min=1), metavar="N")
 path_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
-# An option whose value is a file that is written.
+# An option whose value is a file to write.
 file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 # An option that is repeatable.
 several = partial(click.option, multiple=True, metavar="NAME")
@@ -59,7 +59,7 @@ def refuse(*rules: tuple[object, str]) -> None:
 def resumable(
     how: str = "replies of models are stored; the same command asks for the rest",
 ) -> Iterator[None]:
-    """Print how to resume if the block is interrupted."""
+    """Print the text `how` on stderr if Ctrl-C interrupts the block, and raise the error again."""
     try:
         yield
     except BaseException as error:
@@ -69,32 +69,35 @@ def resumable(
 
 
 class Door:
-    """A stream that shows the control characters of what is written to it, instead of sending them.
+    """Text stream that replaces control characters and secrets before it writes to `stream`.
 
-    Nor does it send the secrets of the configs that were read, which a library may print as well.
-
-    What a caller has made safe itself goes to `stream`: bars, colours, and data that a program
-    reads. On stderr, long lines are cut, and a line may be drawn again from its start, as bars of
-    other packages are.
+    Libraries may print a secret of a config, or text of a model that controls the terminal. Callers
+    write text that is already safe to `stream` itself: progress bars, colours, data for programs.
+    On stderr, long lines are cut. A leading carriage return stays, since progress bars of other
+    packages draw their line again.
     """
 
     def __init__(self, stream: TextIO, *, is_stderr: bool) -> None:
         self.stream, self._is_stderr = stream, is_stderr
         if isinstance(stream, io.TextIOWrapper):
-            # what an encoding lacks is an escape, and no error
+            # a character that the encoding lacks becomes an escape instead of an error
             stream.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        """Write a text, with what a terminal would obey made visible."""
+        """Write a text without secrets, its control characters made visible.
+
+        Raises:
+            TypeError: The text is no `str`.
+        """
         if not isinstance(text, str):
             raise TypeError(f"found {type(text).__name__}, allowed: str")
-        # the name of a file in another locale: bytes that are UTF-8 nonetheless
+        # file names in a locale that is not UTF-8 have surrogates for bytes that are valid UTF-8
         byte = "surrogateescape"
         text = _BYTES.sub(lambda run: run[0].encode("utf-8", byte).decode("utf-8", byte), text)
-        text = printed(text)  # before it is cut: a part of a secret would be left
+        text = printed(text)  # before long lines are cut: a cut secret is not recognised
         start = "\r" if self._is_stderr and text[:1] == "\r" else ""
-        shown = visible(text[len(start) :])
-        return self.stream.write(start + (shortened(shown) if self._is_stderr else shown))
+        line = visible(text[len(start) :])
+        return self.stream.write(start + (shortened(line) if self._is_stderr else line))
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write several texts."""
@@ -102,12 +105,12 @@ class Door:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        """All else is that of the stream."""
+        """Return an attribute of the stream behind the door."""
         return getattr(self.stream, name)
 
 
 def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
-    """Print a line, on stderr with `err`; a terminal that knows how shows it `bold`."""
+    """Print a line on stdout, or on stderr with `err`; `bold` has an effect on a terminal only."""
     stream = sys.stderr if err else sys.stdout
     if bold and stream.isatty():
         behind(stream).write(f"\x1b[1m{visible(printed(text))}\x1b[0m\n")
@@ -117,9 +120,12 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
 
 
 def confirm(question: str) -> None:
-    """Ask on stderr whether to go on, until there is an answer; no answer is none.
+    """Ask a yes-or-no question on stderr until the answer is valid.
 
-    That of click writes around the door.
+    `click.confirm` would write to the stream behind the door.
+
+    Raises:
+        Abort: The answer is no, empty, or the end of the input.
     """
     while True:
         sys.stderr.write(f"{question} [y/N]: ")
@@ -133,7 +139,7 @@ def confirm(question: str) -> None:
 
 
 def _escaped_or_raw(error: UnicodeError) -> tuple[str | bytes, int]:
-    """A byte of an id that is no text as it was; of all else an escape."""
+    """Encode a surrogate as the byte that it stands for, another character as an escape."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     try:
@@ -146,7 +152,7 @@ codecs.register_error("ragbench.exact", _escaped_or_raw)
 
 
 def write_exactly(text: str) -> None:
-    """Write data for programs on stdout: ids are the bytes that they were."""
+    """Write data for programs on stdout; ids are written as the bytes that were read."""
     stream = behind(sys.stdout)
     stream.flush()
     stream.buffer.write(text.encode(stream.encoding, "ragbench.exact"))
@@ -154,21 +160,21 @@ def write_exactly(text: str) -> None:
 
 
 def open_doors() -> tuple[TextIO, TextIO]:
-    """Put a door before stdout and stderr; returns the streams as they were."""
-    before = sys.stdout, sys.stderr
-    sys.stdout = Door(before[0], is_stderr=False)
-    sys.stderr = Door(before[1], is_stderr=True)
-    return before
+    """Replace stdout and stderr by doors; return the original streams."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout = Door(streams[0], is_stderr=False)
+    sys.stderr = Door(streams[1], is_stderr=True)
+    return streams
 
 
 def behind(stream: TextIO | Door) -> TextIO:
-    """Return the stream behind a door, for what is drawn; one without a door is itself."""
+    """Return the stream behind a door; a stream without a door is returned as it is."""
     return stream.stream if isinstance(stream, Door) else stream
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The format of the scores, and which parts of them are printed."""
+    """Format of scores, and the parts to print: values per query, and the summary of means."""
 
     form: Form
     per_query: bool
@@ -176,14 +182,17 @@ class Output:
 
     @property
     def parts(self) -> dict[str, bool]:
-        """The two choices that every format takes."""
+        """Return the two parts as keyword arguments of a renderer."""
         return {"per_query": self.per_query, "summary": self.summary}
 
 
 def write_scores(
     systems: Sequence[Scored], output: Output, notes: Sequence[str], facts: Mapping[str, Any]
 ) -> None:
-    """Write a table, JSON or CSV; notes are part of a table, else on stderr; facts are for JSON."""
+    """Write scores as a table, JSON or CSV.
+
+    Notes are part of a table; for other formats they go to stderr. `facts` are further JSON keys.
+    """
     from ragbench.report.scores import render_csv, render_json, render_table
 
     if output.form == "table":
@@ -197,9 +206,10 @@ def write_scores(
 
 
 def write_result(text: str, *, exact: bool = False) -> None:
-    """Write a result whose ids may be any bytes, and learn at once if the reader went away.
+    """Write a result on stdout without secrets, and flush it.
 
-    What is `exact` is for programs, which look ids up: it is changed for a terminal alone.
+    An `exact` result is for programs, which look up ids: it is written unchanged unless stdout is
+    a terminal. The flush raises BrokenPipeError at once if the reader has ended.
     """
     if exact and not sys.stdout.isatty():
         write_exactly(text)
@@ -209,28 +219,29 @@ def write_result(text: str, *, exact: bool = False) -> None:
 
 
 def write_json(text: str) -> None:
-    """Write JSON; what a terminal would obey is an escape, which programs read as the same.
+    """Write JSON without secrets, with control characters as JSON escapes.
 
-    So is what is not ASCII where the output is not UTF-8.
+    If stdout is not UTF-8, all characters beyond ASCII are escapes too. Programs read the same
+    value.
     """
-    seen = visible if codecs.lookup(sys.stdout.encoding).name == "utf-8" else ascii
+    escape = visible if codecs.lookup(sys.stdout.encoding).name == "utf-8" else ascii
     escaped = re.sub(
         r"[^\n\x20-\x7e]",
-        lambda sign: sign[0] if seen(sign[0]) == sign[0] else json.dumps(sign[0])[1:-1],
+        lambda sign: sign[0] if escape(sign[0]) == sign[0] else json.dumps(sign[0])[1:-1],
         printed(text),
     )
     write_result(escaped if escaped.endswith("\n") else f"{escaped}\n", exact=True)
 
 
 def write_drawn(text: str, styles: Iterable[str]) -> None:
-    """Write what is drawn with these styles, which are sent; nothing else in it is."""
+    """Write a drawn text; only the escape sequences in `styles` reach the terminal."""
     parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
-    shown = (part if number % 2 else visible(part) for number, part in enumerate(parts))
-    behind(sys.stdout).write("".join(shown) + "\n")
+    cleaned = (part if number % 2 else visible(part) for number, part in enumerate(parts))
+    behind(sys.stdout).write("".join(cleaned) + "\n")
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; of what is piped or stored 100, the same on every machine."""
+    """Return the columns of the terminal; 100 for a pipe or file, the same on every machine."""
     if not sys.stdout.isatty():
         return 100
     import shutil
@@ -239,7 +250,7 @@ def terminal_width() -> int:
 
 
 def write_notes(notes: Sequence[str]) -> None:
-    """Write what a reader of the numbers should know, one sentence a line."""
+    """Write a line `note: ...` on stderr for each note."""
     from ragbench.report.text import printable
 
     for note in notes:
@@ -252,10 +263,14 @@ def report_to_github(
     config: Path | None,
     environment: Mapping[str, str],
 ) -> None:
-    """Append the summary of the step and annotate the gates; nothing outside of GitHub.
+    """Append a report to the step summary of GitHub, and print annotations of gates on stderr.
 
-    `GITHUB_STEP_SUMMARY` names the file of the summary; annotations are printed, on stderr, where
-    `GITHUB_ACTIONS` is `true`. `config` is None where the gates are from the command line.
+    The variable `GITHUB_STEP_SUMMARY` names the file of the summary; annotations need
+    `GITHUB_ACTIONS=true`. Without these variables, nothing happens. `config` is None for gates of
+    the command line, whose annotations have no file.
+
+    Raises:
+        DataError: The file of the summary cannot be written.
     """
     from ragbench.report.ci import annotate, step_summary
 
@@ -265,8 +280,8 @@ def report_to_github(
             with Path(target).open("ab") as stream:
                 stream.write(data)
         except OSError as error:
-            found = f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}"
-            raise DataError(found, file=target) from error
+            problem = f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}"
+            raise DataError(problem, file=target) from error
     if environment.get("GITHUB_ACTIONS") == "true":
         file = None
         if config is not None:  # as GitHub finds it: relative to the checkout

@@ -1,4 +1,4 @@
-"""Pages of finished runs: `ragbench report RUN...`, `runs`, `explain RUN` and `show RUN QUERY`."""
+"""Commands over finished runs: `ragbench report`, `runs`, `explain` and `show`."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @file_option(
     *("-o", "--output"),
-    help="The page, .html or .md; an existing file is replaced. Of several runs: "
+    help="The page, .html or .md; an existing file is replaced. Default for several runs: "
     "side-by-side.html.",
 )
 @click.option(
     "--figures",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write the pictures of one run there as files, for papers and slides.",
+    help="Write the pictures of one run into FOLDER, for papers and slides.",
 )
 @click.option(
     *("--format", "kinds"),
     metavar="KIND,...",
-    help="Of pictures: svg, pdf, png, or several. Default: svg. For pdf and png: "
-    "pip install 'ragbench[figures]'.",
+    help="Format of --figures: svg, pdf, png, or several with commas. Default: svg. For pdf and "
+    "png: pip install 'ragbench[figures]'.",
 )
 def command(
     runs: tuple[Path, ...], output: Path | None, figures: Path | None, kinds: str | None
 ) -> None:
     """Write the page of a finished RUN again, or one page for several runs.
 
-    Each RUN is a run folder, or the folder of an experiment, whose newest run is used. For one RUN,
-    its report.html and report.md are written again, or one page with -o. For several, one page has
-    all systems, each compared with the system of the same name in the first RUN: what changed in
-    config and data, and what moved in scores, causes and queries. If they are not comparable, the
-    page lists what differs.
+    Each RUN is a run folder, or the folder of an experiment (the newest run). For one RUN, the
+    command writes its report.html and report.md again, or one page with -o. For several, it writes
+    one page with all systems. Each system is compared with the system of the same name in the first
+    RUN: changes of config and data, of scores, causes and queries. If runs are not comparable, the
+    page lists the differences.
     """
     from ragbench.experiment.pages import FIGURES, PAGES, write_figures, write_pages
 
     formats = dict.fromkeys(map(str.strip, (FIGURES[0] if kinds is None else kinds).split(",")))
     is_page = output is None or output.suffix in PAGES
     refuse(
-        (kinds is not None and figures is None, "--format is for figures: add --figures FOLDER"),
+        (kinds is not None and figures is None, "--format needs --figures FOLDER"),
         (
             not set(formats) <= set(FIGURES),
             f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas",
         ),
-        (figures and (len(runs) > 1 or output), "--figures is of one run, and without -o"),
+        (figures and (len(runs) > 1 or output), "--figures takes one RUN and no -o"),
         (not is_page, f"-o {output}: a page ends in {' or '.join(PAGES)}"),
     )
     if figures is not None:
@@ -81,7 +81,7 @@ def command(
 @click.option(
     "--score",
     metavar="NAME",
-    help="What says which system is best, and is followed over the runs. Default: the first one.",
+    help="The score that ranks the systems and is followed over the runs. Default: the first one.",
 )
 @file_option(
     *("-o", "--output"),
@@ -91,11 +91,11 @@ def command(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 def runs(folder: Path, score: str | None, output: Path | None, form: str) -> None:
-    """List the runs of FOLDER, oldest first: best system by a score, commit, what changed, trend.
+    """List the runs of FOLDER, oldest first: best system, score, commit, changes, trend.
 
-    FOLDER is that of an experiment, or has several of them; default: runs. What changed is the
-    config and the data since the run before of the same name. Below the list the score of each
-    system goes on over the runs. Folders that are no whole runs are named, with what is wrong.
+    FOLDER is the folder of one experiment or of several; default: runs. Changes are those of config
+    and data since the run before with the same name. Below the list, each system has its score over
+    the runs. Folders without a complete run are listed with the reason.
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.data.runs.run_list import list_runs
@@ -118,12 +118,12 @@ def runs(folder: Path, score: str | None, output: Path | None, form: str) -> Non
 
 @click.command(name="explain")
 @run_argument
-@click.option("--system", metavar="S", help="One system: bm25, bm25/gpt.")
+@click.option("--system", metavar="S", help="Show one system, such as bm25 or bm25/gpt.")
 @click.option(
     "--cause",
     type=click.Choice(CAUSES),
     metavar="C",
-    help=f"Queries of one cause: {', '.join(CAUSES)}.",
+    help=f"Show queries of this cause: {', '.join(CAUSES)}.",
 )
 @click.option(
     *("--format", "form"),
@@ -133,26 +133,32 @@ def runs(folder: Path, score: str | None, output: Path | None, form: str) -> Non
     help="json has every query.",
 )
 def explain(run: Path, system: str | None, cause: str | None, form: str) -> None:
-    """Say where the systems of RUN lose answers: retrieval, ranking, generation, or nowhere.
+    """Show where the systems of RUN lose answers: in retrieval, ranking or generation.
 
-    A line per system with how many queries have which cause; what moved against the baseline; then
-    the queries that are not right, each with its reason. RUN is a run folder, or the folder of an
-    experiment. Nothing is run, and nothing that RUN names is imported.
+    The command prints a line per system with the number of queries of each cause, the changes
+    against the baseline, and each query without a right answer with its reason. RUN is a run
+    folder, or the folder of an experiment (the newest run). Nothing is run, and no module that RUN
+    names is imported.
     """
     from ragbench.report import explanation
 
-    found = _explain(run, system, cause)
+    result = _read_explanation(run, system, cause)
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
-        write_json(to_json(explanation.explained(found)))
+        write_json(to_json(explanation.explained(result)))
     elif form == "markdown":
-        write_result(explanation.render_markdown(found))
+        write_result(explanation.render_markdown(result))
     else:
-        write_result(explanation.render_table(found, width=terminal_width()))
+        write_result(explanation.render_table(result, width=terminal_width()))
 
 
-def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
+def _read_explanation(run: Path, system: str | None, cause: str | None) -> Explanation:
+    """Read causes and comparisons of a run; None selects every system, or every cause.
+
+    Raises:
+        DataError: The run cannot be read, or lacks the system.
+    """
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.data.runs.run_folder import read_comparisons
     from ragbench.report.explanation import Explanation
@@ -162,43 +168,44 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
     _check_systems(() if system is None else (system,), causes, run)
     rows = [
         row
-        for name, of_system in causes.items()
-        for row in of_system.values()
+        for name, causes_by_query in causes.items()
+        for row in causes_by_query.values()
         if system in (None, name) and cause in (None, row.cause)
     ]
     questions = {query: views.question(query) for query in {row.query_id for row in rows}}
-    # click.Choice has let pass nothing else
-    compared, chosen = read_comparisons(views.folder), cast("AnswerCause | None", cause)
-    return Explanation(views.summary, compared, rows, questions, system, chosen)
+    # `click.Choice` has checked the cause
+    comparisons, cause_filter = read_comparisons(views.folder), cast("AnswerCause | None", cause)
+    return Explanation(views.summary, comparisons, rows, questions, system, cause_filter)
 
 
-def _check_systems(names: Iterable[str], known: Collection[str], run: Path) -> None:
+def _check_systems(names: Iterable[str], system_names: Collection[str], run: Path) -> None:
+    """Raise a DataError for the first name that is no system of the run."""
     from ragbench.errors import DataError
     from ragbench.registry import nearest, shown
 
     for name in names:
-        if name not in known:
-            near, allowed = nearest(name, known), ", ".join(known)
+        if name not in system_names:
+            near, allowed = nearest(name, system_names), ", ".join(system_names)
             raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
 
 
 @click.command(name="show")
 @run_argument
 @click.argument("query")
-@several("--system", "systems", metavar="S", help="One system; repeatable. Default: all.")
+@several("--system", "systems", metavar="S", help="Show one system; repeatable. Default: all.")
 @number_option(
     "--hits",
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="Show N hits of each ranking; gold documents below them are shown as well.",
+    help="Show N hits of each ranking, and gold documents below them.",
 )
-@click.option("--prompts", is_flag=True, help="Show what generators and judges were sent, in full.")
+@click.option("--prompts", is_flag=True, help="Show the full prompts of generators and judges.")
 def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
     """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
 
-    QUERY is an id, or words that stand in one question alone. Nothing is run, and nothing that RUN
-    names is imported.
+    QUERY is an id, or words that one question alone contains. Nothing is run, and no module that
+    RUN names is imported.
     """
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.report.query import render_query

@@ -1,4 +1,4 @@
-"""`ragbench run CONFIG`, `plan CONFIG`, which says what a run would do, and `reproduce RUN`."""
+"""Commands `ragbench run CONFIG`, `plan CONFIG` and `reproduce RUN`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     from ragbench.experiment.stages.base import Node
     from ragbench.experiment.stages.graph import Forecast
 
-_SDS = (0.15, 0.3)  # of paired differences, from close systems to different ones
-_NAMES = 44  # columns of the tree
+# Standard deviations of paired differences, as they are between similar and different systems.
+_SDS = (0.15, 0.3)
+_NAMES = 44  # columns for the names of stages
 _RESUMES = "finished items are stored; the same command resumes the run"
 
-limit_option = output.number_option("--limit", help="A seeded sample of N queries.")
-no_judge_option = click.option("--no-judge", is_flag=True, help="Ask no judge.")
+limit_option = output.number_option("--limit", help="Use a random sample of N queries, by seed.")
+no_judge_option = click.option("--no-judge", is_flag=True, help="Call no judge.")
 
 
 class _Command(click.Command):
-    """Lets `--only` take several names: `--only bm25 exact` is `--only bm25 --only exact`."""
+    """Command whose `--only` takes several names: `--only bm25 exact`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         expanded: list[str] = []
@@ -48,11 +49,14 @@ class _Command(click.Command):
 @output.config_argument
 @limit_option
 @click.option(
-    "--only", multiple=True, metavar="NAME...", help="Only these retrievers, generators or pairs."
+    "--only",
+    multiple=True,
+    metavar="NAME...",
+    help="Run only these retrievers, generators or pairs.",
 )
 @no_judge_option
-@click.option("--judge-replay", is_flag=True, help="Judge from stored replies only; send nothing.")
-@click.option("--retry-failed", is_flag=True, help="Try failed items again.")
+@click.option("--judge-replay", is_flag=True, help="Judge from stored replies; send nothing.")
+@click.option("--retry-failed", is_flag=True, help="Try items again that failed in an earlier run.")
 @output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
 @output.json_option(help="Print summary.json instead of the tables.")
@@ -68,11 +72,10 @@ def command(
     judge_replay: bool,
     **choices: Any,
 ) -> None:
-    """Run the experiment that CONFIG describes.
+    """Run the experiment of CONFIG; print its tables and the path of its page.
 
-    Prints the tables, and where the report is. Results are stored item by item: a second run
-    computes only what changed, and a stopped run resumes. The run folder is written at the end,
-    complete or not at all.
+    Results are stored item by item: a second run computes only changed items, and the same command
+    resumes a stopped run. The run folder is written at the end, complete or not at all.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
@@ -87,17 +90,17 @@ def command(
 
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
     if judge_replay and not judge:
-        raise click.UsageError("--no-judge and --judge-replay exclude each other")
+        raise click.UsageError("pass --no-judge or --judge-replay, not both")
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
     chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
-    checked = load_config(config, overrides=overrides)
+    settings = load_config(config, overrides=overrides)
     try:
-        # what a component prints is no result
+        # text that a component prints would spoil the result on stdout
         with contextlib.redirect_stdout(sys.stderr), output.resumable(_RESUMES):
             progress = Progress(quiet=quiet, stream=output.behind(sys.stderr))
-            experiment = run_experiment(checked, choices=chosen, progress=progress)
-    except AdapterError as error:  # its text is the user's own and may hold a key
-        raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
+            experiment = run_experiment(settings, choices=chosen, progress=progress)
+    except AdapterError as error:  # the component wrote the message, which may contain a key
+        raise AdapterError(redact(Exception.__str__(error), settings.secrets)) from error
     if as_json:
         output.write_json(to_json(experiment.summary))
     else:
@@ -109,6 +112,7 @@ def command(
 
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:
+    """Render the tables for the terminal, with the path of the page in the last line."""
     from ragbench.report.terminal import render_terminal
 
     color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -119,7 +123,7 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
         width=output.terminal_width(),
         color=color and sys.stdout.isatty(),
         notes=notes,
-        # short where it lies below the working directory
+        # a short path, if it is below the working directory
         report=str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page),
     )
 
@@ -130,44 +134,45 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
 @click.option(
     "--trust",
     is_flag=True,
-    help="Import modules that lie in RUN too; only if you know who wrote them.",
+    help="Also import modules inside RUN; use it only if you trust their author.",
 )
 @click.pass_context
 def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
-    """Repeat the run of the run folder RUN beside it, and show what differs.
+    """Repeat the run of the run folder RUN in a new folder beside it, and show the differences.
 
-    Values of environment variables are those that were recorded; secrets have to be set. Stored
-    stages are not used, but stored replies of models are. `latest` stays. The config of
-    RUN is run as `ragbench run` would run it, so read that of a stranger first. Each module that it
-    names is printed before it is imported; modules in RUN itself are imported with --trust only.
-    The exit code is 0 if every number is the same, else 1.
+    Environment variables have their recorded values; set the secrets yourself. Stages are computed
+    again; stored replies of models are used. The pointer `latest` does not move. The config of RUN
+    runs as with `ragbench run`: read the config of a stranger first. The command prints each module
+    before it imports it, and imports modules inside RUN only with --trust. The exit code is 0 if
+    all numbers are the same, else 1.
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce as repeat
     from ragbench.report.progress import Progress
     from ragbench.report.text import counted
 
-    with contextlib.redirect_stdout(sys.stderr), output.resumable():  # components print no result
+    # text that a component prints would spoil the result on stdout
+    with contextlib.redirect_stdout(sys.stderr), output.resumable():
         progress = Progress(quiet=quiet, stream=output.behind(sys.stderr))
-        found = repeat(run, progress, trust=trust, tell=output.echo)
-    for line in found.environment:
+        result = repeat(run, progress, trust=trust, tell=output.echo)
+    for line in result.environment:
         output.echo(f"environment: {line}")
-    for line in found.surroundings:
+    for line in result.surroundings:
         output.echo(f"changed: {line}")
-    for line in found.numbers:
+    for line in result.numbers:
         output.echo(f"differs: {line}")
     same = "reproduced: every score and every ranking is the same"
-    output.echo(counted(len(found.numbers), "differences") if found.numbers else same)
-    output.echo(f"{found.original} again: {found.again.path}")
-    ctx.exit(EXIT_GATE_FAILED if found.numbers else 0)
+    output.echo(counted(len(result.numbers), "differences") if result.numbers else same)
+    output.echo(f"{result.original} again: {result.again.path}")
+    ctx.exit(EXIT_GATE_FAILED if result.numbers else 0)
 
 
 @click.command(name="plan")
 @output.config_argument
 @limit_option
-@click.option("--only", multiple=True, metavar="NAME", help="Only these systems.")
+@click.option("--only", multiple=True, metavar="NAME", help="Plan only these systems; repeatable.")
 @no_judge_option
-@click.option("--retry-failed", is_flag=True, help="Count failed items as to do.")
+@click.option("--retry-failed", is_flag=True, help="Count failed items as items to do.")
 @output.overrides_option
 @output.json_option(help="Print JSON instead of text.")
 def plan(
@@ -176,10 +181,11 @@ def plan(
     as_json: bool,
     **choices: Any,
 ) -> None:
-    """Print what `ragbench run CONFIG` would do, and what it may cost; nothing is sent.
+    """Print the stages, model calls and cost of `ragbench run CONFIG`; send nothing.
 
-    The stages form a tree: each one reads the one above it. Stored results are not computed again.
-    Modules that CONFIG names are imported, but none of their classes and functions is called.
+    The stages form a tree: each stage reads the results of the stage above it. Stored results are
+    not computed again. Modules that CONFIG names are imported, but none of their classes and
+    functions is called.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
@@ -193,36 +199,41 @@ def plan(
     from ragbench.experiment.stages.graph import forecast, plan_record
     from ragbench.records.manifest import Choices
 
-    checked = load_config(config, overrides=overrides)
-    uncalled = list(uncalled_components(checked))
-    if loads_by_code(checked):
-        unknown = f"data set ({checked.dataset.type})"
+    settings = load_config(config, overrides=overrides)
+    not_created = list(uncalled_components(settings))
+    if loads_by_code(settings):
+        unknown = f"data set ({settings.dataset.type})"
         if as_json:
-            output.write_json(to_json(plan_record(checked.name, [unknown, *uncalled], None)))
+            output.write_json(to_json(plan_record(settings.name, [unknown, *not_created], None)))
             return
-        output.echo(f"{checked.name}: queries and stages are not known; nothing is sent")
-        for name in (unknown, *uncalled):
-            output.echo(f"note: {name} is not made before a run")
+        output.echo(f"{settings.name}: queries and stages are unknown; nothing is sent")
+        for name in (unknown, *not_created):
+            output.echo(f"note: {name} is created by a run only")
         return
     chosen = Choices(judge=not choices.pop("no_judge"), **choices)
-    plan = make_plan(checked, load_collection(checked), chosen, LiveComponents(), calls=False)
-    found = forecast(plan)
+    plan = make_plan(settings, load_collection(settings), chosen, LiveComponents(), calls=False)
+    plan_forecast = forecast(plan)
     if as_json:
-        output.write_json(to_json(plan_record(checked.name, uncalled, found)))
+        output.write_json(to_json(plan_record(settings.name, not_created, plan_forecast)))
         return
-    output.echo(f"{checked.name}: {len(plan.queries)} queries; nothing is sent")
-    workers = [] if found.workers is None else [f"workers: {found.workers}; the rest is done here"]
-    for line in (*_tree(found.nodes), *workers, *_cost(found), *_power(plan)):
+    output.echo(f"{settings.name}: {len(plan.queries)} queries; nothing is sent")
+    workers = (
+        []
+        if plan_forecast.workers is None
+        else [f"workers: {plan_forecast.workers}; other stages run in this process"]
+    )
+    for line in (*_tree(plan_forecast.nodes), *workers, *_cost(plan_forecast), *_power(plan)):
         output.echo(line)
     for warning in plan.warnings:
         output.echo(f"warning: {warning}")
-    for name in uncalled:
-        output.echo(f"note: {name} is not made before a run; what it asks for is not counted")
+    for name in not_created:
+        output.echo(f"note: {name} is created by a run only; its calls are not counted")
     for problem in startup_problems(plan.generators, plan.all_judges):
         output.echo(f"note: {problem}")
 
 
 def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:
+    """Yield a line per stage, indented below the stage that it reads."""
     for node in nodes:
         name = f"{indent}{node.name}"
         yield f"{name:<{_NAMES}} {_state(node)}"
@@ -230,6 +241,7 @@ def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:
 
 
 def _state(node: Node) -> str:
+    """Return `stored`, or the items to do and their calls: `3 of 66 queries to do, 3 calls`."""
     from ragbench.report.text import counted
 
     n_open = node.items - node.stored
@@ -243,32 +255,33 @@ def _state(node: Node) -> str:
     return f"{most}{share}{items} to do{calls}{where}"
 
 
-def _cost(found: Forecast) -> Iterator[str]:
-    if not found.asks_models:
-        yield "models: none is asked"
+def _cost(plan_forecast: Forecast) -> Iterator[str]:
+    """Yield the calls, tokens and cost of all models, and each budget that may not be enough."""
+    if not plan_forecast.asks_models:
+        yield "models: no calls"
         return
-    cost = found.cost
+    cost = plan_forecast.cost
     usd = "of unknown price" if cost.usd is None else f"{_range(cost.usd, '.2g')} USD"
     yield f"models: {_range(cost.calls)} calls, {_range(cost.tokens)} tokens, {usd}"
-    budget = found.plan.config.budget
+    budget = plan_forecast.plan.config.budget
     if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
         yield f"budget: {budget.usd:g} USD may not be enough"
     if budget.tokens is not None and cost.tokens[1] > budget.tokens:
         yield f"budget: {budget.tokens:,} tokens may not be enough"
 
 
-def _range(numbers: tuple[float, float], form: str = ",.0f") -> str:
-    low, high = (format(number, form) for number in numbers)
+def _range(numbers: tuple[float, float], number_format: str = ",.0f") -> str:
+    low, high = (format(number, number_format) for number in numbers)
     return low if low == high else f"{low} to {high}"
 
 
 def _power(plan: Plan) -> Iterator[str]:
-    """The smallest difference that the queries can show, for similar and for different systems."""
+    """Yield the smallest detectable difference, for similar and for different systems."""
     from ragbench.stats import minimum_detectable_difference
 
     n = len(plan.queries)
     if n < 2:
-        yield "detects: nothing: a comparison needs two queries"
+        yield "detects: nothing; a comparison needs two queries"
         return
     low, high = (minimum_detectable_difference(sd, n) for sd in _SDS)
     yield (

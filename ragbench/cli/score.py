@@ -1,4 +1,4 @@
-"""`ragbench score`: trec_eval's drop-in for runs, and scores of predictions; no config."""
+"""Command `ragbench score`: a drop-in for trec_eval, and scores of predictions, without config."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from ragbench import __version__
 from ragbench.cli.output import Form, Output, number_option, refuse, several
 
-# trec_eval's long option -> ours
+# Long option of trec_eval -> option of ragbench.
 _LONG = {
     "query_eval_wanted": "per-query",
     "nosummary": "no-summary",
@@ -27,7 +27,7 @@ _LONG = {
     "Zscore": "zscores",
 }
 
-# format of judgements -> what to do instead
+# Format of judgements that is not supported -> a way without it.
 _REL_FORMATS = {
     "qrels_jg": "split the file by its second column, the judge, and score each part",
     "prefs": "there is no measure of preferences between pairs; bpref needs grades alone",
@@ -47,7 +47,7 @@ def _check_format(_: click.Context, parameter: click.Parameter, value: str | Non
     raise click.UsageError(f"{option} {value}: no such format; allowed: {_ONLY_FORMAT[option]}")
 
 
-# option -> why it is not supported
+# Option that is not supported -> the reason, or another way.
 _REFUSED = {
     "-D": "it prints the inner steps of trec_eval; ragbench list measures describes each measure",
     "-Z": "use --format csv -q and the means of your reference runs instead",
@@ -73,32 +73,38 @@ _WORDS = ("zero", "skip")
     },
 )
 @click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
-@click.option("--qrels", metavar="FILE", help="The judgements, instead of the first argument.")
-@several("--run", "runs", metavar="FILE", help="A run, - for standard input; repeatable.")
+@click.option(
+    "--qrels", metavar="FILE", help="The relevance judgements; default: the first argument."
+)
+@several("--run", "runs", metavar="FILE", help="A run file, or - for standard input; repeatable.")
 @click.option(
     "--predictions", metavar="FILE", help="Generated answers: JSONL, CSV, or lines of text."
 )
 @several("--references", metavar="FILE", help="Gold answers in the same format; repeatable.")
 @several(
     *("-m", "--measure", "measures"),
-    help="A measure or metric, as we, trec_eval or ir_measures write it; repeatable. "
+    help="A measure or metric, in the spelling of ragbench, trec_eval or ir_measures; repeatable. "
     "Default: trec_eval's official set; for predictions ROUGE and BLEU.",
 )
-@click.option("-q", "--per-query", is_flag=True, help="Print the values of every query too.")
+@click.option("-q", "--per-query", is_flag=True, help="Also print the values of every query.")
 @click.option("-n", "--no-summary", is_flag=True, help="Leave out the means; needs -q.")
 @click.option(
     *("-c", "--complete"),
     is_flag=True,
-    help="Judged queries that are missing from a run count as 0 (--missing zero).",
+    help="Count judged queries that a run lacks as 0 (--missing zero).",
 )
-@number_option(*("-l", "--level"), help="Documents graded below N are not relevant; default 1.")
+@number_option(*("-l", "--level"), help="Smallest grade of a relevant document; default 1.")
 @click.option(
-    "-M", "--depth", type=click.IntRange(min=1), metavar="N", help="Use only the best N documents."
+    "-M",
+    "--depth",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Use only the first N documents of each ranking.",
 )
 @click.option(
     *("-J", "--judged-only"),
     is_flag=True,
-    help="Remove documents without judgement from the runs before scoring.",
+    help="Remove unjudged documents from the runs before scoring.",
 )
 @number_option(
     *("-N", "--documents"),
@@ -109,14 +115,14 @@ _WORDS = ("zero", "skip")
     metavar="FORMAT",
     callback=_check_format,
     expose_value=False,
-    help="Form of the judgements: qrels, the only one supported.",
+    help="Format of the judgements; only qrels is supported.",
 )
 @click.option(
     *("-T", "--results-format"),
     metavar="FORMAT",
     callback=_check_format,
     expose_value=False,
-    help="Form of the runs: trec_results, the only one supported.",
+    help="Format of the runs; only trec_results is supported.",
 )
 @click.option(*("-D", "--debug"), callback=_refuse, expose_value=False, hidden=True)
 @click.option(*("-Z", "--zscores"), callback=_refuse, expose_value=False, hidden=True)
@@ -127,73 +133,73 @@ _WORDS = ("zero", "skip")
 @click.option(
     "--missing",
     type=click.Choice(_WORDS),
-    help="A judged query that is missing from a run: counts as 0, or (default) is left out.",
+    help="Count a judged query that a run lacks as 0, or leave it out (default).",
 )
 @click.option(
     "--no-relevant",
     type=click.Choice(_WORDS),
-    help="A query without a relevant document: counts as 0 (default), or is left out.",
+    help="Count a query without a relevant document as 0 (default), or leave it out.",
 )
 @click.option(
     "--ties",
     type=click.Choice(["docid", "average", "stable"]),
-    help="Equal scores: by document id, descending (default); the mean over their orders; as read.",
+    help="Order of equal scores: by document id, descending (default), the mean over all orders, "
+    "or as in the file.",
 )
 @click.option(
     "--trec-eval",
     type=click.Choice(["9", "10"]),
-    help="Rules of which version: scores compared as doubles (10, default) or 32-bit floats (9), "
-    "and its rounding of recall levels.",
+    help="Version whose rules apply: 10 (default) compares scores as doubles, 9 as 32-bit floats; "
+    "the rounding of recall levels differs too.",
 )
-@number_option(
-    "--workers", help="Threads that read a long run; default: one for each core that may be used."
-)
+@number_option("--workers", help="Threads that read a long run; default: one per available core.")
 @click.option(
     *("--format", "form"),
     type=click.Choice(_FORMATS),
     default="table",
-    help="A table for people (default), trec_eval's lines, JSON, or CSV.",
+    help="A table (default), the lines of trec_eval, JSON, or CSV.",
 )
 def command(
     files: tuple[str, ...], form: Form, per_query: bool, no_summary: bool, **options: Any
 ) -> None:
-    """Score runs against qrels, or predictions against references.
+    """Score runs against relevance judgements (qrels), or predictions against references.
 
-    The rules are trec_eval's: queries that are missing from a run are left out unless -c is given,
-    and queries without a relevant document count as 0. Files may be gzipped. trec_eval's long
-    options work, too; for options that are not supported, a message says what to use instead.
+    The rules are those of trec_eval: queries that a run lacks are left out unless -c is passed, and
+    queries without a relevant document count as 0. Files may be gzipped. The long options of
+    trec_eval work too. For an option that is not supported, a message names another way.
     """
     refuse((no_summary and not per_query, "-n without -q leaves nothing to print"))
-    # no matrix is multiplied here: starting the threads of BLAS would cost more than the work
+    # scoring multiplies no matrices, and starting the threads of BLAS costs more than the work
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from ragbench.registry import looking_in
 
     output = Output(form, per_query, not no_summary)
-    given = {name: value for name, value in options.items() if value not in (None, (), False)}
-    score = _predictions if "predictions" in given or "references" in given else _runs
-    with looking_in([Path.cwd()]):  # where `run` looks, too, for names with `python:`
-        score(files, output, given)
+    choices = {name: value for name, value in options.items() if value not in (None, (), False)}
+    score = _predictions if "predictions" in choices or "references" in choices else _runs
+    with looking_in([Path.cwd()]):  # `run` finds `python:` names there, too
+        score(files, output, choices)
 
 
 def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
+    """Check the arguments of a score of runs, and print the scores."""
     is_mixed = files and ("qrels" in options or "runs" in options)
-    refuse((is_mixed, "QRELS RUN... or --qrels and --run: one form, not both"))
+    refuse((is_mixed, "pass QRELS RUN..., or --qrels and --run, not both"))
     qrels, runs = options.pop("qrels", None), options.pop("runs", ())
     if files:
         qrels, *runs = files
     paths = [run if run == "-" else os.path.realpath(run) for run in runs]
     repeated = "".join([run for n, run in enumerate(runs) if paths[n] in paths[:n]][:1])
     refuse(
-        (not qrels, "no judgements: give QRELS RUN..., or --qrels and --run"),
-        (not runs, f"no run beside the judgements {qrels}: give RUN..., or --run"),
-        (qrels == "-", "- is for a run: the judgements must be a file"),
-        (repeated, f"the run {repeated} is given twice"),
+        (not qrels, "no judgements: pass QRELS RUN..., or --qrels and --run"),
+        (not runs, f"no run for the judgements {qrels}: pass RUN..., or --run"),
+        (qrels == "-", "- is for a run; the judgements must be a file"),
+        (repeated, f"the run {repeated} is passed twice"),
         (
             "complete" in options and options.get("missing") == "skip",
             "-c and --missing skip contradict each other",
         ),
     )
-    # of all the objects that loading makes, no circle is left over: to look for them is for nothing
+    # loading leaves no reference cycles, and the search for them would cost time
     gc.disable()
     try:
         from ragbench.cli.score_files import score_runs
@@ -204,6 +210,7 @@ def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> No
 
 
 def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
+    """Check the arguments of a score of predictions, and print the scores."""
     shared = ("predictions", "references", "measures")
     names = {p.name: p.opts[0] for p in command.params if p.name not in shared}
     of_runs = [*files[:1], *(option for name, option in names.items() if name in options)]
@@ -212,7 +219,7 @@ def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]
     refuse(
         (of_runs, f"{''.join(of_runs[:1])} is for runs, not for --predictions and --references"),
         (output.form == "trec", "--format trec is for runs; predictions: table, json, csv"),
-        (not is_complete, f"--{missing} is missing; the other one was given"),
+        (not is_complete, f"--{missing} is missing; predictions and references belong together"),
     )
     from ragbench.cli.score_files import score_predictions
 

@@ -23,7 +23,7 @@ from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
 from ragbench.types import Qrels
 
-# trec_eval's words for many measures at once -> which of `FACTS` are among them
+# Word of trec_eval for many measures -> the members of `FACTS` among them.
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
 _MB = 1_000_000
 _RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
@@ -40,8 +40,22 @@ def score_runs(
     workers: int | None = None,
     **rules: Any,
 ) -> None:
-    """Score run files and print them."""
-    # what is not given is trec_eval's default
+    """Score run files and print the scores.
+
+    Args:
+        qrels: File of the relevance judgements.
+        runs: Run files; `-` is standard input.
+        output: Format of the scores.
+        measures: Names in any spelling, also the sets and facts of trec_eval.
+        level: Smallest grade of a relevant document.
+        documents: Number of documents in the collection, for measures that need it.
+        workers: Threads that read a long run; None means one per core.
+        rules: Options of `Rules`; an absent one has the default of trec_eval.
+
+    Raises:
+        OptionError: An unknown measure, or facts without a measure.
+        DataError: A file cannot be read, or no query of a run is judged.
+    """
     missing = "zero" if rules.pop("complete", False) else "skip"
     version = int(rules.pop("trec_eval", 10))
     chosen = Rules(**{"missing": missing, "no_relevant": "zero", **rules, "trec_eval": version})
@@ -50,23 +64,23 @@ def score_runs(
     if not names:
         raise OptionError("measure", "", ", ".join(facts), "a measure beside it, such as map")
     implied = {"rel": level} | ({} if documents is None else {"documents": documents})
-    found = parse_measures(
+    parsed_measures = parse_measures(
         names, trec_eval_defaults=True, trec_eval=chosen.trec_eval, implied=implied
     )
-    parsed = {measure.name: measure for measure in found}
+    parsed = {measure.name: measure for measure in parsed_measures}
     judged = read_qrels(qrels)
     lengths = [int(match[1] or 10) for fact in facts if (match := _RELSTRING.fullmatch(fact))]
     length = next(iter(lengths), None)
     systems = [_score(run, judged, parsed, chosen, length, workers) for run in runs]
     tags = Counter(scored.name for scored in systems)
-    # runs with one tag are named by their files
+    # runs with the same tag would have the same name in the table
     systems = [replace(s, name=s.source) if tags[s.name] > 1 else s for s in systems]
     notes = [note for scored in systems for note in _notes(scored, chosen)]
     if documents is not None and not any("documents" in m.options for m in parsed.values()):
         notes.append("-N changes nothing: no measure counts documents that were not retrieved")
     if output.form == "trec":
         write_notes(notes)
-        # what trec_eval counts over all judgements: with -c `num_rel`, whatever the level of -l
+        # with -c trec_eval counts `num_rel` over all judgements, at grade 1 whatever -l is
         totals = {} if chosen.missing == "skip" else {"num_rel": float((judged.grades > 0).sum())}
         page = render_trec(
             systems,
@@ -83,16 +97,20 @@ def score_runs(
 
 
 def _facts(names: Sequence[str], output: Output) -> list[str]:
-    """Return the names that are facts of a run, no measures: `runid`, `num_q`, `relstring.20`."""
-    found = [name for name in names if name in FACTS or _RELSTRING.fullmatch(name)]
-    strings = [name for name in found if name.startswith("relstring")]
+    """Return the names that are facts of a run: `runid`, `num_q`, `relstring.20`.
+
+    Raises:
+        OptionError: `relstring`, a text per query, without `-q --format trec`.
+    """
+    facts = [name for name in names if name in FACTS or _RELSTRING.fullmatch(name)]
+    strings = [name for name in facts if name.startswith("relstring")]
     if strings and not (output.form == "trec" and output.per_query):
         allowed = "a measure; relstring is text of single queries: -q --format trec"
         raise OptionError("measure", "", strings[0], allowed)
-    of_sets = [fact for name in names for fact in _OF_SETS.get(name, ())]
+    set_facts = [fact for name in names for fact in _OF_SETS.get(name, ())]
     # relstring.20 takes the place of relstring
-    of_sets = [fact for fact in of_sets if not (strings and fact == "relstring")]
-    return list(dict.fromkeys([*of_sets, *found]))
+    set_facts = [fact for fact in set_facts if not (strings and fact == "relstring")]
+    return list(dict.fromkeys([*set_facts, *facts]))
 
 
 def _score(
@@ -103,16 +121,21 @@ def _score(
     length: int | None,
     workers: int | None,
 ) -> Scored:
-    """Score one run file, `-` is standard input; `length` grades of each ranking stay as text."""
-    named = [replace(measure, written=name) for name, measure in measures.items()]
-    with _reading(run) as told:
-        found = rank_run_file(run, qrels, named, rules, workers=workers, told=told)
-        evaluation = evaluate_ranked_file(found, named, rules)
+    """Score a run file; `-` is standard input.
+
+    `length` is the number of grades in the text of `relstring`; None makes no such text.
+    """
+    written_measures = [replace(measure, written=name) for name, measure in measures.items()]
+    with _reading_progress(run) as advance:
+        ranked_file = rank_run_file(
+            run, qrels, written_measures, rules, workers=workers, told=advance
+        )
+        evaluation = evaluate_ranked_file(ranked_file, written_measures, rules)
     refuse_unjudged(evaluation, run)
-    grades = found.evidence.grades
+    grades = ranked_file.evidence.grades
     strings = [] if length is None else relevance_strings(grades, length)
     return Scored(
-        found.tag,
+        ranked_file.tag,
         run,
         evaluation,
         dict(zip(grades.query_ids, strings, strict=False)),
@@ -121,11 +144,11 @@ def _score(
 
 
 @contextmanager
-def _reading(run: str) -> Iterator[Callable[[int], None]]:
-    """Show how far a run file is read: a bar, or lines where that takes long.
+def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
+    """Show the progress of reading a run file; yield a function that adds a number of bytes.
 
-    Yields what is told how many bytes were read, by any thread. A file that is read twice, since
-    its queries are scattered, stays at its size; how long a compressed one is nobody knows.
+    Any thread may call the function. A run whose queries are not contiguous is read twice, and the
+    bar stops at the size of the file. Compressed files and standard input have no known size.
     """
     from ragbench.report.progress import Progress
 
@@ -136,7 +159,7 @@ def _reading(run: str) -> Iterator[Callable[[int], None]]:
     bars = Progress(brief=True, stream=behind(sys.stderr))
     with bars.stage(f"score {run}", size or None, "MB") as stage:
 
-        def told(count: int) -> None:
+        def advance(count: int) -> None:
             nonlocal read
             with lock:
                 read += count
@@ -144,23 +167,23 @@ def _reading(run: str) -> Iterator[Callable[[int], None]]:
                 more = done - stage.done
                 stage.advance(more)
 
-        yield told
+        yield advance
 
 
 def _notes(scored: Scored, rules: Rules) -> Iterator[str]:
     """Yield notes on queries and documents that the means count as 0 or leave out."""
     counts = scored.evaluation.counts
     if rules.judged_only:
-        yield f"{scored.name}: -J: documents without judgement were taken out before scoring"
-    what = {"zero": "counted as 0", "skip": "left out"}
+        yield f"{scored.name}: -J: unjudged documents were removed before scoring"
+    effects = {"zero": "counted as 0", "skip": "left out"}
     hint = " (-c counts them as 0)" if rules.missing == "skip" else ""
-    told = {
-        "missing": f"judged queries that the run lacks, {what[rules.missing]}{hint}",
-        "without_relevant": f"queries without a relevant document, {what[rules.no_relevant]}",
+    texts = {
+        "missing": f"judged queries that the run lacks, {effects[rules.missing]}{hint}",
+        "without_relevant": f"queries without a relevant document, {effects[rules.no_relevant]}",
         "without_judgements": "queries of the run without judgements, left out",
         "duplicates": "repeated documents, each counted once at its best score",
     }
-    for key, text in told.items():
+    for key, text in texts.items():
         if counts[key]:
             yield f"{scored.name}: {text}: {counts[key]}"
 
@@ -172,7 +195,12 @@ def score_predictions(
     *,
     measures: Sequence[str] = ("rouge1", "rouge2", "rougeL", "bleu"),
 ) -> None:
-    """Score predictions and print them."""
+    """Score predictions against references and print the scores.
+
+    Raises:
+        OptionError: An unknown metric.
+        DataError: A file cannot be read, or no prediction has a reference.
+    """
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
 
@@ -180,7 +208,7 @@ def score_predictions(
     from ragbench.data.files.predictions import read_pairs
 
     pairs = read_pairs(predictions, references)
-    # a bar for people who wait; without a terminal, silence, unless it takes long
+    # without a terminal, `brief` prints lines only if scoring takes long
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
     steps = TextScorer(metrics).steps(len(pairs.ids))
     with bars.stage(f"score {predictions}", steps, "scores") as stage:
@@ -192,11 +220,11 @@ def score_predictions(
         )
     evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
     scored = Scored(Path(predictions).name, predictions, evaluation)
-    told = {
+    texts = {
         "without_prediction": "references without a prediction, left out",
         "without_reference": "predictions without a reference, left out",
     }
     counts = evaluation.counts
-    notes = [f"{text}: {counts[key]}" for key, text in told.items() if counts[key]]
+    notes = [f"{text}: {counts[key]}" for key, text in texts.items() if counts[key]]
     notes += evaluation.notes
     write_scores([scored], output, notes, {"references": list(references)})

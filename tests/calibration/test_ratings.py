@@ -102,7 +102,7 @@ GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (GOOD, [], "--ratings needs the scale of its labels, such as --scale 1..5"),
+        (GOOD, [], "--ratings needs the scale of the labels, such as --scale 1..5"),
         (GOOD, ["--scale", "1..5", "--judge-scale", "ten"], "--judge-scale: found 'ten'"),
         (GOOD, ["--scale", "0..1"], "ratings.csv:2: judge: '3'; allowed: a number from 0 to 1"),
         (GOOD.replace(",3,", ",30,"), ["--scale", "1..5"], "another scale: --judge-scale LOW"),
@@ -125,8 +125,8 @@ GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
         (GOOD.replace("1,a", ",a"), ["--scale", "1..5"], "id: ''; allowed: a name or a number"),
         (GOOD.replace(",4", ",").replace(",1\n", ",\n"), ["--scale", "1..5"], "not one rating of"),
         (GOOD, ["--scale", "1..5", "--sample", "3"], "--sample is for --probe"),
-        (GOOD, ["--scale", "1..5", "--labels", "x"], "or --ratings FILE, a table with the judge's"),
-        (GOOD, ["--scale", "1..5", "--rubric", "a", "--rubric", "b"], "--ratings is of one rubric"),
+        (GOOD, ["--scale", "1..5", "--labels", "x"], "--probe position and --ratings FILE"),
+        (GOOD, ["--scale", "1..5", "--rubric", "a", "--rubric", "b"], "--ratings has one rubric"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_and_exit_2(calibrate, write, text, options, message):
@@ -138,7 +138,7 @@ def test_mistakes_are_one_line_and_exit_2(calibrate, write, text, options, messa
 
 
 def test_a_run_and_a_table_do_not_go_together(calibrate, write):
-    assert "--ratings needs no RUN" in calibrate("runs/x", "--ratings", write(GOOD))[2]
+    assert "--ratings takes no RUN" in calibrate("runs/x", "--ratings", write(GOOD))[2]
     assert "Missing argument 'RUN'" in calibrate("--draw", 3)[2]
     with pytest.raises(RagbenchError, match="no such file"):
         read_ratings(write(GOOD).with_name("none.csv"), FIVE)

@@ -125,7 +125,7 @@ def test_clear_keeps_replies_unless_asked(cache, quickstart):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "say what to remove"),
+        ((), "pass --older-than AGE"),
         (("--older-than", "30"), "found '30', allowed: 12h, 30d, 8w"),
         (("--max-size", "big"), "found 'big', allowed: 500M, 2G"),
     ],

@@ -120,18 +120,18 @@ def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path):
     code, _, problem = calibrate("--draw", 5, "-o", "sheet.csv")
 
     assert code == 2
-    assert "sheet.csv exists: a new sheet would replace its labels" in problem
+    assert "sheet.csv exists and may hold labels" in problem
     assert (tmp_path / "sheet.csv").read_text(encoding="utf-8") == "precious"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "either --draw N or --labels FILE"),
-        (["--draw", "5", "--labels", "x.csv"], "either --draw N or --labels FILE"),
+        ([], "pass one of --draw N, --labels FILE"),
+        (["--draw", "5", "--labels", "x.csv"], "pass one of --draw N, --labels FILE"),
         (["--draw", "5", "--scale", "1..5"], "--scale is for --labels and"),
         (["--labels", "x.csv", "--seed", "3"], "--seed is for --draw and --probe"),
-        (["--draw", "5", "--probe", "position"], "either --draw N or --labels FILE"),
+        (["--draw", "5", "--probe", "position"], "pass one of --draw N, --labels FILE"),
         (["--draw", "5", "--sample", "3"], "--sample is for --probe"),
         (["--draw", "5", "--trust", "http://x"], "--trust is for --probe"),
         (["--probe", "position", "--unit", "query"], "--unit is for --draw"),
@@ -191,7 +191,7 @@ def test_questions_that_changed_since_the_run_are_refused(calibrate, tmp_path):
     code, _, problem = calibrate("--draw", 5, of=folder)
 
     assert code == 2
-    assert "the queries are no longer those of the run: fingerprint" in problem
+    assert "the queries have changed: fingerprint" in problem
 
 
 def test_a_verdict_without_a_prediction_is_an_item_all_the_same(calibrate, tmp_path):

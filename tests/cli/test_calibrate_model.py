@@ -82,7 +82,7 @@ def test_the_probe_alone_and_in_the_certificate(calibrate, tmp_path, server, run
     code, tables, notes = calibrate(*probe, "-o", "probes.json", of=run)
 
     assert code == 0, notes
-    assert "judge openai asked again about 40 answers, seed 13; 40 calls, 40 replies" in notes
+    assert "judge openai judged 40 answers again, seed 13; 40 calls, 40 replies" in notes
     report = json.loads((tmp_path / "probes.json").read_text(encoding="utf-8"))
     assert report["schema"] == "ragbench.probes/1"
     found = report["rubrics"]["used"]["probes"]

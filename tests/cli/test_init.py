@@ -54,7 +54,7 @@ def test_never_overwrites_the_file_of_records(here):
     result = invoke("--from", "qa.csv", "--force", "qa.csv")
 
     assert result.exit_code == 2
-    assert "is the file of records" in result.stderr
+    assert "is the table; choose another" in result.stderr
     assert (here / "qa.csv").read_text(encoding="utf-8").startswith("question")
 
 
@@ -318,8 +318,8 @@ def test_gold_that_the_corpus_does_not_know(here):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["a.yaml", "-o", "b.yaml"], "FILE and --output are the same: give one of them"),
-        (["--corpus", "docs"], "--corpus goes with --from TABLE, the questions"),
+        (["a.yaml", "-o", "b.yaml"], "FILE and --output mean the same; pass one of them"),
+        (["--corpus", "docs"], "--corpus needs --from TABLE, the questions"),
     ],
 )
 def test_options_that_do_not_go_together(arguments, expected):
@@ -422,10 +422,10 @@ def test_a_bare_answer_is_what_is_said_of_it(here):
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ("fragen=Frage", "no part 'fragen' (parts: id, question,"),
-        ("question", "'question' names no column: write question=COLUMN"),
-        ("question=", "'question=' names no column"),
-        ("question=b", "one column plays question: 'a' or 'b'"),
+        ("fragen=Frage", "unknown part 'fragen'; allowed: id, question,"),
+        ("question", "'question' has no column; write question=COLUMN"),
+        ("question=", "'question=' has no column"),
+        ("question=b", "question has one column: 'a' or 'b'"),
     ],
 )
 def test_a_wrong_column_is_refused(here, column, said):
@@ -442,4 +442,4 @@ def test_columns_need_a_table(here):
     result = invoke("--column", "question=a")
 
     assert result.exit_code == 2
-    assert "--column goes with --from TABLE" in result.stderr
+    assert "--column needs --from TABLE" in result.stderr

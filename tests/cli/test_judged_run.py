@@ -101,4 +101,4 @@ def test_a_replay_without_a_judge_is_bad_usage(ragbench):
     done = ragbench("run", "--no-judge", "--judge-replay")
 
     assert done.returncode == 2
-    assert "exclude each other" in done.stderr
+    assert "pass --no-judge or --judge-replay, not both" in done.stderr

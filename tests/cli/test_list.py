@@ -101,8 +101,10 @@ def test_rubrics_say_what_they_ask_need_and_do():
 
     assert "  hallucination  How much of the answer is made up?" in text
     said = " ".join(text.split())
-    assert "Asks of query, by rating; needs question, queries; judge: openai, langchain " in said
-    assert "Asks of answer, by claims, lower is better; needs question, answer, contexts, " in text
+    assert "Judges the query, by rating; needs question, queries; judge: openai, langchain " in said
+    assert (
+        "Judges the answer, by claims, lower is better; needs question, answer, contexts, " in text
+    )
     assert "; judge: openai, langchain, nli\n" in text
 
 

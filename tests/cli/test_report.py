@@ -129,7 +129,7 @@ def test_pictures_are_pdf_and_png_where_their_extra_is_installed(runs):
     [
         (["--figures", "x", "--format", "gif"], "--format gif: allowed: svg, pdf, png"),
         (["--figures", "x", "--format", ""], "allowed: svg, pdf, png"),
-        (["--format", "pdf"], "--format is for figures: add --figures FOLDER"),
+        (["--format", "pdf"], "--format needs --figures FOLDER"),
     ],
 )
 def test_a_kind_of_pictures_that_is_none(runs, options, said):

@@ -53,7 +53,7 @@ def test_a_file_of_the_users_without_examples(tmp_path):
     path = tmp_path / "tone.yaml"
     path.write_text("name: tone\nneeds: [answer]\nscale: {1: rude, 5: warm}\n", encoding="utf-8")
     text = invoke(path)
-    assert text.startswith("tone: asks of answer, by rating; needs answer\n")
+    assert text.startswith("tone: judges the answer, by rating; needs answer\n")
     assert "\n5: warm\n" in text
 
 

@@ -175,8 +175,14 @@ def test_texts_that_rouge_cannot_see_are_noted(here, score):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ("--predictions p.jsonl", "--references is missing; the other one was given"),
-        ("--references r.jsonl", "--predictions is missing; the other one was given"),
+        (
+            "--predictions p.jsonl",
+            "--references is missing; predictions and references belong together",
+        ),
+        (
+            "--references r.jsonl",
+            "--predictions is missing; predictions and references belong together",
+        ),
         ("--predictions p.txt --references r.txt q", "q is for runs"),
         ("--predictions p.txt --references r.txt --run a", "--run is for runs"),
         ("--predictions p.txt --references r.txt -c", "-c is for runs"),

@@ -216,7 +216,7 @@ def test_a_plan_says_what_workers_compute(config, models, place):
         "score bm25/extractive 9",
         "score bm25/gpt 9",
     ]
-    assert "workers: 2 processes on this machine; the rest is done here" in printed
+    assert "workers: 2 processes on this machine; other stages run in this process" in printed
     assert planned["workers"] == "2 processes on this machine"
     assert "by workers" not in plan("--set", "executor={type: local}")
 
