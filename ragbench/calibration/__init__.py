@@ -1,6 +1,6 @@
-"""A judge against people: sheets to be labelled, and the certificate that labels give a judge.
+"""Calibration of judges against people: sheets to label, and certificates of agreement.
 
-`judged_run` reads what a judge said from a run folder, `sheet` chooses and writes what people
-label, `labels` reads it back. `agreement` and `probes` compute parts of a certificate, which
-`certificate` puts together; `pairs` does all of this for preferences.
+`judged_run` reads the verdicts of a run folder, `sheet` draws answers and writes the sheet,
+`labels` reads the filled sheet. `agreement` and `probes` compute the parts of a certificate, which
+`certificate` assembles.
 """

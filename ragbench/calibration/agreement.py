@@ -1,4 +1,4 @@
-"""Agreement of a judge with people, and of people with each other."""
+"""Agreement and correlation of a judge with people, and of people with each other."""
 
 from __future__ import annotations
 
@@ -35,9 +35,17 @@ from ragbench.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class _Row:
+    """Row of the table of agreement: a statistic and its properties.
+
+    Attributes:
+        statistic: Function of a table with two or more raters.
+        level: Level of measurement.
+        on_levels: True: scores are rounded to levels first; False: they are taken unchanged.
+        low: Smallest possible value; the largest is 1.
+    """
+
     statistic: Statistic
     level: Level
-    # Whether scores are put on the nearest level first; else they are taken as they are.
     on_levels: bool
     low: float = -1.0
 
@@ -49,7 +57,7 @@ class _Row:
         )
 
 
-# What is computed for each pair of raters, judge or people.
+# Name -> statistic of each pair of raters, of the judge and people alike.
 _TABLE = {
     "raw": _Row(raw_share, "nominal", True, 0.0),
     KAPPA: _Row(kappa, "nominal", True),
@@ -65,21 +73,23 @@ _TABLE = {
 
 _AUC = _Row(correlation.roc_area, "ordinal", False, 0.0)
 _COEFFICIENTS: tuple[correlation.Coefficient, ...] = ("pearson", "spearman", "kendall")
+# statistics of any number of raters: people are compared all at once, not pair by pair
 _ALPHAS = ("alpha_nominal", "alpha_ordinal", "alpha_interval")
-_SLACK = 1e-9  # rounding of a label that was put on 0 to 1
+_SLACK = 1e-9  # rounding error of a label that was scaled to 0..1
 
 
 def judge_against_people(
     ratings: Ratings, *, good: float | None, confidence: float
 ) -> dict[str, AgreementFound]:
-    """Compare the judge with each rater and average over the raters.
+    """Return statistic -> agreement of the judge with each rater, averaged over the raters.
 
-    So the numbers can be laid beside those of the raters among each other. `auc` is how well the
-    judge's score tells answers that a rater finds good from the others: those from `good` on, a
-    score from 0 to 1; None: above the middle.
+    Averages over single raters are comparable with those of `people_against_people`. `auc` is the
+    area under the ROC curve of the judge's score for good answers: those with a label of at least
+    `good`, a score from 0 to 1; None: above the middle.
     """
     people, judge = ratings.people, ratings.judge
     is_good = people > 0.5 + _SLACK if good is None else people >= good - _SLACK
+    # NaN compares as False: a missing label must not count as a bad answer
     goodness = np.where(np.isnan(people), np.nan, is_good)
     halves = [np.column_stack((judge, column)) for column in goodness.T]
     tables = [np.column_stack((judge, column)) for column in people.T]
@@ -90,9 +100,10 @@ def judge_against_people(
 
 
 def people_against_people(ratings: Ratings, *, confidence: float) -> dict[str, AgreementFound]:
-    """Compare each two raters and average: no judge can be expected to do better.
+    """Return statistic -> agreement of each two raters, averaged over the pairs.
 
-    Alpha is that of all raters together. Empty where there is one rater.
+    No judge can be expected to agree better. Alpha is computed over all raters together. Empty if
+    there is only one rater.
     """
     people = ratings.people
     pairs = [np.column_stack(pair) for pair in itertools.combinations(people.T, 2)]
@@ -105,12 +116,11 @@ def people_against_people(ratings: Ratings, *, confidence: float) -> dict[str, A
 
 
 def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
-    """Correlate the judge's scores with the mean label, at the levels that papers print.
+    """Correlate the judge's scores with the mean labels per item, per question and per system.
 
-    The intervals are over what is sampled: the queries at the levels of items and questions, the
-    systems at that of systems.
+    Intervals treat queries as the sample for items and questions, and systems for systems.
     """
-    # means of the same labels in another order are equal
+    # rounded: means of equal labels in another order of summation would not tie
     people, judge = ratings.mean_labels.round(12), ratings.judge.round(12)
     table = np.column_stack((judge, people))
     grouped = {
@@ -119,7 +129,8 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
         )
         for name in _COEFFICIENTS
     }
-    inside = next(iter(grouped.values()))  # all leave out the same
+    inside = next(iter(grouped.values()))  # all coefficients leave out the same queries
+    # means of the answers of each system, by its number
     _, codes, sizes = np.unique(
         [system for system, _ in ratings.keys], return_inverse=True, return_counts=True
     )
@@ -154,7 +165,10 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
 
 
 def confusion(ratings: Ratings) -> Confusion:
-    """Count the labels of all raters (rows) by the judge's level (columns)."""
+    """Count the labels of all raters (rows) by the judge's level (columns).
+
+    Empty if the scale has no levels; other labels are rounded to the nearest level.
+    """
     levels = ratings.scale.levels
     if not levels:
         return Confusion(levels=(), counts=())
@@ -169,7 +183,7 @@ def confusion(ratings: Ratings) -> Confusion:
 def _mean(
     ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float
 ) -> AgreementFound:
-    """Compute the mean of a statistic over tables of raters."""
+    """Return the mean of a statistic over tables of raters; undefined if it needs levels."""
     if row.on_levels and not ratings.scale.levels:
         n = int(np.count_nonzero(np.isfinite(ratings.people).any(axis=1)))
         why = f"the scale {ratings.scale} has no levels"

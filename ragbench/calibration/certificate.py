@@ -1,4 +1,4 @@
-"""The certificate of a judge: what labels of people say of it, for a gate to require."""
+"""Certificate of a judge: agreement with labels of people, which a gate can require."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ class Calibration:
     """Options of a calibration: the scale of the labels and the figures to compute.
 
     Attributes:
-        scale: The scale of the labels; None: that of each rubric.
-        good: The label from which an answer is good; None: beyond the middle of the scale.
-        random: Whether the user vouches that the labelled answers were drawn at random.
-        asked: Score -> probe -> what came out when the judge was asked again.
+        scale: Scale of the labels; None: the scale of each rubric.
+        good: Smallest label of a good answer; None: labels beyond the middle of the scale.
+        confidence: Confidence of all intervals.
+        random: True if the user vouches that the labelled answers are a random draw.
+        probes: Score -> probe -> result.
     """
 
     scale: LabelScale | None = None
     good: float | None = None
     confidence: float = 0.95
     random: bool = False
-    asked: Mapping[str, Mapping[str, ProbeFound]] = field(default_factory=dict)
+    probes: Mapping[str, Mapping[str, ProbeFound]] = field(default_factory=dict)
 
 
 def certify(
@@ -51,11 +52,17 @@ def certify(
     labels: Mapping[str, Labels],
     calibration: Calibration,
 ) -> JudgeCertificate:
-    """Return the certificate: the same labels, by rubric, and verdicts give the same bytes.
+    """Return the certificate of the judges of a run; equal labels and verdicts give equal bytes.
+
+    Args:
+        run: Run with the verdicts.
+        scores: Name -> score of a judge; scores whose rubric has no labels are left out.
+        labels: Rubric -> labels of people.
+        calibration: Options.
 
     Raises:
         DataError: No labelled answer has a verdict.
-        OptionError: The label that is good from is not on the scale.
+        OptionError: `good` is not on the scale.
     """
     return JudgeCertificate(
         run=run.name,
@@ -73,27 +80,30 @@ def certify(
 def probe_report(
     run: JudgedRun,
     scores: Sequence[JudgedScore],
-    asked: Mapping[str, Mapping[str, ProbeFound]],
+    probes: Mapping[str, Mapping[str, ProbeFound]],
     *,
     confidence: float = 0.95,
 ) -> ProbeReport:
-    """Return the results of the probes of some scores; `asked` is score -> probe -> result."""
+    """Return the report on probes of some scores; `probes` is score -> probe -> result.
+
+    A score that `probes` lacks raises KeyError.
+    """
     return ProbeReport(
         run=run.name,
         data=run.data,
         systems=run.systems,
         confidence=confidence,
         rubrics={
-            score.name: ProbedRubric(**_facts(score), probes=asked[score.name]) for score in scores
+            score.name: ProbedRubric(**_facts(score), probes=probes[score.name]) for score in scores
         },
     )
 
 
 def _facts(score: JudgedScore) -> dict[str, Any]:
-    """Return the fields of a `JudgedRubric` that name the rubric and judge of a score."""
+    """Return the fields of a `JudgedRubric` for a score: rubric, judge, model and signature."""
     return {
         "rubric": score.rubric.name,
-        # of the judge of a table only the name is known
+        # a table of ratings gives the name of its rubric, not the text
         "rubric_fingerprint": score.rubric.fingerprint if score.rubric.scale else "",
         "judge": score.judge,
         "model": score.model,
@@ -104,6 +114,12 @@ def _facts(score: JudgedScore) -> dict[str, Any]:
 def _certify_score(
     run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
 ) -> CertifiedRubric:
+    """Return agreement, correlations and corrected means of one score.
+
+    Raises:
+        DataError: No labelled answer has a verdict.
+        OptionError: `good` is not on the scale.
+    """
     scale = calibration.scale or LabelScale.of_rubric(score.rubric)
     ratings = Ratings.of(score, labels, scale)
     if not ratings.keys:
@@ -122,7 +138,7 @@ def _certify_score(
         without_verdict=len(labels.labelled) - len(ratings.keys),
         between_levels=ratings.between,
         queries=len(set(ratings.queries.tolist())),
-        # who said what of which answer, whatever the order of rows
+        # sorted, so that the order of the rows does not change the fingerprint
         fingerprint=fingerprint_json(
             {
                 rater: sorted([*key, label] for key, label in by_key.items())
@@ -143,7 +159,7 @@ def _certify_score(
         ceiling=agreement.people_against_people(ratings, confidence=confidence),
         correlations=agreement.correlations(ratings, confidence=confidence),
         confusion=agreement.confusion(ratings),
-        probes=calibration.asked.get(score.name, {}),
+        probes=calibration.probes.get(score.name, {}),
         corrected={system: corrector.mean(system) for system in run.systems},
         corrected_differences={
             system: corrector.difference(system, against) for system, against in run.against.items()
@@ -154,11 +170,10 @@ def _certify_score(
 def _sampling(
     run: JudgedRun, score: JudgedScore, labels: Labels, *, vouched: bool
 ) -> tuple[bool, str]:
-    """Return True if labels are of a random draw, and the reason for the verdict.
+    """Return True if the labelled answers are a random draw, else False, with the reason.
 
-    The draw is repeated, unless the user vouches for it.
-
-    Labels may end early, since the order of a sheet is random; gaps in between are a choice.
+    The draw is repeated from its signature and compared with the labelled rows, unless the user
+    vouches for it.
     """
     if vouched:
         return True, "the user vouches for it (--random)"
@@ -168,7 +183,7 @@ def _sampling(
     if len(signatures) > 1:
         return False, f"the labels come from {len(signatures)} draws"
     signature = signatures.pop()
-    # one sheet serves all judges of a rubric; it was spread over the scores of one of them
+    # one sheet serves all judges of a rubric, but was stratified by the scores of one of them
     alike = [s for s in run.scores.values() if s.rubric.name == score.rubric.name]
     alike = [s for s in alike if s.scores.keys() == score.scores.keys()]
     again = next(filter(None, (draw_again(run, other, signature) for other in alike)), None)
@@ -178,6 +193,7 @@ def _sampling(
         counts = f"{len(labels.rows)} rows, {len(again.keys)} were drawn"
         return False, f"the rows of the sheet are not those that were drawn: {counts}"
     done = [key in labels.labelled for key in again.keys]
+    # labels may end early, since the order of a sheet is random; gaps in between are a choice
     gaps = done[: max(place for place, has in enumerate(done) if has)].count(False)
     if gaps:
         return False, f"{gaps} rows before the last labelled one have no label"
@@ -186,12 +202,13 @@ def _sampling(
 
 @dataclass(frozen=True, slots=True)
 class _Corrector:
-    """Correct means of a judge by the labels of people, or say why that cannot be done.
-
-    Means are of scores from 0 to 1, which is where both ends of the labels' scale lie.
+    """Corrector of a judge's means by labels of people (prediction-powered inference).
 
     Attributes:
-        labels: The mean label of each answer.
+        scores: Score of the judge for each answer, 0 to 1.
+        labels: Mean label of each labelled answer, 0 to 1.
+        facts: Facts about the labels, such as whether they are a random draw.
+        confidence: Confidence of the intervals.
     """
 
     scores: Mapping[Key, float]
@@ -200,7 +217,8 @@ class _Corrector:
     confidence: float
 
     def mean(self, system: str) -> Correction:
-        """Return the mean of a system, corrected."""
+        """Return the corrected mean of a system; `not available` with the reason if impossible."""
+        # sorted: the order of summation decides the last digits
         keys = [key for key in sorted(self.scores) if key[0] == system]
         labelled = [key for key in keys if key in self.labels]
         unlabelled = [key for key in keys if key not in self.labels]
@@ -217,12 +235,13 @@ class _Corrector:
         return from_json(Correction, {"status": "corrected", **corrected.to_dict()})
 
     def difference(self, system: str, against: str) -> Correction:
-        """Return the mean paired difference of two systems, corrected."""
+        """Return the corrected mean paired difference of two systems, or the reason for none."""
         pairs = [
             ((system, query), (against, query))
             for name, query in sorted(self.scores)
             if name == system and (against, query) in self.scores
         ]
+        # a query with one label only fits neither list: it has half a difference
         labelled = [pair for pair in pairs if all(key in self.labels for key in pair)]
         unlabelled = [pair for pair in pairs if not any(key in self.labels for key in pair)]
         noun = "queries with labels for both"
@@ -243,10 +262,12 @@ class _Corrector:
         return from_json(Correction, values)
 
     def _refusal(self, labelled: int, unlabelled: int, noun: str) -> str:
+        """Return the reason against a correction, or an empty text; `noun` is what is counted."""
         if not self.facts.random:
             return f"not labelled at random: {self.facts.why}"
         if labelled < FEWEST_LABELS:
             return f"{labelled} {noun}, {FEWEST_LABELS} are the fewest"
+        # the variance of the unlabelled scores needs two of them
         return "all are labelled: the labels are the mean" if unlabelled < 2 else ""
 
 

@@ -1,4 +1,4 @@
-"""Read the verdicts, answers, rubrics and judge models of a finished run."""
+"""Verdicts, answers, rubrics and judge models of a finished run, read from its folder."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ragbench.types.conversation import Json, ToolCall
 
 Row = TypeVar("Row", VerdictRow, PredictionRow)
 
-# System and query: one answer.
+# System and query id, which identify an answer.
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """The answer of a system to one query, as the judge saw it.
+    """Answer of a system to one query, as the judge read it.
 
     Attributes:
-        answer: The text; None where the system gives passages or queries alone.
-        contexts: The passages, best first; empty where there are none.
-        queries: The queries that the system formulated; empty where there are none.
-        tool_calls: The tools that the system called; None where that is not known.
+        answer: Text of the answer; None if the system gives only passages or queries.
+        contexts: Passages, best first; empty if there are none.
+        queries: Queries that the system formulated; empty if there are none.
+        tool_calls: Tools that the system called; None if that is unknown.
     """
 
     answer: str | None
@@ -46,18 +46,22 @@ class JudgedAnswer:
 
     @property
     def judged(self) -> tuple[str, ...]:
-        """The texts that identify it: its answer; without one, its passages and queries."""
+        """Texts that identify the answer: its text, or else its passages and queries."""
         return (self.answer,) if self.answer is not None else (*self.contexts, *self.queries)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedScore:
-    """The scores that one judge gave by one rubric.
+    """Scores of one judge by one rubric.
 
     Attributes:
-        name: The score's name in the summary: the rubric, with the judge where there are several.
-        scores: Verdicts from 0 to 1, of the answers that have one.
-        unscored: Answers without a verdict, with the cause.
+        name: Name of the score in the summary: the rubric, with the judge if there are several.
+        rubric: Rubric that the judge applied.
+        judge: Name of the judge.
+        model: Model of the judge.
+        signature: Signature of the score.
+        scores: Answer -> score from 0 to 1; answers without a score are absent.
+        unscored: Answer without a score -> cause.
     """
 
     name: str
@@ -71,14 +75,17 @@ class JudgedScore:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """A finished run, as far as judges are concerned.
+    """Judged systems, answers and scores of a finished run.
 
     Attributes:
-        name: The experiment's name.
-        systems: The systems that were judged, in the order of the run.
-        against: System -> the system that it is compared with, where there is one.
+        folder: Folder of the run, or file of a table of ratings.
+        name: Name of the experiment.
+        seed: Seed of the run.
+        systems: Judged systems, in the order of the run.
+        against: System -> its baseline; systems without a judged baseline are absent.
         data: Fingerprints of the data set.
-        scores: The scores of the judges, by name.
+        answers: Judged answers by system and query id.
+        scores: Scores of the judges, by name.
     """
 
     folder: Path
@@ -90,37 +97,38 @@ class JudgedRun:
     answers: Mapping[Key, JudgedAnswer]
     scores: Mapping[str, JudgedScore]
 
-    def named(self, name: str) -> str | None:
-        """Return the system of a name, also as records write it; None where there is none.
+    def find_system(self, name: str) -> str | None:
+        """Return the judged system of this name; None if there is none.
 
-        The system that records call `Original Ground Truth` is `Original-Ground-Truth` in a run.
+        Names of records count too: `Original Ground Truth` is `Original-Ground-Truth` in a run.
         """
         names = (name, system_name(name))
         return next((name for name in names if name in self.systems), None)
 
-    def chosen(self, names: Sequence[str]) -> list[JudgedScore]:
-        """Return the scores of these names or rubrics; all where none is named.
+    def select_scores(self, names: Sequence[str]) -> list[JudgedScore]:
+        """Return the scores with one of these names or rubrics; all scores for no names.
 
         Raises:
             OptionError: The run has no such score.
         """
         if not names:
             return list(self.scores.values())
-        chosen: dict[str, JudgedScore] = {}
+        selected: dict[str, JudgedScore] = {}
         for name in names:
-            alike = {n: s for n, s in self.scores.items() if name in (n, s.rubric.name)}
-            if not alike:
+            matches = {n: s for n, s in self.scores.items() if name in (n, s.rubric.name)}
+            if not matches:
                 allowed = ", ".join(self.scores)
                 raise OptionError("--rubric", "", name, allowed, nearest(name, self.scores))
-            chosen |= alike
-        return list(chosen.values())
+            selected |= matches
+        return list(selected.values())
 
 
 def read_judged_run(path: Path) -> JudgedRun:
-    """Read the verdicts of a run folder, or of the newest run of an experiment.
+    """Read the verdicts of a run folder, or of the newest run in the folder of an experiment.
 
     Raises:
-        DataError: There is no run, it has no verdicts, or a rubric is no longer what it was.
+        DataError: There is no run, it has no verdicts or seed, the file of a judged system is
+            missing, or a rubric has changed since the run.
     """
     folder = resolve_run_folder(path)
     summary = read_summary(folder)
@@ -130,7 +138,7 @@ def read_judged_run(path: Path) -> JudgedRun:
         if file.is_file():
             rows[system.name] = [*_first_rows(file, VerdictRow)]
         elif any(score.judge is not None for score in system.scores.values()):
-            allowed = "the verdicts of this system, which summary.json has scores of"
+            allowed = "the verdicts of this system, whose scores are in summary.json"
             raise DataError("no such file", file=file, allowed=allowed)
     if not rows:
         allowed = "a run with metrics.judge and answers to judge"
@@ -141,6 +149,7 @@ def read_judged_run(path: Path) -> JudgedRun:
     scores = {score.name: score for score in _scores(summary, rows, rubrics)}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
+    # predictions may have been deleted: a verdict without its answer still counts
     return JudgedRun(
         folder=folder,
         name=summary.name,
@@ -158,20 +167,20 @@ def _file(folder: Path, kind: str, system: str) -> Path:
 
 
 def _first_rows(path: Path, record: type[Row]) -> Iterator[tuple[Entry, Row]]:
-    """Yield the lines of a file with their rows; of several answers to a query the first one.
+    """Yield the entries of a file with their records, without further samples of a query.
 
-    An answer is what people are shown, and the first one is as good a draw as any.
+    People label one answer per query, and the first sample is as random as any other.
     """
     rows = ((entry, entry.as_record(record)) for entry in read_jsonl(path))
     return ((entry, row) for entry, row in rows if not row.sample)
 
 
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
-    """Yield the answer to each query; a system without answers may have passages and queries."""
+    """Yield key and answer of each query of a system; nothing without a file of predictions."""
     file = _file(folder, "predictions", system)
     for entry, row in _first_rows(file, PredictionRow) if file.is_file() else ():
         passages = row.contexts or ()
-        texts = tuple(" ".join(filter(None, (each.title, each.text))) for each in passages)
+        texts = tuple(" ".join(filter(None, (p.title, p.text))) for p in passages)
         if row.answer is not None or texts or row.queries:
             calls = None
             if row.tool_calls is not None:
@@ -190,9 +199,9 @@ def _scores(
     groups: dict[str, list[tuple[Key, Entry, VerdictRow]]] = {}
     for system, entries in rows.items():
         for entry, row in entries:
-            several = add_option(row.rubric, "judge", row.judge)
-            # of a run with several judges, scores carry the judge in their names
-            name = several if several in signatures else row.rubric
+            full_name = add_option(row.rubric, "judge", row.judge)
+            # in a run with several judges, the names of scores contain the judge
+            name = full_name if full_name in signatures else row.rubric
             groups.setdefault(name, []).append(((system, row.query_id), entry, row))
     for name, group in groups.items():
         _, entry, first = group[0]
@@ -210,7 +219,7 @@ def _scores(
 
 
 def _baselines(summary: Summary, judged: Container[str]) -> dict[str, str]:
-    """Return judged system -> the judged system that it is compared with by its verdicts."""
+    """Return judged system -> baseline of its judge scores, if the baseline is judged too."""
     baselines = {}
     for system in summary.systems:
         score = next((name for name, score in system.scores.items() if score.kind == "judge"), "")
@@ -221,32 +230,38 @@ def _baselines(summary: Summary, judged: Container[str]) -> dict[str, str]:
 
 
 def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
-    """Find the rubric that a judge applied, by its fingerprint or that of its prompts.
+    """Return the rubric that a judge applied, by the fingerprint in the signature of its score.
 
-    The signature of the score has one of them: judges that ask models note what they were sent.
-    `rubrics` are those of the run that are not built in.
+    Signatures of judges that call models have the fingerprint of the prompts, other signatures
+    that of the rubric. `rubrics` are the rubrics of the run that are not built in.
 
     Raises:
-        DataError: It is no longer what it was.
+        DataError: No rubric of this name has the fingerprint: it has changed since the run.
     """
     part = Signature.parse(signature).part
+    # a file of the run may replace a built-in rubric of the same name
     candidates = [load_rubric(name)] if is_built_in(name) else []
     candidates += [rubric for rubric in rubrics if rubric.name == name]
     applied, prompt = part("rubric"), part("prompt")
     for rubric in candidates:
         if applied == rubric.fingerprint or (applied is None and prompt in _prompts(rubric)):
             return rubric
-    now = [rubric.fingerprint if applied else "/".join(_prompts(rubric)) for rubric in candidates]
+    current = [r.fingerprint if applied else "/".join(_prompts(r)) for r in candidates]
     raise DataError(
         f"rubric '{name}' is not the one that the judge applied: {applied or prompt} then, "
-        f"{', '.join(now) or 'none'} now",
+        f"{', '.join(current) or 'none'} now",
         allowed="the rubric as it was, or a new run",
     )
 
 
 def _rubrics_in(folder: Path) -> list[Rubric]:
-    """Return the rubrics of mappings in the config of a run, and of files that are still there."""
+    """Return the rubrics in the config of a run: mappings, and files that still exist.
+
+    Raises:
+        DataError: A mapping or file is no rubric.
+    """
     judge = _entry(_entry(read_config(folder), "metrics"), "judge")
+    # one judge is a block, several are a mapping of blocks
     blocks = [judge, *judge.values()] if isinstance(judge, dict) else []
     lists = [_entry(block, "rubrics") for block in blocks]
     entries = [entry for names in lists if isinstance(names, list) for entry in names]
@@ -264,7 +279,7 @@ def _entry(config: Json, key: str) -> Json:
 
 
 def _prompts(rubric: Rubric) -> list[str]:
-    """Fingerprints of the prompts, with worked examples and without, passages read both ways."""
+    """Return the fingerprints of a rubric's prompts with all options that a judge may have."""
     return [
         prompt_fingerprint(rubric, few_shot=few_shot, passages=passages)
         for few_shot in (True, False)

@@ -1,4 +1,4 @@
-"""Labels of people: a sheet that came back, a file of the user's own, ratings beside a judge's."""
+"""Labels of people, from filled sheets or own files, and tables of ratings by judges and people."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint_json
 from ragbench.types import FloatArray
 
-_NEAREST_LIMIT = 20_000  # looking for the nearest of more ids would take seconds
+_NEAREST_LIMIT = 20_000  # ids: finding the nearest of more would take seconds
 
-# Part of a row -> the names of its column that are understood; those of judge and label are the
-# part's own name, alone or with an ending: `label`, `label_1`.
+# Part of a row -> recognised names of its column. Columns of judge and label have the name of the
+# part, alone or with an ending: `label`, `label_1`.
 PARTS: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "question_id", "item", "id"),
     "system": ("system", "model"),
@@ -34,7 +34,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "label": (),
 }
 _OPTIONAL, _SEVERAL = ("system", "answer"), ("judge", "label")
-# The system of a table that names none.
+# System of a table without a column of systems.
 ONE_SYSTEM = "given"
 
 
@@ -43,9 +43,9 @@ class Labels:
     """Labels of people by one rubric.
 
     Attributes:
-        by_rater: Rater -> answer -> label, as written.
-        rows: Answer -> what its sheet says of the draw, empty for a file of the user's own; with
-            the answers whose label is missing.
+        by_rater: Rater -> answer -> label on the scale of the file.
+        rows: Answer -> signature of the draw on its sheet, empty for other files; answers without
+            a label included.
     """
 
     by_rater: dict[str, dict[Key, float]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Labels:
 
     @property
     def labelled(self) -> set[Key]:
-        """The answers with a label of anybody."""
+        """Answers with a label of at least one rater."""
         return {key for labels in self.by_rater.values() for key in labels}
 
 
@@ -64,29 +64,38 @@ def read_labels(
     scale: LabelScale | None,
     columns: Mapping[str, Sequence[str]],
 ) -> dict[str, Labels]:
-    """Read labels by rubric.
+    """Read files of labels; return rubric -> labels, without rubrics that have none.
 
-    A file is a sheet where it has the column `item`; else its rows are found by `query_id`, and
-    `system` where the run has several. Its labels are in the columns that `columns` names for a
-    rubric, else in one with the rubric's name, else in `label`, `label_1`, `label_2` ... of the
-    rubric that the column `rubric` names, or of the only one. Each column of each file is a rater.
-    Where `scale` is None, each rubric has its own.
+    A file with a column `item` is a sheet. Rows of other files need `query_id`, and `system` if the
+    run has several. Labels of a rubric are in the columns that `columns` names, else in a column
+    with the rubric's name, else in `label`, `label_1`, `label_2` ... of the rubric in the column
+    `rubric`, or of the only rubric. Each column of each file is a rater.
+
+    Args:
+        paths: Files of labels.
+        run: Run with the judged answers.
+        scores: Scores whose rubrics are labelled.
+        scale: Scale of the labels; None: the scale of each rubric.
+        columns: Rubric -> names of its columns.
 
     Raises:
-        DataError: An unknown or repeated answer, a label that is no number or off the scale, a
-            file without labels, with the place.
+        DataError: An unknown or repeated answer, a label that is no number or off the scale, or no
+            label at all; with file and line.
+        OptionError: `columns` names another rubric.
     """
     reader = _LabelReader(run, {score.rubric.name: score for score in scores}, columns)
     check_allowed("--column", "rubric", columns, reader.scores)
     labels = {name: Labels() for name in reader.scores}
     for path in paths:
+        # equal column names of two files are two raters
         prefix = f"{path.stem}:" if len(paths) > 1 else ""
-        seen: dict[str, Entry] = {}
+        places: dict[str, Entry] = {}
         for entry in read_rows(path, "labels"):
             for rubric, key in reader.answers_of(entry):
-                check_unique(f"{rubric} of {key[1]}, {key[0]}", "answer", entry, seen)
+                check_unique(f"{rubric} of {key[1]}, {key[0]}", "answer", entry, places)
                 is_sheet = "item" in entry.values
                 draw = str(entry.values.get("draw") or "") if is_sheet else ""
+                # the first file counts: several raters fill copies of one sheet
                 labels[rubric].rows.setdefault(key, draw)
                 rubric_scale = scale or LabelScale.of_rubric(reader.scores[rubric].rubric)
                 for column in reader.label_columns(entry, rubric):
@@ -102,7 +111,7 @@ def read_labels(
 
 @dataclass(frozen=True)
 class _LabelReader:
-    """Find the answers and the columns that the rows of a file of labels are about."""
+    """Finder of the rubrics, answers and label columns of the rows of a file."""
 
     run: JudgedRun
     scores: Mapping[str, JudgedScore]
@@ -110,7 +119,7 @@ class _LabelReader:
 
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:
-        """Return item -> rubric and answer, for all items that a sheet of this run may hold."""
+        """Item id -> rubric and answer, for all items that a sheet of this run may hold."""
         return {
             item_id(self.run, name, key): (name, key)
             for name, score in self.scores.items()
@@ -118,7 +127,11 @@ class _LabelReader:
         }
 
     def answers_of(self, entry: Entry) -> Iterator[tuple[str, Key]]:
-        """Yield rubric and answer of a row; nothing for a row of a sheet that is empty."""
+        """Yield rubric and answer of a row; nothing for an empty row or another rubric.
+
+        Raises:
+            DataError: The run has no such answer.
+        """
         if "item" not in entry.values:
             yield from self._answers_to_query(entry)
         elif entry.values["item"] not in (None, ""):
@@ -128,8 +141,8 @@ class _LabelReader:
             elif rubric in (None, "") or rubric in self.scores:
                 raise entry.error(
                     f"item '{item}' is no answer of this run",
-                    allowed=f"items of a sheet that was drawn from {self.run.name}, while its "
-                    "answers are what they were",
+                    allowed=f"items of a sheet drawn from {self.run.name}, whose answers have not "
+                    "changed since",
                     near=nearest(item, self._items) if len(self._items) <= _NEAREST_LIMIT else None,
                 )
 
@@ -137,7 +150,7 @@ class _LabelReader:
         if "query_id" not in entry.values:
             raise entry.error(
                 f"no 'item' and no 'query_id' (keys: {', '.join(entry.values)})",
-                allowed="item, as a sheet that was drawn has it, or query_id",
+                allowed="item, as in a drawn sheet, or query_id",
                 near=nearest("query_id", entry.values),
             )
         query, systems = entry.id("query_id"), self.run.systems
@@ -145,7 +158,7 @@ class _LabelReader:
         if system in (None, "") and len(systems) > 1:
             raise entry.error(f"no 'system', and the run has {len(systems)}", allowed=allowed)
         text = str(system or systems[0])
-        name = self.run.named(text)
+        name = self.run.find_system(text)
         if name is None:
             near = nearest(text, systems)
             raise entry.error(f"system '{text}' was not judged", allowed=allowed, near=near)
@@ -173,12 +186,16 @@ class _LabelReader:
         )
 
     def label_columns(self, entry: Entry, rubric: str) -> list[str]:
-        """Return the columns of a row with labels by a rubric, one for each rater."""
+        """Return the names of the columns with labels by a rubric, one per rater.
+
+        Raises:
+            DataError: The row has no such column.
+        """
         columns = list(self.columns.get(rubric, ()))
         if not columns and rubric in entry.values:
             columns = [rubric]
         for column in columns:
-            entry.field(column)
+            entry.field(column)  # raises if the row has no such column
         columns = columns or [c for c in entry.values if c == "label" or c.startswith("label_")]
         if not columns:
             raise entry.error(
@@ -190,10 +207,11 @@ class _LabelReader:
 
 
 def read_rating(entry: Entry, column: str, scale: LabelScale, option: str) -> float | None:
-    """Read a number on a scale; None where the cell is empty.
+    """Return the number in a cell, on a scale; None for an empty cell.
 
     Raises:
-        DataError: Something else, with the place and the option that names another scale.
+        DataError: The cell holds no number or one off the scale; the message names the line, and
+            `option`, which sets another scale.
     """
     value = entry.field(column)
     text = str(value).strip() if value is not None else ""
@@ -212,12 +230,14 @@ def read_rating(entry: Entry, column: str, scale: LabelScale, option: str) -> fl
 
 @dataclass(frozen=True)
 class Ratings:
-    """The n answers that have a verdict and a label of anybody.
+    """Scores of a judge beside labels of people, for the n answers that have both.
 
     Attributes:
-        scale: What people label on.
-        judge: Scores from 0 to 1.
-        people: Labels as scores from 0 to 1, a column per rater; NaN where one gave none.
+        keys: System and query id of each answer, sorted.
+        scale: Scale of the labels.
+        judge: Shape (n,): scores of the judge, 0 to 1.
+        people: Shape (n, raters): labels as scores from 0 to 1; NaN for a missing label.
+        raters: Names of the raters, in the order of the columns.
     """
 
     keys: Sequence[Key]
@@ -228,7 +248,7 @@ class Ratings:
 
     @classmethod
     def of(cls, score: JudgedScore, labels: Labels, scale: LabelScale) -> Ratings:
-        """Put scores and labels side by side."""
+        """Join the scores of a judge with labels by answer; empty arrays if none has both."""
         keys = sorted(key for key in labels.labelled if key in score.scores)
         people = np.array(
             [[of_rater.get(key, np.nan) for of_rater in labels.by_rater.values()] for key in keys]
@@ -238,21 +258,22 @@ class Ratings:
 
     @property
     def mean_labels(self) -> FloatArray:
-        """The mean label of each answer, from 0 to 1."""
-        found: FloatArray = np.nanmean(self.people, axis=1)
-        return found
+        """Mean label of each answer over its raters, from 0 to 1."""
+        means: FloatArray = np.nanmean(self.people, axis=1)
+        return means
 
     @property
     def queries(self) -> np.ndarray[Any, Any]:
-        """The query of each answer: answers to one query vary together."""
+        """Query id of each answer, as clusters: answers to one query are not independent."""
         return np.array([query for _, query in self.keys], dtype=object).astype(str)
 
     @property
     def between(self) -> int:
-        """Count the labels that lie between two levels."""
+        """Number of labels between two levels; 0 for a scale without levels."""
         if not self.scale.levels:
             return 0
         steps = self.people[np.isfinite(self.people)] * (len(self.scale.levels) - 1)
+        # rounding of the scaling to 0..1 is no step between levels
         return int(np.count_nonzero(np.abs(steps - np.round(steps)) > 1e-9))
 
 
@@ -265,34 +286,40 @@ def read_ratings(
     rubric: str | None = None,
     model: str = "not named",
 ) -> tuple[JudgedRun, dict[str, Labels]]:
-    """Read the ratings of one or several judges, made by `model`, and of people on a scale.
+    """Read a table with ratings of judges and people; return a run and its labels by rubric.
 
-    Each column of the judge is a judge, each one of labels a rater. A row without a rating of the
-    judge is counted as without a verdict, one without a label is of use to correct a mean.
+    The table (CSV, JSON lines, Parquet) has the columns `query_id`, `system` (if there are
+    several), `judge`, `label` or `label_1`, `label_2` ..., and optionally `answer`. Each column of
+    the judge is a judge, each column of labels a rater. Rows without a rating count as unscored.
 
-    The columns of CSV, JSON lines or Parquet are `query_id`, `system` (where there are several),
-    `judge`, `label` or `label_1`, `label_2` ...; the text of the answer, `answer`, if known.
-    `columns` names other ones by these words. `rubric` is what was rated; None: what the judge's
-    column is called. Returned is what `certify` takes.
+    Args:
+        path: Table of ratings.
+        scale: Scale of the labels.
+        judge_scale: Scale of the judge's ratings; None: `scale`.
+        columns: Part of a row -> names of its columns.
+        rubric: Name of the rubric; None: the name of the judge's column.
+        model: Model of the judge.
 
     Raises:
-        DataError: A missing column, a repeated answer, a rating that is no number or off its
-            scale, with the place.
-        OptionError: A part that no row has.
+        DataError: A column is missing, an answer is repeated, a rating is no number or off its
+            scale, or there is no label; with file and line.
+        OptionError: `columns` names an unknown part or one column twice.
     """
     entries = list(read_rows(path, "ratings"))
-    named, judge_scale = _columns(entries[0], columns), judge_scale or scale
-    judges, raters = named["judge"], named["label"]
+    by_part, judge_scale = _columns(entries[0], columns), judge_scale or scale
+    judges, raters = by_part["judge"], by_part["label"]
     scores: dict[str, dict[Key, float]] = {column: {} for column in judges}
+    # raters in the order of the columns, also if the first rows have no label of them
     labels = Labels({rater: {} for rater in raters})
     answers: dict[Key, JudgedAnswer] = {}
-    seen: dict[str, Entry] = {}
+    places: dict[str, Entry] = {}
     for entry in entries:
-        system = _name(entry, named["system"][0]) if named["system"] else ONE_SYSTEM
-        key = (system, _name(entry, named["query_id"][0]))
-        check_unique(f"{key[1]}, {system}", "answer", entry, seen)
-        text = entry.values.get(named["answer"][0]) if named["answer"] else None
+        system = _name(entry, by_part["system"][0]) if by_part["system"] else ONE_SYSTEM
+        key = (system, _name(entry, by_part["query_id"][0]))
+        check_unique(f"{key[1]}, {system}", "answer", entry, places)
+        text = entry.values.get(by_part["answer"][0]) if by_part["answer"] else None
         answers[key] = JudgedAnswer(None if text is None else str(text), ())
+        # no signature of a draw: a table does not come from a sheet
         labels.rows[key] = ""
         for column in judges:
             rating = read_rating(entry, column, judge_scale, "--judge-scale")
@@ -302,65 +329,76 @@ def read_ratings(
             rating = read_rating(entry, column, scale, "--scale")
             if rating is not None:
                 labels.by_rater[column][key] = rating
-    labels.by_rater = {rater: of for rater, of in labels.by_rater.items() if of}
+    labels.by_rater = {rater: by_key for rater, by_key in labels.by_rater.items() if by_key}
     if not labels.by_rater:
         allowed = f"numbers in {' or '.join(raters)}"
         raise DataError("not one rating of people", file=path, allowed=allowed)
-    run = _judged(path, rubric, model, scores, answers)
+    run = _table_run(path, rubric, model, scores, answers)
     return run, {score.rubric.name: labels for score in run.scores.values()}
 
 
 def _name(entry: Entry, column: str) -> str:
-    """The name in a cell: any text, as it only says what belongs together."""
+    """Return the name or integer in a cell as text, since names only group rows.
+
+    Raises:
+        DataError: The cell is empty or holds another value.
+    """
     value = entry.field(column)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise entry.error(f"{column}: {value!r}", allowed="a name or a number")
     return str(value)
 
 
-def _columns(first: Entry, named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return part -> its columns: those that `named` has, else those that are understood."""
-    players: dict[str, str] = {}
-    check_allowed("--column", "part", named, PARTS)
-    for part, columns in named.items():
+def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return part -> names of its columns in a table, `chosen` by the user or recognised.
+
+    Raises:
+        OptionError: An unknown part, several columns for one part, or a column for two parts.
+        DataError: The table has no column of a required part.
+    """
+    parts: dict[str, str] = {}
+    check_allowed("--column", "part", chosen, PARTS)
+    for part, columns in chosen.items():
         if len(columns) > 1 and part not in _SEVERAL:
             allowed = f"one column; {' and '.join(_SEVERAL)} may have several"
             raise OptionError("--column", part, ", ".join(columns), allowed)
         for column in columns:
             first.field(column)
-            if column in players:
-                allowed = f"a column of its own; {column} is the {players[column]}"
+            if column in parts:
+                allowed = f"a column of its own; {column} is the {parts[column]}"
                 raise OptionError("--column", part, column, allowed)
-            players[column] = part
+            parts[column] = part
 
-    def of(part: str) -> list[str]:
-        free = [column for column in first.values if column not in players]
+    def columns_of(part: str) -> list[str]:
+        free = [column for column in first.values if column not in parts]
         usual = [name for name in PARTS[part] if name in free][:1]
         if part in _SEVERAL:
             usual = [name for name in free if name == part or name.startswith(f"{part}_")]
-        found = [*named.get(part, usual)]
-        if not found and part not in _OPTIONAL:
+        columns = [*chosen.get(part, usual)]
+        # a table without systems has one, and texts of answers are only for reading
+        if not columns and part not in _OPTIONAL:
             names = ", ".join(PARTS[part]) or f"{part}, or {part}_1, {part}_2 ..."
             raise first.error(
                 f"no column with the {part} (columns: {', '.join(first.values)})",
                 allowed=f"{names}, or --column {part}=COLUMN",
             )
-        return found
+        return columns
 
-    return {part: of(part) for part in PARTS}
+    return {part: columns_of(part) for part in PARTS}
 
 
-def _judged(
+def _table_run(
     path: Path,
     rubric: str | None,
     model: str,
     scores: Mapping[str, Mapping[Key, float]],
     answers: Mapping[Key, JudgedAnswer],
 ) -> JudgedRun:
-    """Return the table as a run with a score for each judge."""
+    """Return a table of ratings as a judged run, with one score per judge."""
     judged = {}
     for column, values in scores.items():
         word = rubric or column
+        # several judges by one rubric: the name of the score has to tell them apart
         name = word if len(scores) == 1 or rubric is None else f"{word}(judge={column})"
         judged[name] = JudgedScore(
             name=name,

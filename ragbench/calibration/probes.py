@@ -1,4 +1,4 @@
-"""The position probe: ask a judge again with the passages in reverse order."""
+"""Position probe: judge answers again with the passages in reverse order."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from ragbench.stats.mean import mean_interval
 from ragbench.types import FloatArray
 from ragbench.types.scores import Verdict
 
-# The name of the probe in certificates.
+# Name of the probe in certificates.
 POSITION = "position"
 
 
 def sample_answers(scores: Sequence[JudgedScore], n: int, seed: int) -> list[Key]:
-    """Draw answers with a verdict of any of some scores; all of them where there are fewer.
+    """Draw n distinct answers at random among those with a verdict by any of the scores.
 
-    Equal seeds draw the same.
+    Returns all of them, sorted, if there are no more than n. Equal seeds give equal draws.
     """
-    # a set has another order in every process, and equal seeds must draw the same
+    # sorted: the order of a set differs from process to process
     keys = sorted({key for score in scores for key in score.scores})
     if n >= len(keys):
         return keys
-    taken = np.random.default_rng(seed).choice(len(keys), n, replace=False)
-    return [keys[place] for place in sorted(taken)]
+    positions = np.random.default_rng(seed).choice(len(keys), n, replace=False)
+    return [keys[position] for position in sorted(positions)]
 
 
 def probe_position(
@@ -46,34 +46,41 @@ def probe_position(
     *,
     scale: LabelScale | None = None,
     confidence: float = 0.95,
-    shown: Callable[[int], AbstractContextManager[Advance | None]] = lambda _: nullcontext(),
+    progress: Callable[[int], AbstractContextManager[Advance | None]] = lambda _: nullcontext(),
 ) -> dict[str, ProbeFound]:
-    """Judge items with their passages as they are and reversed: rubric -> shift of the scores.
+    """Judge items with their passages in order and reversed; return rubric -> shift of the scores.
 
-    Both are judged now, so that nothing but the order differs; replies that are kept are not paid
-    for again. The levels of `scale` tell whether a verdict flips; None: those of each rubric.
-    `shown` opens a display of the progress over a number of items.
+    Both orders are judged now, so that nothing else differs; stored replies cost nothing. A rubric
+    that does not depend on the order of passages gets the result `not available` with the reason.
+
+    Args:
+        judge: Judge to probe.
+        rubrics: Rubrics to apply.
+        items: Answers by system and query.
+        scale: Scale whose levels tell whether a verdict flips; None: the scale of each rubric.
+        confidence: Confidence of the intervals.
+        progress: Function that opens a progress display over a number of items.
     """
     reasons = {rubric.name: why_not(rubric) for rubric in rubrics}
-    asked = [rubric for rubric in rubrics if reasons[rubric.name] is None]
+    probed = [rubric for rubric in rubrics if reasons[rubric.name] is None]
     turned = {key: new for key, item in items.items() if (new := reverse_passages(item))}
-    both = [items[key] for key in turned] + list(turned.values()) if asked else []
-    with shown(len(both)) as advance:
-        verdicts = judge_all(judge, both, asked, advance)
-    # half of the verdicts each; both are empty where no rubric is asked
+    both = [items[key] for key in turned] + list(turned.values()) if probed else []
+    with progress(len(both)) as advance:
+        verdicts = judge_all(judge, both, probed, advance)
+    # the first half of the verdicts is in order, the second reversed; both may be empty
     pairs = dict(zip(turned, zip(verdicts, verdicts[len(turned) :], strict=False), strict=False))
     return {
         rubric.name: _compare(rubric, pairs, scale, confidence)
-        if rubric in asked
+        if rubric in probed
         else ProbeFound(status="not available", reason=reasons[rubric.name])
         for rubric in rubrics
     }
 
 
 def reverse_passages(item: JudgedItem) -> JudgedItem | None:
-    """Return the item with its passages reversed; None where there is no other order.
+    """Return the item with its passages reversed; None if there is no other order.
 
-    An answer that cites passages by number is not asked about in another order.
+    None also for an answer that cites passages by number, since its numbers would be wrong.
 
     Example:
         >>> item = JudgedItem("When?", "In 1932.", ["It opened in 1932.", "It is red."])
@@ -87,7 +94,7 @@ def reverse_passages(item: JudgedItem) -> JudgedItem | None:
 
 
 def why_not(rubric: Rubric) -> str | None:
-    """Say why the order of passages tells nothing about a rubric; None where it does."""
+    """Return the reason why a rubric cannot be probed by the order of passages; None if it can."""
     if rubric.method == "pairwise":
         return "both orders of a pair are asked anyway, and disagreement is a tie"
     if "contexts" not in rubric.needs:
@@ -105,7 +112,11 @@ def _compare(
     scale: LabelScale | None,
     confidence: float,
 ) -> ProbeFound:
-    """Compare the verdicts on answers with passages as they are and reversed."""
+    """Return the shift and the flips of one rubric's verdicts between the two orders.
+
+    `verdicts` has those in order and reversed for each answer. Answers without a score in one of
+    the orders are counted by cause; the result is `not available` if none is left.
+    """
     pairs = {key: (a[rubric.name], b[rubric.name]) for key, (a, b) in verdicts.items()}
     failed = [[v.cause for v in pair if v.score is None] for pair in pairs.values()]
     unscored = dict(sorted(Counter(causes[0] for causes in failed if causes).items()))
@@ -116,12 +127,13 @@ def _compare(
         return ProbeFound(status="not available", reason=reason)
     first, second = np.array(list(both.values()), dtype=np.float64).T
     queries = [query for _, query in both]
-    # the mean of each query: answers to one question vary together
+    # one value per query: answers to one question are not independent
     _, codes, counts = np.unique(queries, return_inverse=True, return_counts=True)
     by_query = np.bincount(codes.reshape(len(both)), weights=second - first) / counts
+    # clipped: a mean of differences may exceed 1 by a rounding error
     shift = mean_interval(by_query.clip(-1.0, 1.0), range=(-1.0, 1.0), confidence=confidence)
     scale = scale or LabelScale.of_rubric(rubric)
-    # where the scale has levels, an answer flips when its level changes, else when its score does
+    # an answer flips if its level changes, or its score if the scale has no levels
     sides = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
     fall = "scores fall" if shift.upper < 0 else "no shift shown"
     return ProbeFound(
@@ -143,12 +155,13 @@ def _compare(
 def _flip_interval(
     sides: Sequence[FloatArray], queries: Sequence[str], confidence: float
 ) -> Ends | None:
-    """Return the limits of the flip rate over the queries; None where there are too few."""
+    """Return the confidence limits of the flip rate; None if there are too few queries."""
+    # the share that flips is one minus the share that agrees
     same = raw_agreement(*sides, groups=list(queries), confidence=confidence)
     if same.rule != "undefined":
         return 1 - same.upper, 1 - same.lower
     if same.value > 0 or same.n < FEWEST:
         return None
-    # all differ: nothing varies that could be left out, but a share of hits still has its limits
+    # all answers flip: the jackknife sees no spread, but a share of hits has Wilson's limits
     hits = mean_interval(np.ones(len(set(queries))), confidence=confidence)
     return hits.lower, hits.upper

@@ -1,4 +1,4 @@
-"""Sheets for people to label: a random draw that can be repeated, blinded, and its scale."""
+"""Sheets for people to label: scale, repeatable random draw, and blinded rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 
 @dataclass(frozen=True, slots=True)
 class LabelScale:
-    """From the label that means 0 to the label that means 1; the levels are one apart.
+    """Scale of labels, from the label of score 0 to the label of score 1.
+
+    Levels are 1 apart. `high` may be the smaller number, on a scale where 1 is bad.
 
     Attributes:
-        low: The label that the score 0 stands for.
-        high: The label that the score 1 stands for.
+        low: Label of the score 0.
+        high: Label of the score 1.
     """
 
     low: float
@@ -39,10 +41,10 @@ class LabelScale:
 
     @classmethod
     def parse(cls, text: str, option: str = "--scale") -> LabelScale:
-        """Read `1..5`, the value of an option.
+        """Return the scale of a text such as `1..5`; `option` names its source in the error.
 
         Raises:
-            OptionError: Not two different numbers.
+            OptionError: The text is not two different numbers.
 
         Example:
             >>> LabelScale.parse("1..5").levels
@@ -55,10 +57,9 @@ class LabelScale:
 
     @classmethod
     def of_rubric(cls, rubric: Rubric) -> LabelScale:
-        """Return the scale that people use for a rubric.
+        """Return the scale of people's labels: 1 to the top level of a rating, else 0 to 1.
 
-        The levels of a rubric that rates an answer. One that rates claims has levels of a claim;
-        an answer is labelled with a share, from 0 to 1.
+        The levels of other methods rate single claims; people label an answer with a share.
         """
         return cls(1.0, float(rubric.levels)) if rubric.method == "rating" else cls(0.0, 1.0)
 
@@ -67,7 +68,7 @@ class LabelScale:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The levels from low to high; none where the ends are not whole steps apart."""
+        """Levels from low to high; empty if the ends are not whole steps, or 20 or more, apart."""
         steps = abs(self.high - self.low)
         if steps != round(steps) or steps >= _MOST_LEVELS:
             return ()
@@ -75,15 +76,17 @@ class LabelScale:
         return tuple(self.low + step * number for number in range(round(steps) + 1))
 
     def holds(self, label: float) -> bool:
-        """Return True if a label lies on the scale."""
+        """Return True if a label lies between the ends of the scale, ends included."""
         return min(self.low, self.high) <= label <= max(self.low, self.high)
 
     def score(self, label: Label) -> Label:
-        """Turn a label, or an array of labels, into scores from 0 to 1."""
+        """Return the score from 0 to 1 of a label, or the scores of an array of labels."""
         return (label - self.low) / (self.high - self.low)
 
     def nearest_levels(self, scores: FloatArray) -> FloatArray:
-        """Turn scores into levels, the nearest one; halfway the one towards high.
+        """Return the nearest level of each score; halfway between two, the one towards high.
+
+        NaN stays NaN. Only for scales with levels.
 
         Example:
             >>> LabelScale(1, 5).nearest_levels(np.array([0.0, 0.6, 0.625, 1.0]))
@@ -92,27 +95,27 @@ class LabelScale:
         steps = len(self.levels) - 1
         # a share of three claims is 0.6666...; adding the rounding error must not move it
         places = np.floor(scores * steps + 0.5 + 1e-9)
-        found: FloatArray = self.low + math.copysign(1.0, self.high - self.low) * places
-        return found
+        levels: FloatArray = self.low + math.copysign(1.0, self.high - self.low) * places
+        return levels
 
 
-# What is drawn: single answers, or queries with the answers of all systems.
+# Unit of a draw: single answers, or queries with the answers of all systems.
 Unit = Literal["answer", "query"]
 
-# Moves when the same seed draws something else.
+# Version of the draw; change it when equal seeds draw other answers.
 VERSION = 1
 
-_BANDS = 5
+_BANDS = 5  # of scores: the levels of a five-level rubric
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Drawn answers, and the settings that draw them again.
+    """Random draw of answers, with the settings to repeat it.
 
     Attributes:
-        keys: The drawn answers, in the order of the sheet: any first part of it is random too.
-        probability: How likely each answer was to be drawn.
-        signature: How it was drawn: number, seed, unit, systems, and a fingerprint of what from.
+        keys: Drawn answers in the random order of the sheet, so that any first part is random too.
+        probability: Probability of each answer to be drawn.
+        signature: Number, seed, unit, systems and a fingerprint of the population.
     """
 
     keys: tuple[Key, ...]
@@ -129,19 +132,25 @@ def draw(
     unit: Unit = "answer",
     systems: Sequence[str] = (),
 ) -> Draw:
-    """Draw answers at random, each with the same probability, spread over systems and scores.
+    """Draw answers at random with equal probability, stratified by system and score.
 
-    The answers that the judge scored are sorted by system and band of score, in random order
-    within, and every (N / n)th is taken from a random start: each system and band has its share of
-    the sheet, to within one, and no weights are needed. With `unit="query"` queries are drawn
-    likewise over the bands of their mean score, with the answers of all systems.
+    Systematic sampling: the scored answers are sorted by system and band of score, in random order
+    within a band, and every (N / n)th is drawn from a random start. Each stratum gets its share of
+    the sheet to within one answer, without weights. With `unit="query"`, queries are drawn likewise
+    over the bands of their mean score, with the answers of all systems.
 
-    Equal seeds give equal draws. Only some `systems` are drawn from where these are named.
+    Args:
+        run: Run with the judged systems.
+        score: Score whose answers are drawn.
+        n: Number of answers, or of queries.
+        seed: Equal seeds give equal draws.
+        unit: `answer` or `query`.
+        systems: Systems to draw from; empty: all of them.
 
     Raises:
-        OptionError: More than there are, or a system that the run does not have.
+        OptionError: n is below 1 or above the number of units, or the run has no such system.
     """
-    names = {name: run.named(name) for name in systems}
+    names = {name: run.find_system(name) for name in systems}
     for name, system in names.items():
         if system is None:
             allowed, near = ", ".join(run.systems), nearest(name, run.systems)
@@ -150,13 +159,15 @@ def draw(
     units = _units(score, chosen, unit)
     if not 1 <= n <= len(units):
         noun = "answers" if unit == "answer" else "queries that all systems answered"
-        what = f"1 to {len(units)}, the {noun} with a verdict on {score.name}"
-        raise OptionError("--draw", "", n, what)
-    # a stream of its own for each rubric, so that adding one does not change the others
+        allowed = f"1 to {len(units)}, the {noun} with a verdict on {score.name}"
+        raise OptionError("--draw", "", n, allowed)
+    # one random stream per rubric, so that a further rubric does not change the other draws
     rng = np.random.default_rng([seed, int(fingerprint([score.rubric.name], 8), 16)])
+    # the last key sorts first: by band, at random within a band
     order = np.lexsort((rng.random(len(units)), np.array([band for band, _ in units])))
-    taken = np.floor((rng.random() + np.arange(n)) * len(units) / n).astype(np.int64)
-    picked = [units[order[place]][1] for place in taken.clip(max=len(units) - 1)]
+    places = np.floor((rng.random() + np.arange(n)) * len(units) / n).astype(np.int64)
+    # rounding can reach one place beyond the last unit
+    picked = [units[order[place]][1] for place in places.clip(max=len(units) - 1)]
     keys = [picked[i][j] for i in rng.permutation(n) for j in rng.permutation(len(picked[i]))]
     signature = Signature.of(
         "draw",
@@ -171,66 +182,75 @@ def draw(
 
 
 def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
-    """Repeat a draw from what a sheet says of it; None where this run is not what it was from."""
+    """Repeat a draw from the signature on a sheet.
+
+    Returns None if the signature is damaged, or if the run gives another draw.
+    """
     part = Signature.parse(signature).part
     unit: Unit = "query" if part("unit") == "query" else "answer"
     try:
         n, seed = int(part("n") or ""), int(part("seed") or "")
         systems = [run.systems[int(place)] for place in (part("systems") or "").split(".")]
         again = draw(run, score, n, seed=seed, unit=unit, systems=systems)
-    except (ValueError, IndexError):  # a cell that somebody changed
+    except (ValueError, IndexError):  # somebody edited the cell of the sheet
         return None
     return again if again.signature == signature else None
 
 
 def item_id(run: JudgedRun, rubric: str, key: Key) -> str:
-    """Return the name of an answer on a sheet: it gives nothing away, and changes with the answer.
+    """Return the blinded id of an answer on a sheet: a hash of rubric, system, query and texts.
 
-    The letter in front keeps spreadsheets from reading a number.
+    A run without this answer raises KeyError.
     """
+    # the letter in front keeps spreadsheets from reading a number
     return f"a{fingerprint([rubric, *key, *run.answers[key].judged])}"
 
 
 def _units(
     score: JudgedScore, systems: Sequence[str], unit: Unit
 ) -> list[tuple[int, tuple[Key, ...]]]:
-    """List what can be drawn, with the stratum of each, in an order of its own."""
+    """Return stratum and keys of each unit of the draw, sorted by key.
+
+    A query is a unit only if all systems have a score for it.
+    """
     place = {name: number for number, name in enumerate(systems)}
     scores = {key: value for key, value in score.scores.items() if key[0] in place}
     if unit == "answer":
         return [
             (place[key[0]] * _BANDS + _band(value), (key,)) for key, value in sorted(scores.items())
         ]
-    found = []
+    units = []
     for query in sorted({query for _, query in scores}):
         keys = tuple((system, query) for system in systems)
         if all(key in scores for key in keys):
-            found.append((_band(sum(scores[key] for key in keys) / len(keys)), keys))
-    return found
+            units.append((_band(sum(scores[key] for key in keys) / len(keys)), keys))
+    return units
 
 
 def _band(score: float) -> int:
-    """Return the fifth of 0..1 in which a score lies: the levels of a five-level rubric."""
+    """Return the number from 0 to 4 of the band of a score from 0 to 1."""
+    # a rounding error must not move a score to the band below; 1 belongs to the last band
     return min(int(score * _BANDS + 1e-9), _BANDS - 1)
 
 
-# The columns of a sheet; people fill `label`, and `comment` as they like.
+# Columns of a sheet; people fill in `label`, and `comment` if they like.
 COLUMNS = (
     *("item", "rubric", "question", "passages", "reference", "queries", "answer", "scale"),
     *("label", "comment", "probability", "draw"),
 )
 
-# What spreadsheets keep of a cell, in characters.
+# Longest cell that spreadsheets keep, in characters.
 LONGEST_CELL = 32_767
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Text, passages and gold answers of a query in the run's data set.
+    """Text, gold answers and earlier messages of a query in the run's data set.
 
     Attributes:
-        references: Gold answers.
-        turns: What was said before.
+        text: Text of the query.
+        references: Gold answers; empty if there are none.
+        turns: Messages before the query.
     """
 
     text: str
@@ -241,29 +261,31 @@ class Question:
 def sheet_rows(
     run: JudgedRun, draws: Iterable[tuple[Draw, Rubric]], questions: Mapping[str, Question]
 ) -> list[list[str | float | None]]:
-    """Return the rows of a sheet for people: no system, no score, in random order.
+    """Return the rows of a blinded sheet in the order of the draws, without system or score.
 
-    Each row shows what the rubric needs and nothing else. The questions are by query id.
+    A row has the parts that its rubric needs; other cells are empty. `questions` maps query ids;
+    a missing one raises KeyError.
     """
     rows: list[list[str | float | None]] = []
     for drawn, rubric in draws:
         for key in drawn.keys:
             answer, question = run.answers[key], questions[key[1]]
-            shown = {
+            parts = {
                 "question": question.text,
                 "contexts": _numbered(answer.contexts),
                 "reference": "\n".join(question.references),
                 "queries": _numbered(answer.queries),
             }
-            cells = [shown[need] if need in rubric.needs else "" for need in shown]
+            cells = [parts[need] if need in rubric.needs else "" for need in parts]
             head = [item_id(run, rubric.name, key), rubric.name, *cells, answer.answer or ""]
+            # the cells of label and comment stay empty
             tail = [None, None, drawn.probability, drawn.signature]
             rows.append([*head, scale_text(rubric), *tail])
     return rows
 
 
 def scale_text(rubric: Rubric) -> str:
-    """Explain the scale to the people who label."""
+    """Return the text for labellers: the meaning of each level, or of the share of claims."""
     if rubric.method == "rating":
         return "; ".join(f"{level}: {meaning}" for level, meaning in rubric.scale.items())
     low, high = LabelScale.of_rubric(rubric).levels

@@ -103,7 +103,7 @@ def draw_sheet(
     if output is not None and output.exists():
         raise click.UsageError(f"{output} exists and may hold labels; choose a new file")
     draws = {}
-    for score in run.chosen(request.rubrics):
+    for score in run.select_scores(request.rubrics):
         if score.rubric.name not in draws:  # one sheet serves all judges of a rubric
             drawn = draw(run, score, n, seed=request.seed, unit=unit, systems=systems)
             draws[score.rubric.name] = (drawn, score.rubric)
@@ -134,7 +134,7 @@ def certify_judge(
         DataError: A file of labels cannot be read, or names no answer of the run.
     """
     run = request.run
-    chosen = {score.name: score for score in run.chosen(request.rubrics)}
+    chosen = {score.name: score for score in run.select_scores(request.rubrics)}
     scale = request.scale
     calibration = Calibration(scale=scale, confidence=request.confidence, **options)
     labels_by_rubric = read_labels(
@@ -144,7 +144,7 @@ def certify_judge(
     if request.probes:
         labelled = [score for score in chosen.values() if score.rubric.name in labels_by_rubric]
         probe_results, notes = _probe_judges(request, labelled)
-        calibration = replace(calibration, asked=probe_results)
+        calibration = replace(calibration, probes=probe_results)
     certificate = certify(run, chosen, labels_by_rubric, calibration)
     output, as_json = request.output, request.as_json
     _write("certificate", certificate, render_certificate, notes, output, as_json=as_json)
@@ -182,7 +182,7 @@ def certify_ratings(
 
 def probe_judge(request: Request) -> None:
     """Judge a sample with reversed passages, print the shift, and write it; needs no labels."""
-    chosen = request.run.chosen(request.rubrics)
+    chosen = request.run.select_scores(request.rubrics)
     probe_results, notes = _probe_judges(request, chosen)
     report = probe_report(request.run, chosen, probe_results, confidence=request.confidence)
     _write("probes", report, render_probes, notes, request.output, as_json=request.as_json)
@@ -247,7 +247,7 @@ def _probe_judges(
                 items,
                 scale=request.scale,
                 confidence=request.confidence,
-                shown=partial(_progress_bar, name),
+                progress=partial(_progress_bar, name),
             )
             usage = judge_totals(planned)
         results |= {score.name: {POSITION: by_rubric[score.rubric.name]} for score in judge_scores}
