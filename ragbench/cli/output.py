@@ -21,7 +21,7 @@ from ragbench.secrets import printed
 
 if TYPE_CHECKING:
     from ragbench.records.gate import Decision
-    from ragbench.report.scores import Scored
+    from ragbench.report.scores import ScoredFile
 
 _BYTES = re.compile("[\udc80-\udcff]+")
 
@@ -187,7 +187,7 @@ class Output:
 
 
 def write_scores(
-    systems: Sequence[Scored], output: Output, notes: Sequence[str], facts: Mapping[str, Any]
+    systems: Sequence[ScoredFile], output: Output, notes: Sequence[str], facts: Mapping[str, Any]
 ) -> None:
     """Write scores as a table, JSON or CSV.
 

@@ -146,7 +146,7 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
-        write_json(to_json(explanation.explained(result)))
+        write_json(to_json(explanation.explanation_json(result)))
     elif form == "markdown":
         write_result(explanation.render_markdown(result))
     else:

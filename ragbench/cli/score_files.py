@@ -17,7 +17,7 @@ from ragbench.comparison.evaluate import evaluate_ranked_file, refuse_unjudged, 
 from ragbench.comparison.run_file import rank_run_file
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import OptionError
-from ragbench.report.scores import FACTS, Scored, render_trec
+from ragbench.report.scores import FACTS, ScoredFile, render_trec
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
@@ -120,7 +120,7 @@ def _score(
     rules: Rules,
     length: int | None,
     workers: int | None,
-) -> Scored:
+) -> ScoredFile:
     """Score a run file; `-` is standard input.
 
     `length` is the number of grades in the text of `relstring`; None makes no such text.
@@ -134,7 +134,7 @@ def _score(
     refuse_unjudged(evaluation, run)
     grades = ranked_file.evidence.grades
     strings = [] if length is None else relevance_strings(grades, length)
-    return Scored(
+    return ScoredFile(
         ranked_file.tag,
         run,
         evaluation,
@@ -170,7 +170,7 @@ def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
         yield advance
 
 
-def _notes(scored: Scored, rules: Rules) -> Iterator[str]:
+def _notes(scored: ScoredFile, rules: Rules) -> Iterator[str]:
     """Yield notes on queries and documents that the means count as 0 or leave out."""
     counts = scored.evaluation.counts
     if rules.judged_only:
@@ -219,7 +219,7 @@ def score_predictions(
             progress=lambda done, _: stage.advance(done - stage.done),
         )
     evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
-    scored = Scored(Path(predictions).name, predictions, evaluation)
+    scored = ScoredFile(Path(predictions).name, predictions, evaluation)
     texts = {
         "without_prediction": "references without a prediction, left out",
         "without_reference": "predictions without a reference, left out",

@@ -1,7 +1,7 @@
-"""The neutral tables: what every page shows, before anyone decides how it looks.
+"""Content of a report: tables and sentences that all formats share, before they are drawn.
 
-All text in these records is one printable line each; a renderer escapes it for its own format
-and adds nothing to it but layout.
+Every text in these records is one printable line; a renderer escapes it for its format and adds
+only layout.
 """
 
 from __future__ import annotations
@@ -11,23 +11,26 @@ from typing import Literal
 
 from ragbench.records.score import Kind, SystemScore
 
-# Whether a value is the best of its measure, cannot be told from it, or neither.
+# Best value of a measure, a value that is not shown to differ from the best, or neither.
 Mark = Literal["best", "tied", ""]
-# What a comparison with the baseline says; empty where there is none.
+# Verdict of the comparison with the baseline; empty without a test.
 Outcome = Literal["better", "worse", "undecided", "identical", "not compared", "baseline", ""]
 
-# The character that stands behind a marked value, on every page.
+# The sign after a marked value, in every format.
 SIGNS: dict[Mark, str] = {"best": "*", "tied": "=", "": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreCell:
-    """One system's value by one measure.
+    """Table cell with the score of a system by a measure.
 
     Attributes:
-        value: Three significant digits; `-` where nothing was scored.
-        interval: `[low, high]`; empty where there is none.
-        score: The record behind the text; None where the system has no such score.
+        value: Mean with three significant digits; `-` if nothing was scored.
+        interval: `[low, high]`; empty without an interval.
+        mark: Whether the value is the best, or tied with the best.
+        mean: Mean as a number; None if nothing was scored.
+        ends: Ends of the interval as numbers; None without an interval.
+        score: Record of the score; None if the system has no such score.
     """
 
     value: str
@@ -39,18 +42,19 @@ class ScoreCell:
 
     @property
     def text(self) -> str:
-        """The whole cell: `0.446 * [0.412, 0.480]`."""
+        """Return the whole cell: `0.446 * [0.412, 0.480]`."""
         return " ".join(filter(None, [self.value, SIGNS[self.mark], self.interval]))
 
 
 @dataclass(frozen=True, slots=True)
 class DifferenceCell:
-    """One system's difference from its baseline by one measure.
+    """Table cell with the difference of a system from its baseline by a measure.
 
     Attributes:
-        value: Signed; `-` where there is no comparison.
-        interval: `[low, high]` with signs.
-        p: The adjusted p value; `-` where no test decides, but a judge's looks.
+        outcome: Verdict of the comparison.
+        value: Difference with its sign; `-` without a comparison.
+        interval: `[low, high]` with signs; empty without an interval.
+        p: Adjusted p-value; `-` if a sequential test of a judge decides, which has no p-value.
     """
 
     outcome: Outcome = ""
@@ -60,7 +64,7 @@ class DifferenceCell:
 
     @property
     def text(self) -> str:
-        """The whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`."""
+        """Return the whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`."""
         if not self.p:
             return self.outcome or self.value
         numbers = " ".join(filter(None, [self.value, self.interval]))
@@ -68,11 +72,15 @@ class DifferenceCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One column of a section: an entry for each of its systems.
+class MeasureColumn:
+    """Column of a section: a measure with a cell for each system.
 
     Attributes:
-        title: The column's head: the name, and what a reader would get wrong otherwise.
+        name: Name of the measure.
+        title: Head of the column: the name with remarks such as `lower is better`.
+        scores: Cell of each system, in the order of the section.
+        differences: Difference of each system from its baseline, in the same order; empty if they
+            are left out.
     """
 
     name: str
@@ -83,30 +91,38 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The systems (rows) and measures (columns) of one kind.
+    """Table of the scores of one kind: systems are rows, measures are columns.
 
     Attributes:
-        labels: Which judge gave the numbers, or who judged the passages.
-        against: Head of the differences: `vs bm25`; empty where nothing is compared.
-        counts: How many items were scored, failed (by cause) and not applicable; bounds of the
-            failed.
+        kind: Kind of the scores: retrieval, generation or judge.
+        title: Heading of the table.
+        labels: Sentences above the table: the judge of the scores, or of the passages.
+        systems: Names of the systems.
+        measures: Columns of the table.
+        against: Head of the differences: `vs bm25`; empty if nothing is compared.
+        counts: Lines with the numbers of scored, failed (by cause) and not applicable items, and
+            the bounds of means with failed items.
     """
 
     kind: Kind
     title: str
     labels: tuple[str, ...]
     systems: tuple[str, ...]
-    measures: tuple[Measure, ...]
+    measures: tuple[MeasureColumn, ...]
     against: str
     counts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """One gate and its verdict.
+class GateRow:
+    """Gate with its verdict, as printable text.
 
     Attributes:
-        worst: Where it did not pass: the id and the question of the worst, with their scores.
+        verdict: pass, fail or undecided.
+        gate: The condition: `ndcg@10 drop > 0.01`.
+        system: Name of the system; empty for a gate on a judge.
+        why: Numbers behind the verdict.
+        worst: Id, and question with scores, of the worst queries; empty if the gate passed.
     """
 
     verdict: str
@@ -123,10 +139,11 @@ SLICE_HEADS = ("slice", "system", "measure", "queries", "difference", "p")
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """The slices that got worse, and what was tested, field by field.
+    """Slices of the queries that got worse, and a summary of the tests per field.
 
     Attributes:
-        rows: Cells under `SLICE_HEADS`.
+        rows: Cells under `SLICE_HEADS`, smallest p-value first.
+        lines: A line per field of the metadata, and how to read the table.
     """
 
     rows: tuple[tuple[str, ...], ...]
@@ -135,10 +152,13 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table of text.
+    """Table of text with a caption.
 
     Attributes:
-        words: True where the cells are words, which stand left, not numbers.
+        caption: Line above the table.
+        heads: Heads of the columns.
+        rows: Cells of each row, one for each head.
+        words: True if the cells are words, aligned left; False for numbers, aligned right.
     """
 
     caption: str
@@ -149,10 +169,13 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """A part of a page that is text and tables of text: what a judge prefers, what runs changed.
+    """Part of a report with sentences and tables, such as preferences or changes between runs.
 
     Attributes:
-        labels: Sentences that have to be read with the tables.
+        title: Heading.
+        headlines: Results in words.
+        labels: Sentences above the tables that explain them.
+        grids: The tables.
     """
 
     title: str
@@ -163,28 +186,33 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A whole page.
+    """Content of a whole report.
 
     Attributes:
+        name: Name of the experiment.
         subject: Data set, counts and baseline in one line.
-        headlines: The results in words, one sentence for each section; where there are gates, these
-            first.
-        gates: Undecided gates first.
+        headlines: Results in words: counts of gate verdicts first, then a sentence per section.
+        run_id: Id of the run; empty for a comparison of runs.
+        gates: Verdicts of the gates, undecided ones first.
+        sections: Tables of scores.
+        slices: Slices that got worse; None if slices were not requested.
         runs: Changes between several runs; None for one run.
-        price: What the best systems take, beside what they are compared with; empty where it is
-            unknown.
-        doubts: What of the numbers not to trust, beyond the warnings: failed items, few queries, a
-            judge whom no certificate vouches for.
-        costs: Cells under `COST_HEADS`, `-` where a value is unknown; empty where all are.
-        signatures: What each number depends on: measure (with the system where systems differ),
-            signature.
+        preferences: A chapter for each pairwise rubric.
+        legend: Sign and meaning of each sign in the tables.
+        notes: Remarks of the run.
+        warnings: Problems of the run.
+        price: Latency, tokens and cost of the best systems and their baselines; empty if unknown.
+        doubts: Reasons to distrust a number, besides the warnings: failed items, few queries, a
+            judge without a certificate.
+        costs: Cells under `COST_HEADS`, `-` for an unknown value; empty if all are unknown.
+        signatures: Measure (with the systems if their signatures differ) and signature.
     """
 
     name: str
     subject: str
     headlines: tuple[str, ...]
     run_id: str = ""
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[GateRow, ...] = ()
     sections: tuple[Section, ...] = ()
     slices: Slices | None = None
     runs: Chapter | None = None

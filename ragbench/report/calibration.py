@@ -1,4 +1,4 @@
-"""The tables of `ragbench calibrate`: a certificate as aligned text."""
+"""Output of `ragbench calibrate`: a certificate as aligned text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NAMES = {
 
 
 def render_certificate(certificate: JudgeCertificate) -> str:
-    """Draw all that a certificate holds; what could not be computed is there with its reason."""
+    """Return a certificate as text; a number that could not be computed has its reason."""
     return _page(_score(name, rubric, certificate) for name, rubric in certificate.rubrics.items())
 
 
@@ -53,12 +53,12 @@ def _head(run: str, name: str, rubric: JudgedRubric) -> str:
 
 
 def render_probes(document: ProbeReport) -> str:
-    """Draw what came out when judges were asked again, without labels."""
+    """Return the results of bias probes, which ask judges again and need no labels."""
     blocks = []
     for name, rubric in document.rubrics.items():
         head = f"{_head(document.run, name, rubric)}, asked again"
         blocks.append([head, *_probes(rubric.probes)])
-    note = f"[low, high]: {document.confidence * 100:g} % interval; the queries are sampled"
+    note = f"[low, high]: {document.confidence * 100:g} % interval for other samples of queries"
     return _page([*blocks, [note]])
 
 
@@ -85,22 +85,22 @@ def _score(name: str, rubric: CertifiedRubric, certificate: JudgeCertificate) ->
 
 
 def _agreement(rubric: CertifiedRubric) -> list[str]:
-    found, ceiling = rubric.agreement, rubric.ceiling
-    columns = [["agreement", *(_NAMES[name] for name in found)]]
-    columns.append(["judge and people", *map(_cell, found.values())])
+    agreement, ceiling = rubric.agreement, rubric.ceiling
+    columns = [["agreement", *(_NAMES[name] for name in agreement)]]
+    columns.append(["judge and people", *map(_cell, agreement.values())])
     if ceiling:
-        columns.append(["people and people", *(_cell(ceiling.get(name)) for name in found)])
-    columns.append(["level", *(each.level for each in found.values())])
+        columns.append(["people and people", *(_cell(ceiling.get(name)) for name in agreement)])
+    columns.append(["level", *(coefficient.level for coefficient in agreement.values())])
     return draw(columns)
 
 
 def _correlations(rubric: CertifiedRubric) -> list[str]:
-    """The coefficients at each level, one line a level."""
+    """Return the lines of the correlation table, one line per level."""
     levels = _levels(rubric)
     columns = [["correlation, level", *levels]]
-    columns.append(["of", *(f"{each.n} {each.unit}" for each in levels.values())])
+    columns.append(["of", *(f"{level.n} {level.unit}" for level in levels.values())])
     for name in rubric.correlations.item.coefficients:
-        cells = (_cell(each.coefficients[name]) for each in levels.values())
+        cells = (_cell(level.coefficients[name]) for level in levels.values())
         columns.append([_NAMES[name], *cells])
     return draw(columns)
 
@@ -110,116 +110,116 @@ def _levels(rubric: CertifiedRubric) -> dict[str, CorrelationLevel]:
     return {"item": levels.item, "question": levels.question, "system": levels.system}
 
 
-def _cell(found: AgreementFound | None) -> str:
-    if found is None or found.value is None:
+def _cell(coefficient: AgreementFound | None) -> str:
+    if coefficient is None or coefficient.value is None:
         return MISSING
-    return with_interval(found.value, found.interval)
+    return with_interval(coefficient.value, coefficient.interval)
 
 
 def _confusion(rubric: CertifiedRubric) -> list[str]:
     levels, counts = rubric.confusion.levels, rubric.confusion.counts
     if not levels:
         return ["no confusion table: the scale has no levels"]
-    shown = [f"{level:g}" for level in levels]
-    columns = [["people / judge", *shown]]
-    columns += [[level, *(str(row[place]) for row in counts)] for place, level in enumerate(shown)]
+    names = [f"{level:g}" for level in levels]
+    columns = [["people / judge", *names]]
+    columns += [[name, *(str(row[place]) for row in counts)] for place, name in enumerate(names)]
     return draw(columns)
 
 
 def _probes(probes: Mapping[str, ProbeFound]) -> Iterator[str]:
-    for name, found in probes.items():
-        what = f"bias, {name.replace('_', ' ')}"
-        if found.status != "measured":
-            yield f"{what}: not available: {printable(found.reason)}"
+    for name, probe in probes.items():
+        label = f"bias, {name.replace('_', ' ')}"
+        if probe.status != "measured":
+            yield f"{label}: not available: {printable(probe.reason)}"
             continue
-        value, ends = difference(found.value or 0.0, found.interval)
-        yield f"{what}: {value} {ends}, {found.statistic}: {found.finding}{_flips(found)}"
+        value, ends = difference(probe.value or 0.0, probe.interval)
+        yield f"{label}: {value} {ends}, {probe.statistic}: {probe.finding}{_flips(probe)}"
 
 
-def _flips(found: ProbeFound) -> str:
-    """How many got another level, where the judge was asked again, and how many have no verdict."""
-    if found.flip_rate is None:
+def _flips(probe: ProbeFound) -> str:
+    """Return the share of answers with another level in a probe; empty without such a share."""
+    if probe.flip_rate is None:
         return ""
-    rate = with_interval(found.flip_rate, found.flip_interval)
-    lost = ", ".join(f"{count} {cause}" for cause, count in (found.unscored or {}).items())
+    rate = with_interval(probe.flip_rate, probe.flip_interval)
+    lost = ", ".join(f"{count} {cause}" for cause, count in (probe.unscored or {}).items())
     left_out = f"; left out: {lost}" if lost else ""
-    return f"; {rate} of {counted(found.n, 'answers')} got another {found.unit}{left_out}"
+    return f"; {rate} of {counted(probe.n, 'answers')} got another {probe.unit}{left_out}"
 
 
 def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
-    """The corrected means, as a table; one line where none could be corrected."""
+    """Yield the lines of the corrected means and differences, then the reasons for missing ones."""
     rows = [
         (
             printable(name),
-            significant(found.judge_mean),
-            with_interval(found.labels_mean, found.labels_interval),
-            with_interval(found.mean, found.interval),
-            _ratio(found),
-            significant(found.lambda_),
+            significant(correction.judge_mean),
+            with_interval(correction.labels_mean, correction.labels_interval),
+            with_interval(correction.mean, correction.interval),
+            _ratio(correction),
+            significant(correction.lambda_),
         )
-        for name, found in rubric.corrected.items()
-        if found.status == "corrected"
+        for name, correction in rubric.corrected.items()
+        if correction.status == "corrected"
     ]
     if rows:
         heads = ("corrected mean", "judge", "labels alone", "corrected", "width", "lambda")
         yield from draw(list(zip(heads, *rows, strict=True)))
-    for name, found in rubric.corrected_differences.items():
-        if found.status == "corrected":
-            value, ends = difference(found.mean or 0.0, found.interval)
-            pair = f"{printable(name)} - {printable(found.against)}"
-            yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(found)}"
-    asked = (("mean", rubric.corrected), ("difference", rubric.corrected_differences))
-    refused = {
-        f"{what}, {name}": found.reason
-        for what, found_of in asked
-        for name, found in found_of.items()
-        if found.status != "corrected"
+    for name, correction in rubric.corrected_differences.items():
+        if correction.status == "corrected":
+            value, ends = difference(correction.mean or 0.0, correction.interval)
+            pair = f"{printable(name)} - {printable(correction.against)}"
+            yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(correction)}"
+    groups = (("mean", rubric.corrected), ("difference", rubric.corrected_differences))
+    reasons = {
+        f"{noun}, {name}": correction.reason
+        for noun, corrections in groups
+        for name, correction in corrections.items()
+        if correction.status != "corrected"
     }
-    for reason in dict.fromkeys(refused.values()):
-        names = [name for name, why in refused.items() if why == reason]
+    for reason in dict.fromkeys(reasons.values()):
+        names = [name for name, text in reasons.items() if text == reason]
         yield (
             f"not corrected ({len(names)}: {printable(names[0])}{', ...' * (len(names) > 1)}): "
             + reason
         )
 
 
-def _ratio(found: Correction) -> str:
-    return MISSING if found.width_ratio is None else f"x {found.width_ratio:.2f}"
+def _ratio(correction: Correction) -> str:
+    return MISSING if correction.width_ratio is None else f"x {correction.width_ratio:.2f}"
 
 
 def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
     labels = rubric.labels
-    yield f"[low, high]: {confidence * 100:g} % interval; the queries are what is sampled"
-    yield f"AUC: {rubric.good} are good; the rest takes all levels"
+    yield f"[low, high]: {confidence * 100:g} % interval for other samples of queries"
+    yield f"AUC: {rubric.good} are good; all other numbers use all levels"
     if rubric.confusion.levels:
-        yield "kappa, alpha nominal and ordinal: on the nearest level, halfway the better one"
+        yield "kappa, alpha nominal and ordinal: scores at the nearest level, the better of two"
     if len(labels.raters) > 1:
         yield "judge and people: mean over the raters; people and people: mean over their pairs"
     yield from _on_levels(rubric)
-    told = {
+    counts = {
         "rows without a label, left out": labels.without_label,
         "labels without a verdict of the judge, left out": labels.without_verdict,
         "labels between two levels": labels.between_levels,
     }
-    yield from (f"note: {text}: {count}" for text, count in told.items() if count)
+    yield from (f"note: {text}: {count}" for text, count in counts.items() if count)
     levels = _levels(rubric)
     by_level = {
         f"{name} level": next(iter(of.coefficients.values())) for name, of in levels.items()
     }
     for statistics in (rubric.agreement, rubric.ceiling, by_level):
         reasons: dict[str, list[str]] = {}
-        for name, found in statistics.items():
-            if found.reason:
-                reasons.setdefault(found.reason, []).append(_NAMES.get(name, name))
+        for name, statistic in statistics.items():
+            if statistic.reason:
+                reasons.setdefault(statistic.reason, []).append(_NAMES.get(name, name))
         for reason, names in reasons.items():
             yield f"note: {', '.join(names)}: {reason}"
 
 
 def _on_levels(rubric: CertifiedRubric) -> Iterator[str]:
-    """How the levels of correlation are made, and which queries have none."""
+    """Yield the meaning of each level of correlation, and the queries without a correlation."""
     yield (
-        "correlation: scores with the mean label; question: inside each query, then their mean "
-        "(summary level in papers); system: of the systems' means, the systems are what is sampled"
+        "correlation: of scores with mean labels; question: within each query, then averaged "
+        "(summary level in papers); system: of the means of systems, for other samples of systems"
     )
     inside = rubric.correlations.question
     left_out = {
@@ -227,6 +227,6 @@ def _on_levels(rubric: CertifiedRubric) -> Iterator[str]:
         "the judge gives all answers one score": inside.constant_judge,
         "one answer is rated": inside.single,
     }
-    told = ", ".join(f"{n} where {why}" for why, n in left_out.items() if n)
-    if told:
-        yield f"question level leaves out {counted(sum(left_out.values()), 'queries')}: {told}"
+    reasons = ", ".join(f"{n} where {why}" for why, n in left_out.items() if n)
+    if reasons:
+        yield f"question level leaves out {counted(sum(left_out.values()), 'queries')}: {reasons}"

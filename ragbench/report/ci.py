@@ -1,4 +1,4 @@
-"""What continuous integration shows: JUnit XML, annotations and summaries of GitHub, pytest."""
+"""Gates in continuous integration: JUnit XML, annotations and step summaries of GitHub."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ragbench.report.text import printable, significant
 
 
 def render_junit(summary: Summary, seconds: float | None = None) -> str:
-    """Write the gates of a run as JUnit XML, foreign text escaped and control characters shown.
+    """Return the gates of a run as JUnit XML, with foreign text escaped.
 
-    `seconds` is how long the run took; of a single gate no time is known, and none is said. A run
-    without gates is an empty suite: a reader then has a file, and nothing to count.
+    `seconds` is the duration of the run; None leaves it out. A single gate has no duration. A run
+    without gates is an empty suite, so that a reader of the file does not fail.
 
     Example:
         >>> gate = Decision(gate="map >= 0.2", system="bm25", verdict="fail", why="it is 0.1")
@@ -30,10 +30,10 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
         "errors": sum(gate.refused for gate in gates),
     }
     skipped = sum(gate.verdict == "undecided" and not gate.refused for gate in gates)
-    took = {} if seconds is None else {"time": f"{seconds:.3f}"}
-    root = ElementTree.Element("testsuites", {"name": "ragbench", **took, **_text(counts)})
-    of_suite = {"name": name, **took, **_text({**counts, "skipped": skipped})}
-    suite = ElementTree.SubElement(root, "testsuite", of_suite)
+    duration = {} if seconds is None else {"time": f"{seconds:.3f}"}
+    root = ElementTree.Element("testsuites", {"name": "ragbench", **duration, **_text(counts)})
+    attributes = {"name": name, **duration, **_text({**counts, "skipped": skipped})}
+    suite = ElementTree.SubElement(root, "testsuite", attributes)
     run = {"name": "run_id", "value": printable(summary.run_id)}
     ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property", run)
     for gate in gates:
@@ -44,19 +44,19 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
 
 
 def _add_case(suite: ElementTree.Element, class_name: str, gate: Decision) -> None:
-    """Add one case; classes are systems, so that readers group by them."""
+    """Add the test case of a gate; its class is the system, by which readers group."""
     text, why = printable(gate.gate), printable(why_of(gate))
     names = {"name": text, "classname": f"{class_name}.{printable(gate.system or 'judge')}"}
     case = ElementTree.SubElement(suite, "testcase", names)
     message = {"message": f"{text}: {why}"}
-    said = "\n".join([why, *worst_lines(gate.worst_queries)])
+    details = "\n".join([why, *worst_lines(gate.worst_queries)])
     if gate.refused:
         ElementTree.SubElement(case, "error", {**message, "type": "refused"}).text = why
     elif gate.verdict == "fail":
-        ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = said
+        ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = details
     elif gate.verdict == "undecided":
         skipped = ElementTree.SubElement(case, "skipped", {"message": f"undecided: {why}"})
-        skipped.text = said if gate.worst_queries else None
+        skipped.text = details if gate.worst_queries else None
     else:
         ElementTree.SubElement(case, "system-out").text = why
 
@@ -65,17 +65,18 @@ def _text(counts: Mapping[str, int]) -> dict[str, str]:
     return {key: str(count) for key, count in counts.items()}
 
 
-# Bytes that GitHub takes from one step; more, and it shows nothing at all.
+# Largest step summary in bytes; GitHub shows nothing of a larger one.
 SUMMARY_LIMIT = 1024 * 1024
 
 _LEVELS = {"fail": "error", "undecided": "warning"}
-_CUT = "\n\n(cut here: the report in the run folder has the rest)\n"
+_CUT = "\n\n(cut here: the report in the run folder is complete)\n"
 
 
 def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
-    """Return a workflow command for each gate that did not pass, at its line of the config.
+    """Return a GitHub workflow command for each gate that did not pass; none if all passed.
 
-    The file is relative to the repository; None where gates are from a command line.
+    The annotation stands at the line of the gate in `file`, the config relative to the repository.
+    None, for gates of a command line, gives annotations without a file.
 
     Example:
         >>> gate = Decision(
@@ -103,17 +104,21 @@ def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
 
 
 def step_summary(report: str) -> str:
-    """Return a Markdown page, cut to what GitHub takes."""
+    """Return a Markdown report, cut at a line end to the largest size that GitHub shows."""
     text = f"{report}\n"
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= SUMMARY_LIMIT:
         return text
-    kept = data[: SUMMARY_LIMIT - len(_CUT.encode())].decode("utf-8", "ignore")
-    return f"{kept.rpartition(chr(10))[0]}{_CUT}"
+    # "ignore" drops a character that the cut would split
+    start = data[: SUMMARY_LIMIT - len(_CUT.encode())].decode("utf-8", "ignore")
+    return f"{start.rpartition(chr(10))[0]}{_CUT}"
 
 
 def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
-    """Write the worst queries as an aligned table, with what they had; nothing where none is."""
+    """Return the worst queries as lines of an aligned table: id, score, baseline score, question.
+
+    Empty without queries; without the baseline column if no query has a baseline.
+    """
     if not worst:
         return []
     rows = [("query", "score", "baseline", "")]
@@ -121,15 +126,15 @@ def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
         scores = (significant(row.score), significant(row.baseline))
         rows.append((printable(row.query_id), *scores, printable(row.question)))
     width = max(len(query) for query, *_ in rows)
-    alone = all(each.baseline is None for each in worst)  # compared with nothing
+    has_baseline = any(row.baseline is not None for row in worst)
     return [
-        f"  {query:{width}}  {score:>6}  {'' if alone else f'{before:8}  '}{text}".rstrip()
-        for query, score, before, text in rows
+        f"  {query:{width}}  {score:>6}  {f'{base:8}  ' if has_baseline else ''}{text}".rstrip()
+        for query, score, base, text in rows
     ]
 
 
 def why_of(gate: Decision) -> str:
-    """Write the numbers behind a verdict: of a gate on a difference both means first.
+    """Return the reason of a verdict; a gate on a difference has both means first.
 
     Example:
         >>> why_of(
@@ -140,5 +145,6 @@ def why_of(gate: Decision) -> str:
     return ": ".join(filter(None, (*means, gate.why)))
 
 
+# the escapes of a workflow command; % first, because the others contain it
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

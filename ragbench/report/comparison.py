@@ -1,4 +1,4 @@
-"""What `ragbench compare` prints: aligned text, CSV, Markdown, and LaTeX, which needs booktabs."""
+"""Output of `ragbench compare`: aligned text, CSV, Markdown, and LaTeX with booktabs."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ DIFFERENCE_HEADS = (
     *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),
 )
 
-_RAISED = str.maketrans(
+# letters behind a value as superscripts
+_SUPERSCRIPTS = str.maketrans(
     "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
 )
-_NO_RANKING = "(no ranking at hand)"
-_NOTHING = "(nothing retrieved)"
+_NO_RANKING = "(ranking not stored)"
+_EMPTY_RANKING = "(nothing retrieved)"
 
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
@@ -62,10 +63,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LetteredCell:
-    """One system's value by one measure.
+    """Table cell with the mean of a system by a measure.
 
     Attributes:
-        letters: The systems that it is significantly better than.
+        value: Mean with three significant digits; `-` if nothing was scored.
+        letters: Letters of the systems that it is significantly better than.
+        interval: `[low, high]`; empty without an interval.
+        best: True for the best mean of the measure.
     """
 
     value: str
@@ -76,7 +80,15 @@ class LetteredCell:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Systems (rows) with the same measures (columns): the rankings, or the answers."""
+    """Table of systems (rows) that have the same measures (columns).
+
+    Attributes:
+        letters: Letter of each system.
+        systems: Name of each system.
+        measures: Heads of the columns.
+        cells: Cells of each system, one per measure.
+        counts: Lines with the numbers of scored and failed items.
+    """
 
     letters: tuple[str, ...]
     systems: tuple[str, ...]
@@ -85,29 +97,30 @@ class Block:
     counts: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[str, str, tuple[LetteredCell, ...]]]:
-        """Yield letter, name and cells of each system."""
+        """Return letter, name and cells of each system."""
         return zip(self.letters, self.systems, self.cells, strict=True)
 
 
 def gate_line(gate: ComparedGate) -> str:
-    """Write a verdict in one line: `gate fail: map drop > 0.01 (dense): -0.2 [-0.3, -0.1] ...`."""
+    """Return a verdict in one line: `gate fail: map drop > 0.01 (dense): -0.2 [-0.3, -0.1] ...`."""
     system = f" ({printable(gate.system)})" if gate.system else ""
     return f"gate {gate.verdict}: {printable(gate.gate)}{system}: {printable(gate.why)}"
 
 
 def describe_subject(comparison: ComparedRuns) -> str:
-    """Name the compared runs, and count the queries that they are compared over."""
-    base, *others = map(printable, comparison.sources)
+    """Return the names of the compared runs, and the number of queries of the comparison."""
+    base, *rivals = map(printable, comparison.sources)
     queries = counted(comparison.queries, "queries")
     if differing := {query for ids in comparison.differing.values() for query in ids}:
         common = counted(comparison.queries + len(differing), "common queries")
-        queries = f"{comparison.queries} of {common} (left out, as they differ: {len(differing)})"
-    if others:
-        return f"{listed(others)} against {base}: {queries}, paired"
+        queries = f"{comparison.queries} of {common} (left out: {len(differing)} that differ)"
+    if rivals:
+        return f"{listed(rivals)} against {base}: {queries}, paired"
     return f"{base}: its systems against {printable(comparison.baseline)}: {queries}, paired"
 
 
 def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
+    """Yield a table for each set of systems that share measures, such as rankings and answers."""
     systems = {system.name: system for system in comparison.systems}
     groups: dict[tuple[str, ...], list[MeasureComparison]] = {}
     for family in comparison.measures:
@@ -139,7 +152,7 @@ def _cell(
         value=significant(score.mean),
         letters="".join(systems[system].letter for system in beaten),
         interval=interval(score.interval),
-        best=best is not None and score.mean == best.mean,  # several where they are equal
+        best=best is not None and score.mean == best.mean,  # several systems may be equal
     )
 
 
@@ -173,13 +186,16 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
 
 
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
-    """Draw a comparison as aligned text; measures that do not fit go into a further table below."""
+    """Return a comparison as aligned text, with the verdicts first.
+
+    Measures that do not fit into `width`, the columns of the terminal, go into a further table.
+    """
     lines = [describe_subject(comparison), *changed_lines(comparison)]
     lines += [*nothing_told(comparison.measures), *map(gate_line, _sorted_gates(comparison))]
     for block in _blocks(comparison):
         groups = []
         for title, *cells in zip(block.measures, *block.cells, strict=True):
-            values = [cell.value + cell.letters.translate(_RAISED) for cell in cells]
+            values = [cell.value + cell.letters.translate(_SUPERSCRIPTS) for cell in cells]
             groups.append([[title, *with_intervals(values, [cell.interval for cell in cells])]])
         start = [["", *block.letters], ["system", *block.systems]]
         lines += ["", *side_by_side(start, groups, width), *block.counts]
@@ -195,29 +211,32 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
 
 
 def _sorted_gates(comparison: ComparedRuns) -> list[ComparedGate]:
-    """Return the gates, undecided ones first."""
+    """Return the gates, undecided ones first, because they need a decision."""
     order = ("undecided", "fail", "pass")
     return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
 
 
 def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:
-    """Write one moved query: id, score of the baseline, of the system, difference."""
+    """Return id, baseline score, score and difference of a moved query as text."""
     scores = (significant(query.baseline_score), significant(query.score))
     return (printable(query.query_id), *scores, difference(query.difference, None)[0])
 
 
-def rankings_of(query: MovedQuery) -> Iterator[tuple[str, str]]:
-    """Yield the two rankings rank by rank, the baseline's first; nothing where there is none."""
+def paired_rankings(query: MovedQuery) -> Iterator[tuple[str, str]]:
+    """Yield for each rank the documents of baseline and system; nothing if neither is stored.
+
+    The shorter ranking is filled up with empty texts; a missing or empty one has a remark.
+    """
     rankings = (query.baseline_ranking, query.ranking)
     if rankings == (None, None):
         return
-    sides = [(_NO_RANKING,) if side is None else side or (_NOTHING,) for side in rankings]
+    sides = [(_NO_RANKING,) if side is None else side or (_EMPTY_RANKING,) for side in rankings]
     for first, second in zip_longest(*sides, fillvalue=""):
         yield printable(first), printable(second)
 
 
 def _moved(moved: MovedQueries, width: int) -> list[str]:
-    """Draw the queries that moved, with their questions and both rankings."""
+    """Return lines on the queries that moved, with questions and both rankings; empty for none."""
     if not moved.queries:
         return []
     heads = ("query", printable(moved.baseline), printable(moved.system), "difference")
@@ -227,7 +246,7 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
         lines.append(row)
         if query.question:
             lines.append(f"      {printable(query.question)}"[:width])
-        ranked = list(rankings_of(query))
+        ranked = list(paired_rankings(query))
         column = min(max((len(first) for first, _ in ranked), default=0), (width - 8) // 2)
         lines += [
             f"{rank:>5} {first:{column}} | {second}".rstrip()
@@ -237,7 +256,7 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
 
 
 def render_csv(comparison: ComparedRuns) -> str:
-    """Write the differences as CSV; an empty cell where there is no value."""
+    """Return the differences as CSV with all digits; a missing value is an empty cell."""
     systems = {system.name: system for system in comparison.systems}
     rows: list[list[str | float | None]] = []
     for family in comparison.measures:
@@ -258,7 +277,7 @@ def render_csv(comparison: ComparedRuns) -> str:
 
 
 def render_markdown(comparison: ComparedRuns) -> str:
-    """Draw a comparison as GitHub-flavoured Markdown; letters stand in `<sup>`."""
+    """Return a comparison as GitHub-flavoured Markdown; letters are in `<sup>`."""
     blocks = [[escape(describe_subject(comparison))], _nested(changed_lines(comparison))]
     blocks.append([escape(line) for line in nothing_told(comparison.measures)])
     if gates := _sorted_gates(comparison):
@@ -285,7 +304,7 @@ def render_markdown(comparison: ComparedRuns) -> str:
 
 
 def _nested(lines: Sequence[str]) -> list[str]:
-    """Return indented lines as lists in a list."""
+    """Return indented lines as nested lists of Markdown; empty lines are left out."""
     cut = ((line, line.lstrip()) for line in lines if line)
     return [f"{line.removesuffix(text)}- {escape(text)}" for line, text in cut]
 
@@ -297,11 +316,11 @@ def _markdown_cell(cell: LetteredCell) -> str:
 
 
 def _moved_table(moved: MovedQueries) -> list[str]:
-    """Draw the queries that moved; the documents of a ranking stand in one cell."""
+    """Return a table of the queries that moved; all documents of a ranking are in one cell."""
     rows: list[Sequence[str]] = []
     for query in moved.queries:
         rows.append(moved_cells(query))
-        columns = zip(*rankings_of(query), strict=True)
+        columns = zip(*paired_rankings(query), strict=True)
         if cells := [Markdown("<br>".join(map(escape, column))) for column in columns]:
             rows.append(["", *cells, ""])
     names = map(printable, (moved.baseline, moved.system))
@@ -321,7 +340,7 @@ _ESCAPES = {
 
 
 def escape_latex(text: str) -> str:
-    r"""Make a text show as it is in LaTeX.
+    r"""Return a text with escapes, so that LaTeX shows it literally.
 
     Example:
         >>> print(escape_latex("hit_rate@1 & 95 %"))
@@ -331,10 +350,10 @@ def escape_latex(text: str) -> str:
 
 
 def render_latex(comparison: ComparedRuns) -> str:
-    """Draw the scores as `table` environments with booktabs rules, one for rankings and answers.
+    """Return the scores as LaTeX tables with booktabs rules, one for each `Block`.
 
-    Superscript letters name the systems that a value is significantly better than; the best
-    value of a measure is bold.
+    Superscript letters are the systems that a value is significantly better than; the best value of
+    a measure is bold.
     """
     caption = [f"{describe_subject(comparison)}."]
     caption += [f"Superscripts: {text}." for sign, text in _legend(comparison) if "letters" in sign]

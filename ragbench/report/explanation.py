@@ -1,4 +1,4 @@
-"""What `ragbench explain` prints: where answers are lost, what moved, and the queries."""
+"""Output of `ragbench explain`: where answers are lost, causes that changed, and the queries."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ from ragbench.report.text import (
 )
 
 TITLE = "where answers are lost"
-# queries that are listed of one cause and system where nobody asks for them
-_FEW = 10
-_LONGEST = 72
+# queries that are listed of a system and cause that the user did not select
+_LISTED = 10
+_LONGEST = 72  # characters of a question
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `ragbench explain` shows: all systems, what moved, and the queries that were asked for.
-
-    `rows` are of one system and one cause where these are given, else of all.
+    """Content of an explanation: the systems, the causes that changed, and the selected queries.
 
     Attributes:
-        questions: Query -> its text; empty where a run folder does not have it.
+        summary: The run.
+        comparisons: Its comparisons, with the causes that changed.
+        rows: Query, system and cause, of the selected system and cause.
+        questions: Query id -> question; a question that the run folder lacks is missing.
+        system: Selected system; None for all.
+        cause: Selected cause; None for all.
     """
 
     summary: Summary
@@ -48,76 +51,75 @@ class Explanation:
 
     @property
     def systems(self) -> list[SystemSummary]:
-        """The systems that are shown."""
+        """Return the selected systems."""
         return [s for s in self.summary.systems if self.system in (None, s.name)]
 
     @property
     def flows(self) -> list[CauseFlow]:
-        """What moved to these systems."""
+        """Return the causes that changed from a baseline to a selected system."""
         return [f for f in self.comparisons.causes if self.system in (None, f.system)]
 
     def groups(self) -> Iterable[tuple[str, AnswerCause, list[CauseRow]]]:
-        """Yield the queries by system and cause, in the order of tables.
+        """Yield system, cause and queries, in the order of the tables.
 
-        Where no cause is asked for, what is right is counted, not listed.
+        Right answers are included only if `right` is the selected cause.
         """
-        order = {system.name: place for place, system in enumerate(self.summary.systems)}
-        place = {cause: number for number, cause in enumerate(CAUSES)}
+        system_order = {system.name: place for place, system in enumerate(self.summary.systems)}
+        cause_order = {cause: place for place, cause in enumerate(CAUSES)}
         rows = [row for row in self.rows if self.cause is not None or row.cause != "right"]
-        # groupby joins neighbours alone
-        rows.sort(key=lambda row: (order[row.system], place[row.cause]))
+        # sorted first: groupby joins only adjacent rows
+        rows.sort(key=lambda row: (system_order[row.system], cause_order[row.cause]))
         for (system, cause), group in groupby(rows, key=lambda row: (row.system, row.cause)):
             yield system, cause, list(group)
 
     def question(self, row: CauseRow, longest: int = _LONGEST) -> str:
-        """Return the question of a row, on one short line."""
+        """Return the question of a row, cut to `longest` characters; empty if it is unknown."""
         text = printable(self.questions.get(row.query_id, ""))
         return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def render_table(found: Explanation, width: int = 100) -> str:
-    """Draw an explanation as text: a line per system, what moved, then the queries.
+def render_table(explanation: Explanation, width: int = 100) -> str:
+    """Return an explanation as text: a line per system, changed causes, then the queries.
 
-    `width` is the columns of the terminal: sentences go on below where they begin, questions are
-    cut.
+    `width` is the columns of the terminal: sentences are wrapped, questions are cut.
     """
-    title = f"{printable(found.summary.name)}: {TITLE}"
-    lines = [title, "", *cause_lines(found.systems, width)]
-    if found.system is not None:
+    title = f"{printable(explanation.summary.name)}: {TITLE}"
+    lines = [title, "", *cause_lines(explanation.systems, width)]
+    if explanation.system is not None:
         lines.append("")
-    for system in found.systems if found.system is not None else ():
+    for system in explanation.systems if explanation.system is not None else ():
         shares = [
             (cause_words(cause), str(share.count), with_interval(share.share, share.interval))
             for cause, share in system.cause_shares.items()
         ]
         lines += draw(list(zip(*shares, strict=True)))
-    for system in found.systems:
+    for system in explanation.systems:
         sliced = _slice_lines(system, width)
         lines += ["", f"{printable(system.name)} by slice", *sliced] if sliced else []
-    for flow in found.flows:
+    for flow in explanation.flows:
         head, *moves = flow_lines(flow)
         lines += ["", *draw([[head]], width)]
         lines += draw([[""] * len(moves), moves], width) if moves else []
-    for system_name, cause, rows in found.groups():
+    for system_name, cause, rows in explanation.groups():
         lines += ["", f"{printable(system_name)}: {len(rows)} {cause_words(cause)}"]
-        is_asked = found.cause is not None or found.system is not None
-        shown = rows if is_asked else rows[:_FEW]
+        is_selected = explanation.cause is not None or explanation.system is not None
+        listed_rows = rows if is_selected else rows[:_LISTED]
         short = min(_LONGEST, max(width * 2 // 5, 16))
         cells = [
-            [f"  {printable(r.query_id)}", found.question(r, short), printable(r.why)]
-            for r in shown
+            [f"  {printable(r.query_id)}", explanation.question(r, short), printable(r.why)]
+            for r in listed_rows
         ]
         lines += draw(list(zip(*cells, strict=True)), width)
-        if len(shown) < len(rows):
-            more = len(rows) - len(shown)
+        if len(listed_rows) < len(rows):
+            more = len(rows) - len(listed_rows)
             lines.append(f"  and {more} more: --system {printable(system_name)} --cause {cause}")
-    legend = _legend(found)
+    legend = _legend(explanation)
     lines += ["", *(draw([legend], width) if legend else [])]
     return "\n".join(lines) + "\n"
 
 
 def render_markdown(explanation: Explanation) -> str:
-    """Draw an explanation as Markdown."""
+    """Return an explanation as Markdown, with all of its queries."""
     blocks = [[f"## {escape(printable(explanation.summary.name))}: {TITLE}"]]
     blocks.append(share_table(explanation.systems))
     for flow in explanation.flows:
@@ -130,12 +132,12 @@ def render_markdown(explanation: Explanation) -> str:
     return join_blocks([*blocks, list_lines(_legend(explanation))])
 
 
-def explained(found: Explanation) -> dict[str, object]:
-    """Return an explanation as JSON has it."""
+def explanation_json(explanation: Explanation) -> dict[str, object]:
+    """Return an explanation as an object for JSON."""
     return {
         "schema": "ragbench.explanation/1",
-        "name": found.summary.name,
-        "run_id": found.summary.run_id,
+        "name": explanation.summary.name,
+        "run_id": explanation.summary.run_id,
         "systems": [
             {
                 "name": system.name,
@@ -143,12 +145,12 @@ def explained(found: Explanation) -> dict[str, object]:
                 "cause_shares": {c: to_json(share) for c, share in system.cause_shares.items()},
                 "causes_by": {f: dict(slices) for f, slices in system.causes_by.items()},
             }
-            for system in found.systems
+            for system in explanation.systems
         ],
-        "flows": [to_json(flow) for flow in found.flows],
+        "flows": [to_json(flow) for flow in explanation.flows],
         "queries": [
-            {**to_json(row), "question": found.questions.get(row.query_id, "")}
-            for row in found.rows
+            {**to_json(row), "question": explanation.questions.get(row.query_id, "")}
+            for row in explanation.rows
         ],
     }
 
@@ -163,6 +165,6 @@ def _slice_lines(system: SystemSummary, width: int) -> list[str]:
     return draw(list(zip(*rows, strict=True)), width)
 
 
-def _legend(found: Explanation) -> list[str]:
-    counts = Counter(cause for s in found.systems for cause, n in s.causes.items() if n)
+def _legend(explanation: Explanation) -> list[str]:
+    counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
     return [f"{CAUSE_SIGNS[cause]} {CAUSE_SAYS[cause]}" for cause in CAUSES if counts[cause]]

@@ -1,4 +1,4 @@
-"""The result in words: who is best, by how much, whether it is real; what marks mean."""
+"""Results in words: the best system, its difference and the verdict; and the legend of signs."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _TESTS = {
 
 
 def outcome_of(comparison: Difference, direction: str) -> Outcome:
-    """Say in a word or two what a comparison shows; up is better unless the direction is `lower`.
+    """Return the verdict of a comparison; a higher score is better unless `direction` is `lower`.
 
-    Every page and table has its verdict from here. Without a query that both have a score for there
-    is no difference, and no verdict.
+    All formats use this verdict. `not compared` without a common query with two scores, `identical`
+    if no score changed, empty if the difference was not tested.
     """
     change, differs = comparison.difference, comparison.differs
     if change is None:
@@ -59,10 +59,15 @@ def headline(
     *,
     corrected: bool = True,
 ) -> str:
-    """Write one sentence for a measure, without a full stop, lower case but for names.
+    """Return a sentence on the result by a measure, lower case, without a full stop.
 
-    `baselines` holds the system that each system is compared with; None for a baseline.
-    `corrected` tells whether p is adjusted for the other comparisons.
+    Args:
+        measure: Name of the measure.
+        scores: System -> score; a system without a mean is left out.
+        family: Comparisons by the measure; None without a test.
+        baselines: System -> its baseline; None for a system that is a baseline.
+        confidence: Confidence of the intervals.
+        corrected: True if p is adjusted for several comparisons.
     """
     measured = {name: score for name, score in scores.items() if score.mean is not None}
     name = printable(measure)
@@ -83,7 +88,7 @@ def headline(
 
 
 def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
-    """Write a sentence for each reason why measures tell no system from another."""
+    """Return a sentence for each reason why measures cannot distinguish the systems."""
     by_reason: dict[tuple[str, str | None], list[str]] = {}
     for family in families:
         if family.tells_nothing:
@@ -112,7 +117,7 @@ def _best_is_baseline(
     tied: Sequence[str],
     comparisons: Sequence[Difference],
 ) -> str:
-    """Write the sentence of a best system that has no baseline, or no comparison with it."""
+    """Return the sentence on a best system that is a baseline or was not compared with one."""
     outcomes: dict[str, Outcome] = {}
     for c in comparisons:
         if best in (c.system, c.baseline):
@@ -120,7 +125,7 @@ def _best_is_baseline(
     value = with_interval(measured[best].mean, measured[best].interval)
     equal = [system for system in tied if outcomes.get(system) == "identical"]
     apart = [system for system in measured if outcomes.get(system) == "not compared"]
-    untold = [system for system in tied if system not in (*equal, *apart)]
+    undecided = [system for system in tied if system not in (*equal, *apart)]
     if equal and len(equal) == len(measured) - 1:
         return f"{_names([best, *equal])} have the same {name} on every query, {value}"
     is_baseline = any(c.baseline == best for c in comparisons)
@@ -129,10 +134,10 @@ def _best_is_baseline(
     if equal:
         verb = "has" if len(equal) == 1 else "have"
         parts.append(f"{_names(equal)} {verb} the same value on every query")
-    if untold:
+    if undecided:
         n = counted(measured[best].n, "queries")
         verb = "is too few" if n.startswith("1 ") else "are too few"
-        parts.append(f"{n} {verb} to say whether {_names(untold, 'or')} is worse")
+        parts.append(f"{n} {verb} to say whether {_names(undecided, 'or')} is worse")
     if apart:
         parts.append(f"{_names(apart)}: not compared, as no query has a score of both")
     if len(parts) == 1:
@@ -151,7 +156,7 @@ def _not_worse(systems: Sequence[str]) -> str:
 def _best_against_baseline(
     name: str, score: SystemScore, comparison: Difference, confidence: float, corrected: bool
 ) -> str:
-    """Write the sentence of a best system that was compared with its baseline."""
+    """Return the sentence on a best system that was compared with its baseline."""
     best, against = printable(comparison.system), printable(comparison.baseline)
     change = " ".join(difference(comparison.difference or 0.0, comparison.interval)).rstrip()
     outcome, value = outcome_of(comparison, score.direction), significant(score.mean)
@@ -193,7 +198,10 @@ _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
 def legend(
     sections: Sequence[Section], comparisons: Comparisons, several_answers: bool = False
 ) -> list[tuple[str, str]]:
-    """Explain the signs that occur in the sections: each sign and its meaning in one line."""
+    """Return sign and meaning of the signs that occur in the sections.
+
+    `several_answers` is True if a query has several answers, which the intervals then cover.
+    """
     confidence = percent(comparisons.confidence or 0.95)
     cells = [cell for s in sections for m in s.measures for cell in m.scores]
     differences = [cell for s in sections for m in s.measures for cell in m.differences]
@@ -237,12 +245,12 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
         text += ", between pairs with the same generator"
     if cluster := comparisons.cluster:
         text += f"; queries with the same {printable(cluster)} are one unit"
-    shown = {m.name for s in sections for m in s.measures if m.differences}
+    measures = {m.name for s in sections for m in s.measures if m.differences}
     return [
         (", ".join(heads), text),
         ("p", p_meaning(comparisons)),
         *interval_and_p(
-            [family for family in comparisons.measures if family.measure in shown],
+            [family for family in comparisons.measures if family.measure in measures],
             corrected=comparisons.correction != "none",
         ),
     ]
@@ -251,11 +259,11 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
 def interval_and_p(
     families: Sequence[MeasureComparison], *, corrected: bool = True
 ) -> list[tuple[str, str]]:
-    """Explain a difference whose interval and p seem to disagree, where there is one.
+    """Return explanations for differences whose interval and p seem to disagree; else empty.
 
-    The interval is not that of the test: that asks for the signs of the queries that changed alone,
-    and a corrected p is of a whole family. With 5 of 30 hits lost p is 0.0625, and the interval
-    reaches from -0.340 to -0.043.
+    They may disagree because the test looks only at the signs of the queries that changed, and a
+    corrected p is for a whole family. With 5 of 30 hits lost, p is 0.0625 and the interval is
+    [-0.340, -0.043].
     """
     tested = [c for family in families for c in family.comparisons if c.p is not None]
     bounded = [(c, ends) for c in tested if (ends := ends_of(c.interval)) is not None]
@@ -278,7 +286,7 @@ def interval_and_p(
 
 
 def p_meaning(comparisons: Comparisons) -> str:
-    """Name the test behind the p values, and over what they are corrected."""
+    """Return the name of the test, the correction and the number of corrected comparisons."""
     test = printable(_TESTS.get(comparisons.test, f"{comparisons.test} test"))
     correction = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
     sizes = [len(family.comparisons) for family in comparisons.measures if family.comparisons]
@@ -289,7 +297,7 @@ def p_meaning(comparisons: Comparisons) -> str:
         test += f", {correction} over"
         if comparisons.family == "all":
             scope, sizes = "all measures", [sum(sizes)]
-    # the sizes differ where a measure has fewer systems: `the 2 to 5 comparisons`
+    # the sizes differ if a measure has fewer systems: `the 2 to 5 comparisons`
     ends = dict.fromkeys([min(sizes, default=""), max(sizes, default="")])
     noun = "comparison" if list(ends) == [1] else "comparisons"
     p = f"{test} the {' to '.join(map(str, ends))} {noun} of {scope}"

@@ -1,4 +1,4 @@
-"""From summary.json and comparisons.json to the neutral tables that every page draws."""
+"""Layout of a report: from a summary and its comparisons to the tables of `report.base`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ragbench.records.summary import (
     Timing,
     TokenCounts,
 )
-from ragbench.report.base import Gate, Layout, Section, Slices
+from ragbench.report.base import GateRow, Layout, Section, Slices
 from ragbench.report.ci import why_of
 from ragbench.report.headline import headline, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
@@ -35,7 +35,7 @@ from ragbench.report.text import (
     significant,
 )
 
-# Verdict of a gate -> the word behind a count; what needs a reader comes first.
+# Verdict of a gate -> the word after a count; verdicts that need a decision come first.
 _VERDICTS: Mapping[Verdict, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
 _NOUNS: Mapping[SystemType, str] = {
     "retriever": "retrievers",
@@ -47,22 +47,27 @@ _NOUNS: Mapping[SystemType, str] = {
 
 
 def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False) -> Layout:
-    """Decide what stands on a page; `narrow` leaves out all differences but the first of a section.
+    """Return the content of a report.
 
-    Sections are in the order retrieval, generation, one for each judge; in them systems and
-    measures in the order of the summary.
+    Sections have the order retrieval, generation, then one for each judge; systems and measures
+    have the order of the summary.
+
+    Args:
+        summary: The run.
+        comparisons: The tests of the run, or of several runs.
+        narrow: Keep the differences of the first measure of a section only.
     """
     families = {family.measure: family for family in comparisons.measures}
     groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
     for number, section in enumerate(sections) if narrow else ():
-        first, *others = section.measures
-        measures = (first, *(replace(measure, differences=()) for measure in others))
+        first, *further = section.measures
+        measures = (first, *(replace(measure, differences=()) for measure in further))
         sections[number] = replace(section, measures=measures)
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
     counts = Counter(gate.verdict for gate in gates)
     verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
-    # the run itself says why; a summary of somebody else's may not
+    # a run has a warning with the reason; a summary from another program may not
     is_explained = any("incomplete" in warning for warning in summary.warnings)
     incomplete = () if summary.complete or is_explained else ("the run is incomplete",)
     preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]
@@ -92,7 +97,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         preferences=tuple(preferences),
         legend=tuple(legend(sections, comparisons, several_answers)),
         notes=_lines(() if summary.dataset is None else summary.dataset.notes, summary.notes),
-        # what the headlines say is not said again
+        # a headline is not repeated as a warning
         warnings=tuple(w for w in _lines(incomplete, summary.warnings) if w not in results),
         price=_price(summary, comparisons),
         doubts=tuple(_doubts(summary)),
@@ -117,10 +122,10 @@ def _headlines(
     sections: Sequence[Section],
     comparisons: Comparisons,
 ) -> list[str]:
-    """Write one sentence for the first measure of each section; a judge is named with it.
+    """Return a sentence per section, on its first measure that distinguishes systems.
 
-    Measures that tell nothing come before all others, with the reason; the sentence of a section is
-    about its first measure that tells something.
+    Sentences on measures that cannot distinguish systems come first. A section of a judge names the
+    judge; a section with such measures only has no sentence of its own.
     """
     families = {family.measure: family for family in comparisons.measures}
     sentences = nothing_told(comparisons.measures)
@@ -152,7 +157,7 @@ def _headlines(
 
 
 def _subject(summary: Summary) -> str:
-    """Describe data, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`."""
+    """Return data set, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`."""
     dataset = summary.dataset or Dataset()
     parts = [printable(dataset.name)] if dataset.name else []
     nouns = ("queries", "documents", "judgements")
@@ -165,13 +170,13 @@ def _subject(summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def _gate(gate: Decision) -> Gate:
+def _gate(gate: Decision) -> GateRow:
     worst = []
     for query in () if gate.verdict == "pass" else gate.worst_queries:
         start = "" if query.baseline is None else f"{significant(query.baseline)} -> "
         text = f"{printable(query.question)} {start}{significant(query.score)}".strip()
         worst.append((printable(query.query_id), text))
-    return Gate(
+    return GateRow(
         verdict=printable(gate.verdict),
         gate=printable(gate.gate),
         system=printable(gate.system or ""),
@@ -181,10 +186,13 @@ def _gate(gate: Decision) -> Gate:
 
 
 def _price(summary: Summary, comparisons: Comparisons) -> str:
-    """Say what the best system of each kind of score takes, and what its baseline does."""
+    """Return latency, tokens and cost of the best system of each kind and of its baseline.
+
+    Empty if none is known.
+    """
     kinds = {name: score.kind for s in summary.systems for name, score in s.scores.items()}
     families = [f for f in comparisons.measures if f.best and f.measure in kinds]
-    # reversed: the first measure of a kind decides
+    # reversed, so that the first measure of a kind overwrites the later ones
     bests = set({kinds[f.measure]: f.best for f in reversed(families)}.values())
     bests |= {s.baseline for s in summary.systems if s.name in bests and s.baseline is not None}
     prices = []
@@ -207,6 +215,7 @@ _MOST_DOUBTS = 6
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
+    """Yield reasons to distrust the scores: failed items, few queries, an uncertified judge."""
     failed = [
         f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "
         f"{printable(system.name)}{causes(score.failed.items())}"
@@ -217,16 +226,17 @@ def _doubts(summary: Summary) -> Iterator[str]:
     yield from failed[:_MOST_DOUBTS]
     if len(failed) > _MOST_DOUBTS:
         yield f"{len(failed) - _MOST_DOUBTS} more scores have failed items"
-    scored = [score.n for system in summary.systems for score in system.scores.values()]
-    if scored and max(scored) < _FEW_QUERIES:
-        yield f"{counted(max(scored), 'queries')}: small differences cannot be seen with so few"
+    scores = [score for system in summary.systems for score in system.scores.values()]
+    most = max((score.n for score in scores), default=_FEW_QUERIES)
+    if most < _FEW_QUERIES:
+        yield f"{counted(most, 'queries')}: too few to show small differences"
     certified = any("certificate" in gate.gate and gate.verdict == "pass" for gate in summary.gates)
-    judges = {s.judge for each in summary.systems for s in each.scores.values() if s.judge}
+    judges = {score.judge for score in scores if score.judge}
     if judges and not certified:
         names = listed([*map(printable, sorted(judges))])
         yield (
-            f"no certificate says how far judge {names} agrees with people: compare its scores, "
-            "but do not read them as shares of right answers (ragbench calibrate)"
+            f"judge {names} has no certificate of its agreement with people: compare its scores, "
+            "but do not read them as shares of right answers (see ragbench calibrate)"
         )
 
 
@@ -235,20 +245,20 @@ def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, 
     for system in systems:
         times, tokens = timing.of(system.name), system.tokens or TokenCounts()
         latency = times.latency_ms or Latency()
-        taken = map(significant, (latency.p50, latency.p95, times.queries_per_second))
+        speeds = map(significant, (latency.p50, latency.p95, times.queries_per_second))
         counts = (tokens.input, tokens.output)
         texts = (MISSING if count is None else str(count) for count in counts)
-        rows.append((printable(system.name), *taken, *texts, significant(system.usd)))
+        rows.append((printable(system.name), *speeds, *texts, significant(system.usd)))
     return rows if any(cell != MISSING for row in rows for cell in row[1:]) else []
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
-    """Join lists of sentences; one that stands in several of them is said once."""
+    """Join lists of sentences without repetitions."""
     return tuple(dict.fromkeys(printable(line) for source in sources for line in source))
 
 
 def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
-    """Yield measures with their signatures; the systems are named where they differ."""
+    """Yield measures with signatures, and with the systems if their signatures differ."""
     owners: dict[str, dict[str, list[str]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
@@ -261,15 +271,15 @@ def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
             yield printable(measure) + of, printable(text)
 
 
-# Rows of a page; the file has them all.
+# Slices in the report; comparisons.json has all of them.
 MOST_ROWS = 10
 
 
 def build_slices(comparisons: Comparisons) -> Slices | None:
-    """Decide what a page says of the slices; None where none were asked for.
+    """Return the slices that got worse, and a line per field; None without any slice.
 
-    Those that got worse are in the table, the surest first. What was tested, and what had too few
-    queries for it, is said in a line per field.
+    Rows are sorted by p-value. The line of a field has the number of slices, and the names of
+    slices with too few queries for a test.
     """
     rows = comparisons.slices
     if not rows:
@@ -301,7 +311,7 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
 
 
 def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
-    """Count the slices of a field that got worse, and name those that were not tested."""
+    """Return the number of slices of a field that got worse, and the names of untested ones."""
     tested = {row.slice for row in rows if row.worse is not None}
     worse = {row.slice for row in rows if row.worse}
     slices = dict.fromkeys(row.slice for row in rows)

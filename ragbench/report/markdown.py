@@ -1,4 +1,4 @@
-"""`report.md`: tables that render well in a pull request, details folded."""
+"""`report.md`: tables that render well in a pull request, with folded details."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ from ragbench.report.text import (
 
 _FOREIGN = re.compile(
     r"""
-      (?P<kept> \[ [-+]?\d [-+\d.e,\ ]* \] (?![(\[:]) )  # [0.368, 0.436] means nothing to Markdown
+      (?P<interval> \[ [-+]?\d [-+\d.e,\ ]* \] (?![(\[:]) )  # [0.368, 0.436] is no link in Markdown
     # mentions, issues, links, GH-1, mail, commits; GitHub's words are ASCII, and `_` ends one
     | (?P<active> (?<![a-z0-9_])[@\#](?=\w) | :(?=//) | (?<=www)(?=\.)
         | (?<=\w)\#(?=\d) | (?<=(?<![a-z0-9])GH)-(?=\d) | (?<=[\w.+-])@(?=[\w-]+\.\w)
         | (?<=\w)@(?=[0-9a-f]{7,40}(?![a-z0-9_]))(?!\d+\b)  # k may be large
         | :(?=(?:[0-9]*[a-z_+-][a-z0-9_+-]*|100|1234):) )  # :tada:
-      # lists, headings, and what GitLab does at the start of a line: /close
+      # lists, headings, and commands of GitLab at the start of a line: /close
     | (?P<start> ^(?: -(?=[-\s]|$) | [+\#](?=[\#\s]|$) | \d+(?=[.)](?:\s|$)) | /(?=[a-z]) ) )
     | (?P<sign> [\\`*\[\]<>|~&$] | (?<![^\W_])_ | _(?![^\W_]) )  # hit_rate stays readable
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-_JOINER = "&#8288;"  # has no width: the text looks the same and does nothing
+_JOINER = "&#8288;"  # an invisible character that breaks up mentions and links
 
 
 class Markdown(str):
-    """A text that is Markdown already, made of escaped parts."""
+    """Text that is Markdown already, built from escaped parts; `escape` leaves it unchanged."""
 
     __slots__ = ()
 
 
 def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
-    """Draw the results as GitHub-flavoured Markdown, `ragbench: <name>: ` and the result first."""
+    """Return the results as GitHub-flavoured Markdown; the first line is the main result."""
     page = lay_out(summary, comparisons)
-    first, *rest = page.headlines
+    first, *headlines = page.headlines
     blocks = [[f"ragbench: {escape(page.name)}: {escape(first)}"]]
-    blocks += [[escape(line)] for line in (*rest, page.subject)]
+    blocks += [[escape(line)] for line in (*headlines, page.subject)]
     if page.gates:
         rows = [(gate.verdict, gate.gate, gate.system, gate.why) for gate in page.gates]
         blocks.append(table_lines(GATE_HEADS, rows))
@@ -88,31 +88,31 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
 
 
 def render_chapter(name: str, chapter: Chapter) -> str:
-    """Draw one part as a page of its own."""
-    first, *rest = map(escape, chapter.headlines)
+    """Return a chapter as a report of its own; it must have a headline."""
+    first, *headlines = map(escape, chapter.headlines)
     head = [f"ragbench: {escape(name)}: {first}"]
-    return join_blocks([head, *([line] for line in rest), *_chapter(chapter)])
+    return join_blocks([head, *([line] for line in headlines), *_chapter(chapter)])
 
 
 def join_blocks(blocks: Iterable[Sequence[str]]) -> str:
-    """Return a page of blocks of lines, an empty line between two; empty blocks are left out."""
+    """Join blocks of lines with an empty line between them, without empty blocks."""
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
 def folded(title: str, blocks: Iterable[list[str]]) -> list[list[str]]:
-    """Return blocks that a reader opens by their title."""
+    """Return blocks folded under a title that a reader clicks to open."""
     return [["<details>", f"<summary>{escape(title)}</summary>"], *blocks, ["</details>"]]
 
 
 def list_lines(texts: Iterable[str]) -> list[str]:
-    """Return texts as the items of a list."""
+    """Return texts as escaped items of a list."""
     return [f"- {escape(text)}" for text in texts]
 
 
 def escape(text: str) -> str:
-    r"""Make a text show as it is, in a paragraph, a list item and a table cell.
+    r"""Return a text with escapes, so that a paragraph, list item or table cell shows it literally.
 
-    A text that is `Markdown` already stays what it is.
+    A `Markdown` text is returned unchanged.
 
     Example:
         >>> print(escape("a|b <b> hit_rate@1 _x_ @you"))
@@ -123,7 +123,7 @@ def escape(text: str) -> str:
 
 def _neutral(match: re.Match[str]) -> str:
     text = match.group()
-    if match.lastgroup == "kept":
+    if match.lastgroup == "interval":
         return text
     if match.lastgroup == "active" or (match.lastgroup == "start" and text.isdigit()):
         return text + _JOINER
@@ -133,7 +133,10 @@ def _neutral(match: re.Match[str]) -> str:
 def table_lines(
     heads: Iterable[str], rows: Iterable[Iterable[str]], numbers: bool = False
 ) -> list[str]:
-    """Draw a table, its cells escaped; numbers stand right, names left."""
+    """Return the lines of a table with escaped cells.
+
+    With `numbers` all columns but the first are aligned right.
+    """
     head, *body = ([escape(cell) for cell in row] for row in (heads, *rows))
     rule = [":--", *["--:" if numbers else ":--"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
@@ -154,7 +157,7 @@ def _section(section: Section) -> list[list[str]]:
 
 
 def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
-    """Draw where answers are lost, with what moved against each baseline folded."""
+    """Return the table of causes, and the queries that moved from each baseline, folded."""
     systems = [system for system in summary.systems if system.causes]
     if not systems:
         return []
@@ -164,7 +167,7 @@ def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
 
 
 def share_table(systems: Sequence[SystemSummary]) -> list[str]:
-    """Draw how many queries have which cause, with shares and their intervals."""
+    """Return a table of the number of queries of each cause, with shares and their intervals."""
     present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
     rows = []
     for system in systems:
@@ -187,7 +190,7 @@ def _score(cell: ScoreCell) -> str:
 
 
 def _details(page: Layout) -> Iterator[list[str]]:
-    """Yield what only a careful reader needs: counts and bounds of each score, signatures."""
+    """Yield the blocks of the folded details: counts and bounds of scores, costs, signatures."""
     heads = ["system", "measure", "mean", "scored", "failed", "not applicable", "bounds"]
     for section in page.sections:
         yield from ([escape(text)] for text in (section.title, *section.labels))

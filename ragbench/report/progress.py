@@ -1,4 +1,4 @@
-"""What people see while they wait: a bar on a terminal, plain lines elsewhere."""
+"""Progress of stages: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,52 +16,63 @@ from ragbench.report.text import counted, printable
 if TYPE_CHECKING:
     import rich.progress
 
-# The environment variable that says how many seconds pass between two lines of a stage.
+# Environment variable with the seconds between two progress lines of a stage.
 SECONDS_VARIABLE = "RAGBENCH_PROGRESS"
 _REDRAWS_PER_SECOND = 10
-_SECONDS, _LONGEST_SECONDS = 10.0, 300.0
+_SECONDS, _LONGEST_SECONDS = 10.0, 300.0  # between two lines: at first, and at most
 
 
-class Stage:
-    """One stage that runs: counts what is done; safe to call from several threads."""
+class StageProgress:
+    """Running stage: counts the items that are done; safe to use from several threads.
+
+    Attributes:
+        name: Name of the stage in its lines.
+        total: Number of all items; None if it is unknown.
+        unit: Plural noun for the items.
+        done: Number of items that are done.
+        has_reported: True after the first progress line.
+    """
 
     def __init__(self, name: str, total: int | None, unit: str, bar: _Bar | None) -> None:
         self.name, self.total, self.unit = printable(name), total, unit
-        self.done, self.told = 0, False
+        self.done, self.has_reported = 0, False
         self._lock = threading.Lock()
         self._bar = bar
         self._task = bar.add(self.name, total) if bar else None
         self._start = time.perf_counter()
 
     def advance(self, n: int = 1) -> None:
-        """Count n more items as done; cheap enough to be called for each item."""
+        """Add `n` to the items that are done; cheap enough to be called for each item."""
         with self._lock:
             self.done += n
         if self._bar is not None and self._task is not None:
             self._bar.advance(self._task, n)
 
-    def so_far(self, seconds: float) -> str:
-        """Say how much is done after some seconds, how fast that is, and how long the rest takes.
+    def progress_line(self, seconds: float) -> str:
+        """Return the items that are done after some seconds, the rate, and the time left.
+
+        The rate is left out at the start and at the end, the time left without a total.
 
         Example:
-            >>> stage = Stage("index dense", 1400, "documents", None)
-            >>> stage.so_far(10)
+            >>> stage = StageProgress("index dense", 1400, "documents", None)
+            >>> stage.progress_line(10)
             'index dense: 0 of 1400 documents after 10.0 s'
             >>> stage.advance(400)
-            >>> stage.so_far(100)
+            >>> stage.progress_line(100)
             'index dense: 400 of 1400 documents after 1 min 40 s, 4 a second, 4 min 10 s left'
         """
         done, total = self.done, self.total
         count = counted(done, self.unit) if total is None else f"{done} of {total} {self.unit}"
         line = f"{self.name}: {count} after {duration(seconds)}"
-        if not done or not seconds or done == total:  # what is counted is not all that is done
+        # at the end a stage may still work, such as write files, so that no time left is true
+        if not done or not seconds or done == total:
             return line
         rate = done / seconds
         line += f", {rate:.3g} a second" if rate >= 1 else f", {60 * rate:.3g} a minute"
         return line if total is None else f"{line}, {duration((total - done) / rate)} left"
 
     def close(self, stopped: bool) -> str:
-        """Take the bar off the screen and say in one line what was done, and how long it took."""
+        """Remove the bar and return the last line: items and duration; `stopped` after an error."""
         if self._bar is not None and self._task is not None:
             self._bar.remove(self._task)
         took = duration(time.perf_counter() - self._start)
@@ -77,11 +88,11 @@ class Stage:
 class Progress:
     """The progress of an experiment, on stderr.
 
-    On a terminal a bar moves while a stage runs. When a stage ends, one line says what it did,
-    the same with and without a terminal. `NO_COLOR` is honoured. A terminal that cannot move
-    its cursor (`TERM=dumb`) gets the lines alone. Where no bar moves, a stage that lasts says how
-    far it is: every 10 seconds, or as often as `RAGBENCH_PROGRESS` says, and less often the longer
-    it runs; 0 leaves the last line alone.
+    On a terminal, a bar moves while a stage runs. When a stage ends, a line reports its items and
+    duration, with and without a terminal. `NO_COLOR` is honoured. A terminal that cannot move its
+    cursor (`TERM=dumb`) gets lines only. Without a bar, a long stage reports its progress every 10
+    seconds, or every `RAGBENCH_PROGRESS` seconds, and less often the longer it runs; 0 prints the
+    last line only.
 
     Example:
         >>> import io
@@ -95,9 +106,12 @@ class Progress:
     def __init__(
         self, *, quiet: bool = False, brief: bool = False, stream: TextIO | None = None
     ) -> None:
-        """Draw a bar, lines, or where it is `quiet` nothing; on stderr by default.
+        """Choose between a bar and lines.
 
-        `brief` leaves out the line of a stage that was over before it said how far it is.
+        Args:
+            quiet: Print nothing.
+            brief: Leave out the last line of a stage that ended before its first progress line.
+            stream: Where to print; stderr by default.
 
         Raises:
             OptionError: `RAGBENCH_PROGRESS` is no number of seconds.
@@ -110,39 +124,47 @@ class Progress:
         self._lock = threading.Lock()
 
     @contextmanager
-    def stage(self, name: str, total: int | None = None, unit: str = "queries") -> Iterator[Stage]:
-        """Show a stage while the block runs; stages may overlap. `unit` is a plural."""
-        stage = Stage(name, total, unit, self._bar)
+    def stage(
+        self, name: str, total: int | None = None, unit: str = "queries"
+    ) -> Iterator[StageProgress]:
+        """Show a stage while the block runs; stages may overlap.
+
+        Args:
+            name: Name of the stage.
+            total: Number of items; None if it is unknown.
+            unit: Plural noun for the items.
+        """
+        stage = StageProgress(name, total, unit, self._bar)
         stopped, ended = True, threading.Event()
-        teller = None
+        reporter = None
         if self._bar is None and not self._quiet and self._seconds:
-            teller = threading.Thread(target=self._tell, args=(stage, ended), daemon=True)
-            teller.start()
+            reporter = threading.Thread(target=self._report, args=(stage, ended), daemon=True)
+            reporter.start()
         try:
             yield stage
             stopped = False
         finally:
             ended.set()
-            if teller is not None:
-                teller.join()
+            if reporter is not None:
+                reporter.join()
             line = stage.close(stopped)
-            if stage.told or not self._brief:
-                self._say(line)
+            if stage.has_reported or not self._brief:
+                self._print(line)
 
-    def _tell(self, stage: Stage, ended: threading.Event) -> None:
-        """Say how far a stage is until it ends: whatever computes need not know of lines."""
+    def _report(self, stage: StageProgress, ended: threading.Event) -> None:
+        """Print progress lines until a stage ends; runs in a thread of its own."""
         start, wait = time.perf_counter(), self._seconds
         while not ended.wait(wait):
-            took = time.perf_counter() - start
-            self._say(stage.so_far(took))
-            stage.told = True
-            wait = max(self._seconds, min(took / 10, _LONGEST_SECONDS))
+            seconds = time.perf_counter() - start
+            self._print(stage.progress_line(seconds))
+            stage.has_reported = True
+            wait = max(self._seconds, min(seconds / 10, _LONGEST_SECONDS))
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if self._quiet:
             return
         if self._bar is not None:
-            self._bar.say(line)
+            self._bar.print(line)
             return
         with self._lock:  # lines of stages that end together do not mix
             self._stream.write(f"{line}\n")
@@ -150,19 +172,19 @@ class Progress:
 
 
 def _seconds_between() -> float:
-    given = os.environ.get(SECONDS_VARIABLE)
+    text = os.environ.get(SECONDS_VARIABLE)
     try:
-        seconds = float(given) if given else _SECONDS
+        seconds = float(text) if text else _SECONDS
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds < threading.TIMEOUT_MAX:
+    if not 0 <= seconds < threading.TIMEOUT_MAX:  # false for NaN, too
         allowed = "seconds between two lines, or 0 for none"
-        raise OptionError("progress", SECONDS_VARIABLE, given, allowed)
+        raise OptionError("progress", SECONDS_VARIABLE, text, allowed)
     return seconds
 
 
 class _Bar:
-    """The bars of the running stages, on screen only while there is one."""
+    """Bars of the running stages; on screen only while a stage runs."""
 
     def __init__(self, stream: TextIO) -> None:
         self._lock = threading.Lock()
@@ -186,14 +208,14 @@ class _Bar:
             if self._running == 0:
                 self._progress.stop()
 
-    def say(self, line: str) -> None:
-        """Print a line above the bars that still move."""
+    def print(self, line: str) -> None:
+        """Print a line above the bars."""
         console = self._progress.console
         console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def duration(seconds: float) -> str:
-    """Write a duration in the unit that suits it.
+    """Format a duration in a unit that fits its size.
 
     Example:
         >>> [duration(s) for s in (0.1234, 12.34, 75, 3725)]
@@ -201,14 +223,14 @@ def duration(seconds: float) -> str:
     """
     if seconds < 59.95:
         return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {remainder} s"
     return f"{minutes // 60} h {minutes % 60} min"
 
 
 def _draw_on(stream: TextIO) -> rich.progress.Progress:
-    """Make rich's bars: redrawn by its own thread, so that `advance` never draws."""
+    """Return the bars of rich, which redraws them in its own thread: `advance` never draws."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress

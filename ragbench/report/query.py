@@ -1,4 +1,4 @@
-"""What `ragbench show` prints: one query with its gold, every ranking, answers and verdicts."""
+"""Output of `ragbench show`: a query with its gold, rankings, answers and verdicts."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ def render_query(
     width: int = 100,
     prompts: QueryViews | None = None,
 ) -> str:
-    """Draw all that a run knows about a query as text; without `systems` those of all.
+    """Return the gold, rankings, answers and verdicts of a query as text.
 
-    Gold documents are shown that stand below the first `hits`, too. `prompts` is the run, where
-    what generators and judges were sent is shown as well.
+    Args:
+        view: The query with its rankings, answers and verdicts.
+        systems: Names of the systems to show; empty shows all.
+        hits: Number of hits of each ranking; relevant documents below them are shown, too.
+        width: Columns of the terminal.
+        prompts: The run, to show the prompts of generators and judges; None leaves them out.
     """
     page = _QueryText(view, hits, width, prompts)
     lines = [f"{printable(view.id)}: {printable(view.question) or '(the run has no questions)'}"]
@@ -50,14 +54,18 @@ def render_query(
 
 
 class _QueryText:
-    """Draw the parts of a query as lines of text."""
+    """Writer of the parts of a query as lines of text.
+
+    Attributes:
+        printed: Rankings that are printed already.
+    """
 
     def __init__(self, view: QueryView, hits: int, width: int, prompts: QueryViews | None) -> None:
         self.view, self.hits, self.width, self.prompts = view, hits, width, prompts
-        self.drawn: set[str] = set()  # rankings
+        self.printed: set[str] = set()
 
     def wrapped(self, text: str, head: str, lines: int | None = None) -> list[str]:
-        """Wrap a text behind its head; at most so many lines of it."""
+        """Return a text wrapped after its head; at most `lines` lines, None for all."""
         rows = textwrap.wrap(
             printable(text),
             width=max(self.width, 40),
@@ -74,13 +82,13 @@ class _QueryText:
         view = self.view
         yield "gold"
         if not view.question and not view.answers and not view.gold:
-            yield f"{_INDENT}not known: the run kept no questions, gold answers and judgements"
+            yield f"{_INDENT}unknown: the run stores no questions, gold answers and judgements"
         elif not view.answers and not view.gold:
-            yield f"{_INDENT}nothing: no gold answer, and no document is judged relevant"
+            yield f"{_INDENT}none: no gold answer, and no document is judged relevant"
         for answer in view.answers:
             yield from self.wrapped(answer, "answer: ")
         for document in view.gold:
-            text = ": ".join(filter(None, [document.title, document.text])) or "(text not kept)"
+            text = ": ".join(filter(None, [document.title, document.text])) or "(text not stored)"
             mark = f"{printable(document.id)} (grade {document.grade}) "
             yield from self.wrapped(text, mark, lines=2)
 
@@ -114,18 +122,21 @@ class _QueryText:
             for answer in system.answers:
                 if answer.prediction is not None and answer.prediction.prompt is not None:
                     yield f"{_INDENT}prompt of the answer"
-                    yield from _as_sent(generator_prompt(answer))
+                    yield from _prompt_lines(generator_prompt(answer))
         for verdict in system.verdicts:
             yield from self.judge_prompts(system, verdict)
 
     def ranking(self, system: SystemView) -> Iterator[str]:
-        """Yield the first hits and the gold ones; a pair's ranking is drawn with its retriever."""
+        """Yield the first hits and the relevant ones; nothing without a ranking.
+
+        A ranking that several systems share is printed once.
+        """
         if system.ranking_of is None or not system.ranking:
             return
-        if system.ranking_of in self.drawn:
+        if system.ranking_of in self.printed:
             yield f"{_INDENT}ranking: as {printable(system.ranking_of)}"
             return
-        self.drawn.add(system.ranking_of)
+        self.printed.add(system.ranking_of)
         hits = [h for h in system.ranking if h.rank <= self.hits or (h.grade or 0) > 0]
         rows = [("rank", "score", "grade", "document")]
         for hit in hits:
@@ -142,7 +153,7 @@ class _QueryText:
             yield f"{_INDENT}took: {significant(system.ranking_ms)} ms to retrieve"
 
     def answer(self, answer: AnswerView) -> Iterator[str]:
-        """Yield an answer, or why there is none, with its passages and what it took."""
+        """Yield an answer, or the cause of a missing one, with its passages, latency and cost."""
         number = "" if answer.sample is None else f" {answer.sample + 1}"
         if answer.passages is not None:
             names = ", ".join(passage.id for passage in answer.passages) or "nothing"
@@ -163,11 +174,12 @@ class _QueryText:
             yield f"{_INDENT}took: {', '.join(facts)}"
 
     def claims(self, system: SystemView) -> Iterator[str]:
-        """Yield each claim once, over all rubrics, with the documents that bear on it."""
+        """Yield every claim of all rubrics once, with documents that support or contradict it."""
         read = next((a.passages for a in system.answers if a.passages is not None), None) or ()
         claims: dict[tuple[str, str], JudgedClaim] = {}
         for row in (row for v in system.verdicts if not v.sample for row in v.claims):
             first = claims.get((row.whose, row.text), row)
+            # one rubric rules on a claim by the passages, another by the gold answer
             ruled = first if first.ruling is not None else row
             claims[row.whose, row.text] = replace(ruled, other=first.other or row.other)
         if claims:
@@ -202,7 +214,7 @@ class _QueryText:
             yield from self.wrapped(line, _INDENT)
 
     def judge_prompts(self, system: SystemView | None, verdict: VerdictRow) -> Iterator[str]:
-        """Yield the prompts of one verdict, where prompts are shown."""
+        """Yield the prompts of a verdict; nothing if prompts are not shown."""
         if self.prompts is None:
             return
         for sent in prompts_sent(self.prompts, self.view, system, verdict):
@@ -210,31 +222,36 @@ class _QueryText:
             yield f"{_INDENT}{printable(f'prompt of {verdict.rubric} by {verdict.judge}{to}')}"
             for role, text in (("system", sent.system), ("user", sent.user)):
                 yield f"{_INDENT}{role}:"
-                yield from _as_sent(text)
+                yield from _prompt_lines(text)
 
 
-def _as_sent(text: str) -> Iterator[str]:
+def _prompt_lines(text: str) -> Iterator[str]:
     return (f"{_INDENT}| {printable(line)}" for line in text.split("\n"))
 
 
 def generator_prompt(answer: AnswerView) -> str:
-    """Return what a generator was sent; empty where that is not known."""
+    """Return the prompt of an answer with its passages filled in; empty if it is not stored.
+
+    A passage without a stored text stays a placeholder: `[[passage 1]]`.
+    """
     texts = [passage.text for passage in answer.passages or ()]
 
-    def passage_text(gap: re.Match[str]) -> str:
-        number = int(gap[1])
+    def passage_text(placeholder: re.Match[str]) -> str:
+        number = int(placeholder[1])
         text = texts[number - 1] if number <= len(texts) else None
-        return gap[0] if text is None else text
+        return placeholder[0] if text is None else text
 
     prompt = (answer.prediction and answer.prediction.prompt) or ""
     return re.sub(r"\[\[passage ([1-9][0-9]*)\]\]", passage_text, prompt)
 
 
-class Sent(NamedTuple):
-    """A prompt that a judge was sent.
+class SentPrompt(NamedTuple):
+    """Prompt of a judge.
 
     Attributes:
-        to: Whom it was sent to, and how often, where that is not each model once.
+        system: System message.
+        user: User message.
+        to: Models that got it, and how often; empty if each model of the judge got it once.
     """
 
     system: str
@@ -244,25 +261,30 @@ class Sent(NamedTuple):
 
 def prompts_sent(
     views: QueryViews, view: QueryView, system: SystemView | None, verdict: VerdictRow
-) -> Iterator[Sent]:
-    """Yield the prompts of a verdict, byte for byte; none of judges that send nothing.
+) -> Iterator[SentPrompt]:
+    """Yield the prompts of a verdict, byte for byte; nothing for a judge without prompts.
 
-    `system` is whose answer it is on; None of one on a pair or a passage. A text that the run
-    folder does not have whole, such as a passage of a book, is named: `[[passage 1]]`.
+    A text that the run folder does not store in full stays a placeholder: `[[passage 1]]`.
+
+    Args:
+        views: The run.
+        view: The query.
+        system: System of the judged answer; None for a verdict on a pair or a passage.
+        verdict: The verdict.
     """
     if system is not None:
         answers = [next((a for a in system.answers if a.sample == verdict.sample), None)]
     else:
         pair = [view.system(name) for name in (verdict.system, verdict.other) if name is not None]
         samples = [judged.answers if judged is not None else () for judged in pair]
-        # where one has fewer samples, they meet the other's again
+        # the system with fewer samples is paired again from its first sample
         answers = [of[(verdict.sample or 0) % len(of)] if of else None for of in samples]
     if verdict.document_id is not None:
         passages = [_full_text(views.passage(view.id, verdict.document_id))]
     else:
         passages = [_full_text(p) for answer in answers for p in (answer and answer.passages) or ()]
     if verdict.other is not None:
-        passages = list(dict.fromkeys(passages))  # what both have read is shown once
+        passages = list(dict.fromkeys(passages))  # passages of both answers count once
     texts = {"question": view.question}
     texts |= {f"reference {n}": text for n, text in enumerate(view.answers, start=1)}
     for name, answer in zip(("answer", "other"), answers, strict=False):
@@ -274,18 +296,18 @@ def prompts_sent(
         texts["passages"] = "\n".join(whole.values())
     for row in verdict.prompts:
         if (form := views.prompts.get(row.form)) is not None:
-            yield Sent(form.system, row.filled(form, texts), row.to)
+            yield SentPrompt(form.system, row.filled(form, texts), row.to)
 
 
 def _full_text(passage: Passage | None) -> str | None:
-    """The text as models are sent it, as `Document.full_text`; None where it is not there whole."""
+    """Return title and text as a model gets them; None if the text is not stored in full."""
     if passage is None or passage.text is None or (isinstance(passage, TextRow) and passage.cut):
         return None
     return f"{passage.title} {passage.text}" if passage.title else passage.text
 
 
 def pair_in_words(verdict: VerdictRow) -> str:
-    """Return which of two answers is better."""
+    """Return the result of a pairwise verdict as a phrase, or the cause of a missing result."""
     if verdict.score is None:
         return f"{verdict.system} and {verdict.other}: {verdict.cause}"
     if verdict.winner is None:

@@ -1,4 +1,4 @@
-"""Describe what changed and moved between several runs; list the runs of a folder in a table."""
+"""Changes between several runs, and the list of the runs of a folder with their trends."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _RUNS = ("run", "started", "commit", "changed in config and data")
 _MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up", "down", "same")
 _CAUSES = ("system", "queries", "from", "to", "which")
 _ORDER: tuple[Outcome, ...] = ("worse", "better", "undecided", "", "not compared", "identical")
-# most systems of an outcome, queries of a move, and changes of a config in one line
+# largest numbers in one line: systems of an outcome, queries of a move, changes of a config
 _MOST_SYSTEMS, _MOST_QUERIES, _MOST_CHANGES = 3, 5, 5
 
-_HEADS = ("started", "name", "run", "best", "score", "commit", "changed since the run before")
+_HEADS = ("started", "name", "run", "best", "score", "commit", "changed since previous run")
 _TREND = ("system", "trend", "first", "last", "best", "in")
-# most changes in the list of runs; systems, and values of one, in a trend
+# largest numbers: changes in the list of runs, systems in a trend, values of a system in a trend
 _LISTED_CHANGES, _TREND_SYSTEMS, _TREND_VALUES = 3, 12, 60
 
 
 def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
-    """Decide what a page of several runs says of their differences; None for a single run."""
+    """Return the chapter on the differences between several runs; None for a single run."""
     if len(compared.runs) < 2:
         return None
     names = [*map(printable, short_names(compared.sources))]
-    # reversed: a run that is named twice, as both sides, keeps its first name
+    # reversed: a run that was passed twice keeps its first name
     name_of = dict(zip(reversed(compared.sources), reversed(names), strict=True))
-    changes = ["what the others are compared with"]
+    changes = ["the baseline of the other runs"]
     changes += [_first(run.changed, _MOST_CHANGES) or _UNCHANGED for run in compared.runs[1:]]
     runs = [
         (name_of[run.source], run.started, (run.commit or MISSING)[:10], text)
@@ -82,21 +82,21 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
 
 
 def changed_lines(compared: ComparedRuns) -> list[str]:
-    """Say for a terminal what each run changed since the first."""
+    """Return lines on the changes of each run since the first; empty for a single run."""
     if len(compared.runs) < 2:
         return []
-    base, *others = compared.runs
+    base, *later_runs = compared.runs
     return [
         f"changed since {printable(base.source)}",
         *(
             f"  {printable(run.source)}: {_first(run.changed, _MOST_CHANGES) or _UNCHANGED}"
-            for run in others
+            for run in later_runs
         ),
     ]
 
 
 def moved_causes(compared: ComparedRuns) -> list[str]:
-    """Say for a terminal which questions moved from which cause to which, between runs."""
+    """Return lines on the questions whose cause changed between runs; empty for a single run."""
     lines = []
     for flow in compared.causes if len(compared.runs) > 1 else ():
         if flow.moves:
@@ -111,13 +111,13 @@ _UNCHANGED = "nothing in config and data"
 
 
 def _first(texts: Sequence[str], most: int) -> str:
-    """Join the first of some texts, and say how many more there are."""
+    """Join the first `most` texts, with the number of further ones; empty without texts."""
     more = [f"{len(texts) - most} more"] if len(texts) > most else []
     return "; ".join([*map(printable, texts[:most]), *more])
 
 
 def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
-    """Return the first of some queries in words, and how many more there are."""
+    """Return the first queries with their questions, and the number of further ones."""
     lines = [
         printable(f"{query}: {questions[query]}" if query in questions else query)
         for query in queries[:_MOST_QUERIES]
@@ -127,7 +127,7 @@ def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[s
 
 
 def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
-    """Say of each further run what it changed, and what came of it by the first measures."""
+    """Yield a sentence per further run: its changes, and its results by the first measures."""
     changes = {run.source: run.changed for run in compared.runs}
     for source, name in zip(compared.sources[1:], names[1:], strict=True):
         systems = {system.name for system in compared.systems if system.source == source}
@@ -136,12 +136,12 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
         ]
         parts = [f"{printable(measure)}: {text}" for measure, text in outcomes if text]
         change = _first(changes.get(source, ()), _MOST_CHANGES) or _UNCHANGED
-        result = "; ".join(parts) or "no system of both"
+        result = "; ".join(parts) or "no common system"
         yield f"{name} against {names[0]} ({change}): {result}"
 
 
 def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Container[str]) -> str:
-    """Name or count the systems of each outcome, with both means."""
+    """Return the systems of each verdict with both means; many systems of one are counted."""
     name_of = {system.name: system.system for system in compared.systems}
     groups: dict[Outcome, list[str]] = {outcome: [] for outcome in _ORDER}
     for row in family.comparisons:
@@ -158,7 +158,7 @@ def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Contai
 
 
 def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
-    """Return both means, the one of the first run first."""
+    """Return the means of baseline and system, in this order, as text."""
     scores = {system.name: system.scores for system in compared.systems}
     return [significant(scores[name][measure].mean) for name in (row.baseline, row.system)]
 
@@ -207,7 +207,7 @@ def _query_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
 
 
 def moved_head(moved: MovedQueries) -> str:
-    """Say in one line how many queries moved between two systems.
+    """Return a line with the numbers of queries that moved between two systems.
 
     Example:
         >>> moved_head(MovedQueries(measure="map", system="dense", baseline="bm25",
@@ -221,11 +221,16 @@ def moved_head(moved: MovedQueries) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trends:
-    """A score over the runs of one experiment, oldest first.
+    """Score of an experiment over its runs, oldest first.
 
     Attributes:
-        systems: System -> its score in each run; the best of the newest run first.
-        breaks: Runs whose score is another number than that of the run before.
+        experiment: Name of the experiment.
+        score: Name of the score.
+        runs: Names of the runs.
+        systems: System -> its score in each run, None if it has none; the best one in the newest
+            run comes first.
+        left_out: Number of further systems.
+        breaks: Runs whose score has another signature than that of the previous run.
     """
 
     experiment: str
@@ -237,10 +242,10 @@ class Trends:
 
     @property
     def notes(self) -> list[str]:
-        """Warnings for readers of the trend."""
+        """Return warnings for readers of the trend; empty if the scores are comparable."""
         notes = [
             f"{printable(self.score)} of {printable(run)} has other options or judgements than "
-            "that of the run before: they are not the same number"
+            "that of the previous run: the two are not comparable"
             for run in self.breaks
         ]
         if self.left_out:
@@ -251,10 +256,10 @@ class Trends:
         """Return the trend of each system as a line of text bars, with its first, last and best."""
         rows = []
         for system, scores in self.systems.items():
-            known = [(s, run) for s, run in zip(scores, self.runs, strict=True) if s is not None]
-            best, best_run = min(known, key=lambda pair: _rank(pair[0]))
+            scored = [(s, run) for s, run in zip(scores, self.runs, strict=True) if s is not None]
+            best, best_run = min(scored, key=lambda pair: _rank(pair[0]))
             means = [None if score is None else score.mean for score in scores]
-            ends = (known[0][0], known[-1][0], best)
+            ends = (scored[0][0], scored[-1][0], best)
             rows.append(
                 (
                     printable(system),
@@ -269,7 +274,7 @@ class Trends:
 
 
 def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
-    """Follow the score of each experiment over its runs, where there are several."""
+    """Return the trend of the score of each experiment with several scored runs."""
     by_name: dict[str, list[RunEntry]] = {}
     for entry in entries:
         if entry.problem is None and entry.score is not None:
@@ -281,7 +286,7 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
 def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     score = runs[-1].score or ""
     scores = [run.scores if run.score == score else {} for run in runs]
-    # newest first: what the newest run lacks stays in the order of the run that had it last
+    # newest first: a system that the newest run lacks has the position of its last run
     systems = dict.fromkeys(system for of_run in reversed(scores) for system in of_run)
     ordered = sorted(systems, key=lambda system: _rank(scores[-1].get(system)))
     names = short_names([str(run.path) for run in runs])
@@ -301,14 +306,14 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
 
 
 def _rank(score: SystemScore | None) -> tuple[bool, float]:
-    """Return a key that sorts the best score first, and what the newest run lacks last."""
+    """Return a key that sorts the best score first and missing scores last."""
     if score is None or score.mean is None:
         return True, 0.0
     return False, score.mean if score.direction == "lower" else -score.mean
 
 
 def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
-    """Draw the list and the trends for a terminal."""
+    """Return the list of runs, unreadable runs and trends as lines of text."""
     rows = [_HEADS, *_rows(entries, folder)]
     lines = draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
     lines += _problems(entries, folder)
@@ -320,7 +325,7 @@ def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
 
 
 def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, list[Picture]]:
-    """Decide what stands on the page of a list, and draw its trends."""
+    """Return the content of the page of a list of runs, and the pictures of its trends."""
     all_trends = trends_of(entries)
     rows = tuple(_rows(entries, folder))
     grids = [Grid("the runs, oldest first", _HEADS, rows, words=True)] if rows else []
@@ -338,21 +343,21 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
 
 
 def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
-    """Say of each experiment what its newest run has, and what it changed."""
-    whole = [entry for entry in entries if entry.problem is None]
-    counts = Counter(entry.name for entry in whole)
-    # oldest first, so that the last of a name stays
-    for name, entry in {entry.name: entry for entry in whole}.items():
+    """Yield a sentence per experiment: the best system of its newest run, and its changes."""
+    readable = [entry for entry in entries if entry.problem is None]
+    counts = Counter(entry.name for entry in readable)
+    # entries are sorted oldest first, so that the dictionary keeps the newest of a name
+    for name, entry in {entry.name: entry for entry in readable}.items():
         runs = counted(counts[name], "runs")
         head = f"{printable(name)}: the newest of {runs}, of {entry.started}"
         if entry.value is None:
             yield f"{head}, scored nothing"
             continue
         value = with_interval(entry.value.mean, entry.value.interval)
-        best = f"has {printable(entry.system)} as the best on {printable(entry.score)}, {value}"
-        yield f"{head}, {best}; changed since the run before: {_changes(entry)}"
-    if not whole:
-        yield "no whole run"
+        best = f"{printable(entry.system)} is best on {printable(entry.score)}, {value}"
+        yield f"{head}: {best}; changed since the previous run: {_changes(entry)}"
+    if not readable:
+        yield "no readable run"
 
 
 def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]]:
@@ -382,6 +387,6 @@ def _problems(entries: Sequence[RunEntry], folder: Path) -> list[str]:
 
 
 def place_of(entry: RunEntry, folder: Path) -> str:
-    """Return where a run is, from the folder that was listed."""
+    """Return the path of a run relative to the listed folder; its name if it is that folder."""
     relative = entry.path.relative_to(folder)
     return str(relative) if relative.parts else entry.path.name

@@ -1,4 +1,4 @@
-"""The formats of `ragbench score`: a table for people, CSV, JSON, and what trec_eval prints."""
+"""Output of `ragbench score`: an aligned table, CSV, JSON, and the format of trec_eval."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ragbench.types.scores import Cause
 if TYPE_CHECKING:
     from ragbench.score.retrieval.notation import Measure
 
-# What stands in the place of the query in a row that is about all of them, as in trec_eval.
+# Query id of a row on all queries, as in trec_eval.
 ALL = "all"
 
-# What trec_eval prints like a measure: the run tag, the number of queries, and for each query the
-# grades at the top of its ranking.
+# Lines that trec_eval prints beside measures: the run tag, the number of queries, and for each
+# query the grades at the top of its ranking.
 FACTS = ("runid", "num_q", "relstring")
 
-# our measure, `@` where it has a cut-off -> trec_eval's, in the order in which it prints them
+# name of our measure, with `@` if it has a cut-off -> name in trec_eval, in its print order
 _FAMILIES = {
     "num_ret": "num_ret",
     "num_rel": "num_rel",
@@ -69,14 +69,16 @@ _ORDER = {family: position for position, family in enumerate(_FAMILIES.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """One run, or one file of predictions, with its scores.
+class ScoredFile:
+    """Run file or file of predictions, with its scores.
 
     Attributes:
-        name: The tag of the run in every format, or the file where tags are equal.
-        relevance: Query -> the grades at the top of its ranking, where the caller wants to see
-            them.
-        missing: The judged queries that the run lacks.
+        name: Tag of the run, or the file name if tags are equal.
+        source: Path of the file.
+        evaluation: Scores of the file.
+        relevance: Query id -> grades at the top of its ranking, for trec_eval's `relstring`; empty
+            if they are not requested.
+        missing: Ids of the judged queries that the run lacks.
     """
 
     name: str
@@ -86,31 +88,34 @@ class Scored:
     missing: frozenset[str] = frozenset()
 
     def rows(self) -> Iterator[tuple[str, dict[str, float | None]]]:
-        """Yield (query, score -> value) in the order of the ids' bytes, as trec_eval prints them.
+        """Yield (query id, score -> value), sorted by the bytes of the ids as in trec_eval.
 
-        A query that no score looked at (the run lacks it, or it has no judgement) has no row;
-        a value is None where a score does not apply to a query.
+        A query that the run lacks, or that has no judgements, has no row. The value of a score that
+        does not apply to a query is None.
         """
         columns = self.evaluation.columns
         values = {name: column.values.tolist() for name, column in columns.items()}
         causes = [column.causes.tolist() for column in columns.values()]
         queries = self.evaluation.query_ids
         for row in sorted(range(len(queries)), key=lambda row: id_bytes(queries[row])):
-            if all(of_score[row] in _NOT_LOOKED_AT for of_score in causes):
+            if all(of_score[row] in _UNSCORED for of_score in causes):
                 continue
             of_query = ((name, of_score[row]) for name, of_score in values.items())
             yield queries[row], {name: v if v == v else None for name, v in of_query}
 
 
-_NOT_LOOKED_AT = frozenset({Cause.MISSING_QUERY, Cause.NO_JUDGEMENTS})
+_UNSCORED = frozenset({Cause.MISSING_QUERY, Cause.NO_JUDGEMENTS})
 
 
-def render_csv(systems: Sequence[Scored], *, per_query: bool = False, summary: bool = True) -> str:
-    """Write the scores as CSV with all their digits; an empty cell where there is no value.
+def render_csv(
+    systems: Sequence[ScoredFile], *, per_query: bool = False, summary: bool = True
+) -> str:
+    """Return the scores as CSV with all digits; a missing value is an empty cell.
 
-    Queries stand before the row of all of them, whose `query_id` is `all`.
+    With `per_query` the queries come first; with `summary` the last row of a system has the means,
+    with the `query_id` `all`.
     """
-    # here, as in `_counts`: what run folders are read with would be a part of each start of `score`
+    # imported here, as in `_counts`: reading run folders would slow down each start of `score`
     from ragbench.data.runs.run_folder import to_csv
 
     rows: list[list[str | float | None]] = []
@@ -125,12 +130,15 @@ def render_csv(systems: Sequence[Scored], *, per_query: bool = False, summary: b
 
 
 def render_json(
-    systems: Sequence[Scored], *, per_query: bool = False, summary: bool = True, **facts: Any
+    systems: Sequence[ScoredFile], *, per_query: bool = False, summary: bool = True, **facts: Any
 ) -> str:
-    """Write the scores as JSON; null where there is no value.
+    """Return the scores as JSON; a missing value is null.
 
-    The entries of `systems` are like those of summary.json; `facts`, what the numbers rest on,
-    stand beside them.
+    Args:
+        systems: The scored files; their entries have the form of summary.json.
+        per_query: Add the value of each query.
+        summary: Add the means.
+        facts: Further keys beside `systems`: the data and options of the scores.
     """
     content = {
         "schema": SCHEMA,
@@ -138,39 +146,44 @@ def render_json(
         **facts,
         "systems": [_system(scored, per_query, summary) for scored in systems],
     }
-    # plain ASCII: an id whose bytes are not UTF-8 would make the whole output unreadable
+    # ASCII only: an id with invalid UTF-8 would make the whole output unreadable
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
-def _system(scored: Scored, per_query: bool, summary: bool) -> dict[str, Any]:
+def _system(scored: ScoredFile, per_query: bool, summary: bool) -> dict[str, Any]:
     evaluation = scored.evaluation
-    found: dict[str, Any] = {"name": scored.name, "file": scored.source}
-    found["counts"] = evaluation.counts
+    entry: dict[str, Any] = {"name": scored.name, "file": scored.source}
+    entry["counts"] = evaluation.counts
     if summary:
-        found["scores"] = {name: to_json(score) for name, score in evaluation.summary.items()}
+        entry["scores"] = {name: to_json(score) for name, score in evaluation.summary.items()}
     if per_query:
         rows = list(scored.rows())
-        found["per_query"] = {
+        entry["per_query"] = {
             name: {query: values[name] for query, values in rows} for name in evaluation.columns
         }
-    return found
+    return entry
 
 
-# Query and score of a row; None stands for all queries.
+# Query id and score of a row; None means all queries.
 Key = tuple[str | None, str]
 
 
 def render_table(
-    systems: Sequence[Scored],
+    systems: Sequence[ScoredFile],
     *,
     per_query: bool = False,
     summary: bool = True,
     notes: Sequence[str] = (),
     width: int = 100,
 ) -> str:
-    """Draw the scores as aligned text, with intervals and counts, then the notes.
+    """Return the scores as aligned text, with intervals and counts, then the notes.
 
-    Runs that do not fit beside each other at this width go into a further table below.
+    Args:
+        systems: The scored files, one column each; those that do not fit go into a further table.
+        per_query: Add a row for each query and score.
+        summary: Add a row for the mean of each score.
+        notes: Lines at the end.
+        width: Columns of the terminal.
     """
     keys = _keys(systems, per_query, summary)
     heads = ("query", "measure") if per_query else ("measure",)
@@ -184,8 +197,8 @@ def render_table(
     return "\n".join([*lines, *(f"note: {printable(note)}" for note in notes)]) + "\n"
 
 
-def _counts(systems: Sequence[Scored]) -> list[str]:
-    """How many queries stand behind the numbers: once where all systems agree."""
+def _counts(systems: Sequence[ScoredFile]) -> list[str]:
+    """Return lines with the numbers of scored queries; without names if all systems agree."""
     from ragbench.report.sections import count_lines
 
     by_system = {}
@@ -197,15 +210,15 @@ def _counts(systems: Sequence[Scored]) -> list[str]:
     return [f"{printable(name)}: {line}" for name, lines in by_system.items() for line in lines]
 
 
-def _keys(systems: Sequence[Scored], per_query: bool, summary: bool) -> list[Key]:
-    """(query, score) of every row; a query is shown if any of the systems has it."""
-    found = {query for scored in systems for query, _ in scored.rows()} if per_query else set()
+def _keys(systems: Sequence[ScoredFile], per_query: bool, summary: bool) -> list[Key]:
+    """Return query id and score of every row; a query has rows if any of the systems has it."""
+    queries = {query for scored in systems for query, _ in scored.rows()} if per_query else set()
     names = list(systems[0].evaluation.columns)
-    keys: list[Key] = [(query, name) for query in sorted(found, key=id_bytes) for name in names]
+    keys: list[Key] = [(query, name) for query in sorted(queries, key=id_bytes) for name in names]
     return keys + ([(None, name) for name in names] if summary else [])
 
 
-def _cells(scored: Scored, keys: Sequence[Key]) -> list[str]:
+def _cells(scored: ScoredFile, keys: Sequence[Key]) -> list[str]:
     rows = dict(scored.rows()) if any(query is not None for query, _ in keys) else {}
     of_all = scored.evaluation.summary
     sums = {name for name, score in of_all.items() if score.aggregate == "sum"}
@@ -221,7 +234,7 @@ def _cells(scored: Scored, keys: Sequence[Key]) -> list[str]:
 
 
 def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
-    """Return trec_eval's name of a measure and its parameter, or None where it has no such one.
+    """Return name and parameter of a measure in trec_eval; None if trec_eval does not have it.
 
     `level` is the smallest relevant grade of the whole call: trec_eval's `-l`.
 
@@ -233,7 +246,7 @@ def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
     """
     family = _FAMILIES.get(f"{measure.spec.name}{'' if measure.k is None else '@'}")
     options = {name: value for name, value in measure.options.items() if name != "documents"}
-    at = options.pop(measure.spec.at, None)
+    recall_level = options.pop(measure.spec.at, None)
     parts = measure.signature_parts()
     if "rel" in parts and options.pop("rel", 1) != level:
         return None
@@ -242,11 +255,11 @@ def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
         return None
     if measure.k is not None:
         return family, str(measure.k)
-    return family, parameters if at is None else f"{at:.2f}"
+    return family, parameters if recall_level is None else f"{recall_level:.2f}"
 
 
 def render_trec(
-    systems: Sequence[Scored],
+    systems: Sequence[ScoredFile],
     measures: Mapping[str, Measure],
     *,
     level: int = 1,
@@ -256,36 +269,49 @@ def render_trec(
     per_query: bool = False,
     summary: bool = True,
 ) -> str:
-    """Write a block of lines per run: name, query or `all`, value, between tabs.
+    """Return a block of lines per run: name, query id or `all`, value, separated by tabs.
 
-    Measures stand in trec_eval's own order, whatever order they were asked for in; those that it
-    lacks come after them, under our names. `facts` are those of `FACTS` to print, `relstring` with
-    its length where that was given; `runid` is printed wherever there are several runs. Queries
-    that the run lacks have lines if `missing`: trec_eval 9, which counts them with -c all the same,
-    has none. `totals` are printed for all queries in place of the sums of the measures so named.
+    Measures have the order of trec_eval, not of the request; measures that it lacks come last,
+    under our names.
+
+    Args:
+        systems: The scored runs.
+        measures: Score name -> measure.
+        level: Smallest relevant grade: trec_eval's `-l`.
+        facts: Lines of `FACTS` to print, `relstring` with its length: `relstring.10`. `runid` is
+            always printed for several runs.
+        missing: Print lines for queries that the run lacks. trec_eval 9 prints none, although it
+            counts them with -c.
+        totals: Measure name -> number to print for all queries instead of the sum.
+        per_query: Print lines for each query.
+        summary: Print lines for all queries.
     """
-    named = _in_order(measures, level)
-    shown = set(facts) if summary else set()
+    places = _in_order(measures, level)
+    printed = set(facts) if summary else set()
     if len(systems) > 1:
-        shown.add("runid")  # or their blocks could not be told apart
+        printed.add("runid")  # else a reader could not assign the blocks to the runs
     strings = next((fact for fact in facts if fact.startswith("relstring")), None)
     lines: list[str] = []
     for scored in systems:
         unseen = frozenset() if missing else scored.missing
-        lines += _query_lines(scored, named, strings, unseen) if per_query else ()
+        lines += _query_lines(scored, places, strings, unseen) if per_query else ()
         read = scored.evaluation.read
         n = read.scored if isinstance(read, RunCounts) else len(scored.evaluation.query_ids)
         values = {"runid": scored.name, "num_q": str(n)}
-        lines += (_line(fact, ALL, value) for fact, value in values.items() if fact in shown)
-        lines += _summary_lines(scored, named, totals) if summary else ()
+        lines += (_line(fact, ALL, value) for fact, value in values.items() if fact in printed)
+        lines += _summary_lines(scored, places, totals) if summary else ()
     return "".join(lines)
 
 
-class Place(NamedTuple):
-    """Where a measure stands on the page; places sort as the page does.
+class TrecPlace(NamedTuple):
+    """Place of a measure in the output of trec_eval; places sort in its print order.
 
     Attributes:
-        family: Its position in trec_eval's table; behind all of these where it is not in it.
+        family: Position of the measure in trec_eval; a measure that it lacks comes after all
+            others.
+        cutoff: Cut-off, or position in the request for measures without one.
+        score: Name of the score; empty for `relstring`.
+        name: Name to print.
     """
 
     family: int
@@ -294,48 +320,52 @@ class Place(NamedTuple):
     name: str
 
 
-def _in_order(measures: Mapping[str, Measure], level: int) -> list[Place]:
-    places: list[Place] = []
+def _in_order(measures: Mapping[str, Measure], level: int) -> list[TrecPlace]:
+    places: list[TrecPlace] = []
     for position, (score, measure) in enumerate(measures.items()):
         if measure.spec.name in FACTS:
             continue
         if parts := trec_eval_parts(measure, level):
             family, parameter = parts
             name = "_".join(filter(None, parts))
-            cut = family in FAMILIES
-            places.append(Place(_ORDER[family], float(parameter) if cut else position, score, name))
+            place = float(parameter) if family in FAMILIES else position
+            places.append(TrecPlace(_ORDER[family], place, score, name))
         else:
-            places.append(Place(len(_ORDER), position, score, measure.name))
+            places.append(TrecPlace(len(_ORDER), position, score, measure.name))
     return sorted(places)
 
 
 def _query_lines(
-    scored: Scored, named: Sequence[Place], strings: str | None, unseen: Collection[str]
+    scored: ScoredFile, places: Sequence[TrecPlace], strings: str | None, unseen: Collection[str]
 ) -> Iterable[str]:
-    """One line per query and measure; a geometric mean is of all queries only."""
+    """Yield a line per query and measure, without the queries `unseen`.
+
+    A geometric mean has no value per query. `strings` is the name of `relstring`; None leaves it
+    out.
+    """
     summary = scored.evaluation.summary
-    shown = [place for place in named if summary[place.score].aggregate != "geometric_mean"]
+    by_query = [place for place in places if summary[place.score].aggregate != "geometric_mean"]
     if strings is not None:
         text = strings.replace(".", "_")
-        shown = sorted([*shown, Place(_ORDER["relstring"], 0.0, "", text)])
+        by_query = sorted([*by_query, TrecPlace(_ORDER["relstring"], 0.0, "", text)])
     for query, values in scored.rows():
         if query in unseen:
             continue
-        for _, _, score, name in shown:
-            if not score:
+        for _, _, score, name in by_query:
+            if not score:  # relstring
                 yield _line(name, query, f"'{scored.relevance[query]}'")
             elif (value := values[score]) is not None:
                 yield _line(name, query, _number(value, summary[score].aggregate))
 
 
 def _summary_lines(
-    scored: Scored, named: Sequence[Place], totals: Mapping[str, float]
+    scored: ScoredFile, places: Sequence[TrecPlace], totals: Mapping[str, float]
 ) -> Iterable[str]:
-    """One line per measure; none where there is no number."""
+    """Yield a line per measure with its mean or sum; a measure without a number has none."""
     evaluation = scored.evaluation
     ids = list(map(id_bytes, evaluation.query_ids))
     order = sorted(range(len(ids)), key=ids.__getitem__)
-    for _, _, score, name in named:
+    for _, _, score, name in places:
         column = evaluation.columns[score]
         added = _as_trec_eval_adds(column.values[order].tolist(), column.aggregate)
         value = totals.get(name, added)
@@ -344,7 +374,10 @@ def _summary_lines(
 
 
 def _as_trec_eval_adds(values: Iterable[float], aggregate: str) -> float:
-    """Add up one by one: the exact sum, which `mean` has, may round to another fourth digit."""
+    """Return sum, mean or geometric mean, added up one by one as in trec_eval; NaN without values.
+
+    The exact sum, which our `mean` uses, may round to another fourth digit.
+    """
     total, n = 0.0, 0
     for value in values:
         if value == value:

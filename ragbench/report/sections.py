@@ -1,4 +1,4 @@
-"""The sections of a page: the systems and measures of one kind, and what judges prefer of pairs."""
+"""Sections of a report: scores of one kind by system and measure, and preferences of judges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ragbench.records.comparison import Difference, MeasureComparison, Preferred
 from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.score import Kind, SystemScore
 from ragbench.records.summary import DeclaredJudge, FillCounts, PreferredSystem, Summary
-from ragbench.report.base import Chapter, DifferenceCell, Grid, Measure, ScoreCell, Section
+from ragbench.report.base import Chapter, DifferenceCell, Grid, MeasureColumn, ScoreCell, Section
 from ragbench.report.headline import outcome_of
 from ragbench.report.text import (
     MISSING,
@@ -27,7 +27,7 @@ from ragbench.report.text import (
 
 # System -> measure -> its score.
 Scores = Mapping[str, Mapping[str, SystemScore]]
-# A section: its kind, and the judge's name where the kind is `judge`.
+# Key of a section: its kind, and the name of the judge if the kind is `judge`.
 Group = tuple[Kind, str]
 
 _RANKING = ("system", "rank", "strength", "win rate", "wins", "ties", "losses", "failed", "n/a")
@@ -36,7 +36,7 @@ _METHOD = (
     "each pair in both orders, disagreement is a tie; win rate: wins and half the ties; strength: "
     "log-odds against the average of the systems (Bradley-Terry)"
 )
-# two systems are one pair, which the table of pairs has
+# two systems are one pair, which the table of pairs shows already
 _SMALLEST_MATRIX = 3
 
 
@@ -46,7 +46,14 @@ def build_section(
     summary: Summary,
     families: Mapping[str, MeasureComparison],
 ) -> Section:
-    """Build the table of one kind of scores; systems and measures in the order of `scores`."""
+    """Return the table of one kind of scores; systems and measures in the order of `scores`.
+
+    Args:
+        group: Kind of the scores and name of the judge.
+        scores: System -> measure -> score.
+        summary: The run, for baselines and labels of judges.
+        families: Measure -> comparisons by it; a measure without tests is missing.
+    """
     kind, judge = group
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
     baselines = baselines_of(summary, scores)
@@ -71,7 +78,7 @@ def build_section(
 
 
 def baselines_of(summary: Summary, scores: Scores) -> dict[str, str | None]:
-    """Return the system that each system of a section is compared with; None for a baseline."""
+    """Return the baseline of each system of a section; None for a system that is a baseline."""
     return {
         system.name: system.baseline_by(next(iter(scores[system.name]), ""))
         for system in summary.systems
@@ -84,7 +91,7 @@ def _measure(
     scores: Scores,
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
-) -> Measure:
+) -> MeasureColumn:
     column = {system: by_measure.get(name) for system, by_measure in scores.items()}
     present = [score for score in column.values() if score is not None]
     comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
@@ -100,7 +107,7 @@ def _measure(
         else:
             is_baseline = score is not None and comparisons
             differences.append(DifferenceCell("baseline" if is_baseline else ""))
-    return Measure(
+    return MeasureColumn(
         name=printable(name),
         title=printable(name) + (f" ({', '.join(remarks)})" if remarks else ""),
         scores=tuple(
@@ -114,7 +121,10 @@ def _measure(
 def score_cell(
     system: str, score: SystemScore | None, family: MeasureComparison | None
 ) -> ScoreCell:
-    """Return the cell of a score, marked as the best or tied with it in its family."""
+    """Return the cell of a score, marked as best or tied with the best in its family.
+
+    `-` without a score or mean; no mark without a family.
+    """
     if score is None or score.mean is None:
         return ScoreCell(MISSING, score=score)
     best, tied = (None, ()) if family is None else (family.best, family.untold)
@@ -139,7 +149,7 @@ def _difference_cell(comparison: Difference | None, direction: str) -> Differenc
 
 
 def _fill_label(fill: FillCounts) -> str:
-    """Keep judgements of people apart from those of a model: `12 by people, 34 by gpt-4o`."""
+    """Return the counts of relevance judgements: `12 judged by people, 34 by gpt-4o (rubric)`."""
     counts = [
         f"{fill.people} judged by people",
         f"{fill.model} by {printable(fill.model_name)} ({printable(fill.rubric)})",
@@ -152,7 +162,7 @@ def _fill_label(fill: FillCounts) -> str:
 
 
 def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
-    """Name the models that judged, as they report themselves, and say what the judge is."""
+    """Return the judge's models, by the names that they report, and the label of the judge."""
     declared = summary.judges.get(judge) or DeclaredJudge()
     reported = [score.model for by_measure in scores.values() for score in by_measure.values()]
     models = list(dict.fromkeys(printable(model) for model in reported if model))
@@ -166,11 +176,11 @@ Key = tuple[int, tuple[tuple[str, int], ...], int]
 
 
 def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
-    """Describe the counts of a section: the usual ones first, then where they differ.
+    """Return lines with the numbers of scored, failed and not applicable items of a section.
 
-    One line where all scores have the same counts; otherwise one for the most frequent counts, one
-    for each other count of scores that do not apply, and one for each system with failed items,
-    which names the causes and the bounds of each mean.
+    One line if all scores have the same counts. Otherwise a line for the most frequent counts, one
+    for each other number of not applicable items, and one for each system with failed items, with
+    their causes and the bounds of the means. Empty without scores.
     """
     groups: dict[Key, list[tuple[str, str]]] = {}
     for measure in measures:
@@ -183,17 +193,17 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     if not groups:
         return []
     usual = max(groups, key=lambda key: len(groups[key]))
-    rest = {key: places for key, places in groups.items() if key != usual}
+    unusual = {key: places for key, places in groups.items() if key != usual}
     lines = _failed_lines(usual, groups[usual], scores) if usual[1] else [_describe(usual)]
-    if rest and not usual[1]:
+    if unusual and not usual[1]:
         lines[0] += " in every score but these:"
-    for key, places in rest.items():
+    for key, places in unusual.items():
         if key[1]:
             lines += _failed_lines(key, places, scores)
         else:
             lines.append(f"{_describe(key)}: {_where(places, scores)}")
     for system, by_measure in scores.items():
-        # some of several answers failed where no query did as a whole
+        # with several answers per query, some may fail without a failed query
         bounded = [
             _with_bounds(name, scored)
             for name in measures
@@ -229,7 +239,7 @@ def _with_bounds(measure: str, score: SystemScore) -> str:
 
 
 def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
-    """Name the measures, and the systems only where not every system is meant."""
+    """Return the names of measures, each with its systems unless all systems are listed."""
     by_measure: dict[str, list[str]] = {}
     for system, measure in places:
         by_measure.setdefault(measure, []).append(printable(system))
@@ -241,7 +251,7 @@ def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
 
 
 def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
-    """Lay out an entry of `preferences` in comparisons.json."""
+    """Return the chapter of a pairwise rubric: ranking, pairs and win rates of the systems."""
     confidence, baseline = percent(summary.confidence), printable(entry.baseline)
     declared = summary.judges.get(entry.judge) or DeclaredJudge()
     judged = f"judged by {printable(entry.model)}"
@@ -289,7 +299,7 @@ def _headline(entry: Ranked, confidence: str) -> str:
 
 
 def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[str, ...]]:
-    """Yield the systems, the strongest first; those without a rank last, in their order."""
+    """Yield a row per system, the strongest first; systems without a rank come last."""
     for system in sorted(systems, key=lambda s: (s.rank is None, s.rank or 0)):
         yield (
             printable(system.system),

@@ -1,4 +1,4 @@
-"""The terminal's tables: plain aligned text, the same with and without a terminal."""
+"""Report for the terminal: plain aligned text, the same in a terminal and in a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.base import SIGNS, Measure, Section
+from ragbench.report.base import SIGNS, MeasureColumn, Section
 from ragbench.report.headline import footnotes
 from ragbench.report.layout import lay_out
 from ragbench.report.text import cause_lines, draw, printable, side_by_side, with_intervals
@@ -22,7 +22,7 @@ _STYLES = {
     "warning": "\x1b[33m",
 }
 _RESET = "\x1b[0m"
-# All that is sent to a terminal besides text.
+# All control codes that are sent to a terminal.
 STYLES = (_RESET, *dict.fromkeys(_STYLES.values()))
 
 
@@ -35,11 +35,16 @@ def render_terminal(
     notes: bool = True,
     report: str | None = None,
 ) -> str:
-    """Draw the results as text; the first line names the experiment, the data and the baseline.
+    """Return the results as text; the first line names the experiment, the data and the baseline.
 
-    Measures that do not fit into `width` go into a further table below; nothing is cut, so that a
-    single one that is wider makes a wider line. Colours repeat what the characters say. Without
-    `notes` the warnings are printed all the same; the place of the `report` is the last line.
+    Args:
+        summary: The run.
+        comparisons: The tests of the run.
+        width: Columns of the terminal; measures that do not fit go into a further table. A single
+            measure that is wider is not cut.
+        color: Add colours, which repeat the signs and words.
+        notes: Print the notes; warnings are always printed.
+        report: Path of the report for the last line; None leaves the line out.
     """
     page = lay_out(summary, comparisons, narrow=True)
     lines = [_style(f"{page.name}: {page.subject}", "title", color), *page.headlines]
@@ -72,7 +77,7 @@ def render_terminal(
 
 
 def _tables(section: Section, width: int, color: bool) -> list[str]:
-    """Draw the scores of a section, each measure beside the differences of its systems."""
+    """Return the lines of a section's tables: each measure with its differences to the right."""
     groups = []
     for measure in section.measures:
         marks: list[str] = [cell.mark for cell in measure.scores]
@@ -95,8 +100,8 @@ def _column(head: str, cells: Sequence[str], styles: Sequence[str], color: bool)
     return [_style(head, "title", color), *styled]
 
 
-def _score_texts(measure: Measure) -> list[str]:
-    """Write value, mark and interval; the mark has its own place, so that intervals line up."""
+def _score_texts(measure: MeasureColumn) -> list[str]:
+    """Return value, mark and interval of each system, padded so that the intervals align."""
     marked = any(cell.mark for cell in measure.scores)
     values = [
         cell.value + (SIGNS[cell.mark] if cell.mark else " " * marked) for cell in measure.scores

@@ -1,4 +1,4 @@
-"""Plain text: three significant digits, names without control characters, tables, causes."""
+"""Plain text of reports: numbers, printable names, aligned tables, and causes in words."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 MISSING = "-"
 _BARS = "▁▂▃▄▅▆▇█"
-_PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten between which no exponent is written
+_PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten that are written without an exponent
 _SMALLEST_P = 0.0001
 _LONGEST_LINE = 10_000
 
 
 def significant(value: float | None) -> str:
-    """Write a number with three significant digits; digits before the point are never dropped.
+    """Format a number with three significant digits and all digits before the point; None is `-`.
 
     Example:
         >>> [significant(x) for x in (0.4020000001, 1, 0, 1234.5, 0.00001234, None)]
@@ -29,18 +29,18 @@ def significant(value: float | None) -> str:
     """
     if value is None:
         return MISSING
-    # Adding 0.0 turns -0.0 into 0.0: no reader wants a negative zero.
+    # adding 0.0 turns -0.0 into 0.0
     return _with_decimals(value + 0.0, _exponent(value), 2 - _exponent(value))
 
 
 def ends_of(pair: Sequence[float | None] | None) -> tuple[float, float] | None:
-    """Return both ends of an interval, or None where one is missing: an unbounded score."""
+    """Return both ends of an interval; None without one, or if an end is missing."""
     low, high = pair or (None, None)
     return None if low is None or high is None else (low, high)
 
 
 def interval(pair: Sequence[float | None] | None) -> str:
-    """Write an interval as `[0.368, 0.436]`; empty where there is none.
+    """Format an interval as `[0.368, 0.436]`; empty if an end is missing.
 
     Example:
         >>> interval([0.368, 0.436]), interval([None, None]), interval(None)
@@ -51,22 +51,23 @@ def interval(pair: Sequence[float | None] | None) -> str:
 
 
 def with_intervals(values: Sequence[str], intervals: Sequence[str]) -> list[str]:
-    """Write values with their intervals in a column, padded so that the intervals line up."""
+    """Join each value with its interval, padded so that the intervals align in a column."""
     longest = max(map(len, values), default=0)
     both = zip(values, intervals, strict=True)
     return [f"{value:{longest}} {interval}".rstrip() for value, interval in both]
 
 
 def with_interval(value: float | None, pair: Sequence[float | None] | None) -> str:
-    """Write a number and its interval, where there is one."""
+    """Format a number with its interval, if it has one; a number of None is `-`."""
     return f"{significant(value)} {interval(pair)}".rstrip()
 
 
 def difference(value: float, pair: Sequence[float | None] | None) -> tuple[str, str]:
-    """Write a difference and its interval with signs and one common number of decimals.
+    """Return a difference and its interval as text, with signs and the same number of decimals.
 
-    Two digits of the largest of the numbers are significant, and a third one as far as it is not
-    beyond the third decimal: the fourth decimal of a difference of means is noise.
+    The largest of the numbers has two significant digits, or three if that needs at most three
+    decimals: the fourth decimal of a difference of means is noise. The interval is empty without
+    both ends.
 
     Example:
         >>> difference(0.0441, [0.02299, 0.0656]), difference(-0.3125, None)
@@ -76,12 +77,12 @@ def difference(value: float, pair: Sequence[float | None] | None) -> tuple[str, 
     numbers = [value, *(ends or ())]
     exponent = max(_exponent(number) for number in numbers if number or not any(numbers))
     decimals = max(1 - exponent, min(2 - exponent, 3))
-    first, *rest = [_with_decimals(n + 0.0, exponent, decimals, "+") for n in numbers]
-    return first, f"[{', '.join(rest)}]" if rest else ""
+    first, *limits = [_with_decimals(n + 0.0, exponent, decimals, "+") for n in numbers]
+    return first, f"[{', '.join(limits)}]" if limits else ""
 
 
 def probability(p: float | None) -> str:
-    """Write a p value with two significant digits and at most four decimals.
+    """Format a p-value with two significant digits and at most four decimals; None is `-`.
 
     Example:
         >>> [probability(p) for p in (0.314, 0.0006, 0.00001, 1.0, None)]
@@ -95,12 +96,12 @@ def probability(p: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share as a percentage without needless digits: `95 %`, `99.5 %`."""
+    """Format a share as a percentage without trailing zeros: `95 %`, `99.5 %`."""
     return f"{share * 100:.6g} %"
 
 
 def counted(count: int, plural: str) -> str:
-    """Write a count with its noun: `1 query`, `66 queries`.
+    """Format a count with its noun, given as a plural: `1 query`, `66 queries`.
 
     Example:
         >>> counted(1, "queries"), counted(2, "queries"), counted(1, "systems")
@@ -112,7 +113,7 @@ def counted(count: int, plural: str) -> str:
 
 
 def causes(failed: Iterable[tuple[str, int]]) -> str:
-    """Write causes with their counts behind a number: ` (timeout 2)`; nothing where none failed."""
+    """Format causes with their counts: ` (timeout 2)`, with a space first; empty for none."""
     words = ", ".join(f"{printable(cause)} {n}" for cause, n in failed)
     return f" ({words})" if words else ""
 
@@ -123,10 +124,10 @@ def listed(words: Sequence[str], word: str = "and") -> str:
 
 
 def printable(text: object) -> str:
-    r"""Make one line of a foreign text, with every invisible character shown as an escape.
+    r"""Return a text on one line, with every invisible character written as an escape.
 
-    Line breaks become spaces. What could move the cursor, turn the direction of the text or
-    break a UTF-8 file becomes visible instead of active. No line has more than 10,000 characters.
+    Line breaks become spaces. Characters that could move the cursor, turn the direction of the text
+    or break a UTF-8 file become visible instead of active. A text is cut after 10,000 characters.
 
     Example:
         >>> print(printable("two\nlines"), printable("red\x1b[31m"))
@@ -141,7 +142,7 @@ def printable(text: object) -> str:
 
 
 def _exponent(value: float) -> int:
-    """The power of ten after rounding to three digits; 0 for zero."""
+    """Return the power of ten of a number rounded to three digits; 0 for zero."""
     return int(f"{value:.2e}".partition("e")[2])
 
 
@@ -151,15 +152,16 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
     return f"{value:{sign}.2e}"
 
 
+# colour codes of a terminal
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
 # Between two columns.
 GAP = "  "
-# columns that the last cell of a row needs; where it has fewer, it stands below the others
+# characters that the last cell of a row needs; with less room it goes below the other cells
 _NARROWEST = 30
 
 
 def display_width(text: str) -> int:
-    r"""Return how many columns a text takes: wide characters take two, styles of a terminal none.
+    r"""Return the width of a text on a terminal: wide characters count 2, colour codes 0.
 
     Example:
         >>> display_width("bm25"), display_width("检索"), display_width("\x1b[1mbm25\x1b[0m")
@@ -171,9 +173,9 @@ def display_width(text: str) -> int:
 
 
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Pad the cells of each column to one display width, where wide characters count twice.
+    """Pad the cells of each column to the same display width and return the rows of the table.
 
-    Returns rows.
+    A column must have at least one cell.
     """
     padded = []
     for cells in columns:
@@ -185,10 +187,12 @@ def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
 def side_by_side(
     start: Sequence[Sequence[str]], groups: Sequence[Sequence[Sequence[str]]], width: int
 ) -> list[str]:
-    """Draw columns beside each other, in as many tables as they need, an empty line between two.
+    """Return the lines of aligned tables, as many as the columns need at a width.
 
-    Every table begins with the columns `start`; the first cell of a column is its head. The columns
-    of a group stay together; a group that is wider than `width` stands alone.
+    Args:
+        start: Columns at the left of every table; the first cell of a column is its head.
+        groups: Groups of columns; a group is never split, even if it is wider than `width`.
+        width: Columns of the terminal.
 
     Example:
         >>> side_by_side([["run", "a"]], [[["map", "0.5"]], [["ndcg@10", "0.6"]]], width=12)
@@ -205,9 +209,10 @@ def side_by_side(
 
 
 def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Draw one table, its columns aligned; what does not fit into `width` is the last cell's.
+    """Return the lines of an aligned table.
 
-    It goes on in further lines, below where it begins; or all of it does, where there is no room.
+    With `width`, a long last cell is wrapped, indented to its start; if it has too little room
+    there, it goes below the other cells. None wraps nothing.
 
     Example:
         >>> draw([["q1", "q22"], ["gold a at rank 14, and it reads 5", "right"]], width=35)
@@ -222,7 +227,7 @@ def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str
         if len(start + last) > width and width - len(start) < _NARROWEST:
             lines.append(start.rstrip())
             start = " " * 4
-        found = textwrap.wrap(
+        wrapped = textwrap.wrap(
             last,
             max(width, len(start) + 10),  # a name may be wider than the terminal
             initial_indent=start,
@@ -230,25 +235,25 @@ def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str
             break_on_hyphens=False,
             break_long_words=False,
         )
-        lines += found or [start.rstrip()]
+        lines += wrapped or [start.rstrip()]
     return lines
 
 
-# What stands for a cause in a bar of text.
+# Sign of each cause in a bar of text.
 CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#cnlusraf?", strict=True))
 _BAR = 30
 _LISTED_MOVES = 6
 
 
 def sparkline(values: Sequence[float | None]) -> str:
-    """Draw values as a line of bars, the least low and the greatest high; a gap where none is.
+    """Draw values as a line of bars from the smallest to the largest value; None is a gap.
 
     Example:
         >>> sparkline([0.1, 0.2, None, 0.4])
         '▁▃ █'
     """
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    low, high = min(known, default=0.0), max(known, default=0.0)
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
     # halves before the subtraction: the span of two huge numbers would overflow
     span = high / 2 - low / 2
     return "".join(
@@ -260,28 +265,28 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 
 def cause_words(cause: AnswerCause) -> str:
-    """Write a cause as people do: `not_retrieved` is `not retrieved`."""
+    """Return a cause in words: `not retrieved` for `not_retrieved`."""
     return cause.replace("_", " ")
 
 
 def move_words(move: CauseMove) -> str:
-    """Write what queries moved from and to: `not retrieved -> right`."""
+    """Return the causes before and after a move: `not retrieved -> right`."""
     return f"{cause_words(move.before)} -> {cause_words(move.after)}"
 
 
 def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
-    """Say how many queries have which cause, the usual order first.
+    """Return the counts of the causes in one phrase, in the order of `CAUSES`, without zeros.
 
     Example:
         >>> cause_sentence({"right": 61, "not_retrieved": 17, "refused": 0, "not_used": 22})
         'of 100 queries: 61 right, 17 not retrieved, 22 not used'
     """
-    found = [f"{causes[cause]} {cause_words(cause)}" for cause in CAUSES if causes.get(cause)]
-    return f"of {counted(sum(causes.values()), 'queries')}: {', '.join(found)}"
+    counts = [f"{causes[cause]} {cause_words(cause)}" for cause in CAUSES if causes.get(cause)]
+    return f"of {counted(sum(causes.values()), 'queries')}: {', '.join(counts)}"
 
 
 def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
-    """Draw shares as a bar of letters, one at least for each cause that occurs.
+    """Draw shares as a bar of signs, at least one for each cause that occurs; empty for no query.
 
     Example:
         >>> cause_bar({"right": 8, "not_retrieved": 1, "not_used": 1}, width=10)
@@ -292,24 +297,30 @@ def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
         return ""
     present = [cause for cause in CAUSES if causes.get(cause)]
     cells = {cause: max(1, round(width * causes[cause] / total)) for cause in present}
-    # what rounding adds or takes is given to the largest
+    # the largest share absorbs the rounding errors
     largest = max(present, key=lambda cause: causes[cause])
     cells[largest] = max(1, cells[largest] + width - sum(cells.values()))
     return "".join(CAUSE_SIGNS[cause] * n for cause, n in cells.items())
 
 
 def cause_lines(systems: Sequence[SystemSummary], width: int | None = None) -> list[str]:
-    """Draw a line per system: its name, a bar, and how many queries have which cause."""
-    known = [system for system in systems if system.causes]
-    if not known:
+    """Return a line per system with its name, a bar of its causes and their counts.
+
+    Systems without causes are left out. `width` wraps long lines; None does not.
+    """
+    with_causes = [system for system in systems if system.causes]
+    if not with_causes:
         return []
-    names = [printable(system.name) for system in known]
-    bars = [cause_bar(system.causes) for system in known]
-    return draw([names, bars, [cause_sentence(system.causes) for system in known]], width)
+    names = [printable(system.name) for system in with_causes]
+    bars = [cause_bar(system.causes) for system in with_causes]
+    return draw([names, bars, [cause_sentence(system.causes) for system in with_causes]], width)
 
 
 def flow_lines(flow: CauseFlow) -> list[str]:
-    """Say what moved between a baseline and a system: a line, then one for each kind of move."""
+    """Return lines on the queries whose cause differs between a baseline and a system.
+
+    The first line has the totals; then a line per pair of causes, with the first query ids.
+    """
     moved = sum(len(move.queries) for move in flow.moves)
     gained = sum(len(move.queries) for move in flow.moves if move.after == "right")
     lost = sum(len(move.queries) for move in flow.moves if move.before == "right")

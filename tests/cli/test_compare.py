@@ -114,7 +114,7 @@ def test_a_real_drop_fails(runs, qrels, example_data):
     assert "error: gate fail: nDCG@10 drop > 0.05 (exact (bad.trec))" in err
     assert "worse" in out
     assert "not compared, as no other has them: bm25" in out
-    assert "(no ranking at hand) | " in out, "a baseline file has no rankings"
+    assert "(ranking not stored) | " in out, "a baseline file has no rankings"
 
 
 def test_github_gets_the_page_and_an_annotation(runs, tmp_path, monkeypatch):

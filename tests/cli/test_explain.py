@@ -307,7 +307,7 @@ def test_what_a_run_did_not_keep_is_not_said_to_be_missing(run):
 
     text = printed("show", run, "q1")
 
-    assert "not known: the run kept no questions, gold answers and judgements" in text
+    assert "unknown: the run stores no questions, gold answers and judgements" in text
     assert "no document is judged relevant" not in text
 
 

@@ -186,7 +186,7 @@ def test_common_queries_are_compared_only_where_they_are_the_same():
     (made,) = found.differences
     assert (made["n"], made["n_changed"]) == (39, 0)
     assert found.to_dict()["differing"] == {"judgements": ["q3"]}
-    assert "39 of 40 common queries (left out, as they differ: 1), paired" in repr(found)
+    assert "39 of 40 common queries (left out: 1 that differ), paired" in repr(found)
     note = "note: 1 of 40 common queries were left out, as their judgements differ: q3\n"
     assert note in str(found)
 

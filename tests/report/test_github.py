@@ -70,5 +70,5 @@ def test_a_summary_that_github_would_refuse_is_cut_between_lines(example):
     text = step_summary(render_markdown(long, comparisons))
 
     assert len(text.encode()) <= SUMMARY_LIMIT
-    assert text.endswith("(cut here: the report in the run folder has the rest)\n")
+    assert text.endswith("(cut here: the report in the run folder is complete)\n")
     assert text.splitlines()[:2] == render_markdown(long, comparisons).splitlines()[:2]

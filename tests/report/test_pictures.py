@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.records.comparison import SliceDifference, no_comparisons
-from ragbench.report.base import Measure, ScoreCell
+from ragbench.report.base import MeasureColumn, ScoreCell
 from ragbench.report.page.html import all_pictures, interval_bars
 from ragbench.report.pictures.draw import (
     causes_picture,
@@ -48,7 +48,7 @@ def test_bars_share_an_axis_that_fits():
         ScoreCell("0.15", mean=0.15, ends=None),
         ScoreCell("-"),
     )
-    bars = interval_bars(Measure("m", "m", cells, ()))
+    bars = interval_bars(MeasureColumn("m", "m", cells, ()))
 
     assert bars == [("M3 4H97", "M50 0V8"), ("", "M26.5 0V8"), None]
 

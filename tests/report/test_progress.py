@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ragbench.errors import OptionError
-from ragbench.report.progress import SECONDS_VARIABLE, Progress, Stage, duration
+from ragbench.report.progress import SECONDS_VARIABLE, Progress, StageProgress, duration
 
 
 class Terminal(io.StringIO):
@@ -168,10 +168,10 @@ def test_seconds_that_are_none(monkeypatch, given):
     ],
 )
 def test_how_far_how_fast_and_how_long(done, total, seconds, text):
-    stage = Stage("judge", total, "verdicts", None)
+    stage = StageProgress("judge", total, "verdicts", None)
     stage.advance(done)
 
-    assert stage.so_far(seconds) == text
+    assert stage.progress_line(seconds) == text
 
 
 def test_threads_lose_no_count():

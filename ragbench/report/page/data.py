@@ -1,8 +1,8 @@
-"""Collect the queries of a run for its page: one JSON text in gzip, which the browser unpacks.
+"""Data of the queries on the page of a run: JSON in gzip, which the browser unpacks.
 
-A page holds the queries on which the systems differ most, as many as the limits below allow; the
-page says how many queries are left out. Each passage is stored once and referred to by its number;
-a passage of which the run folder keeps neither text nor title is referred to by its id.
+The page has the queries on which the systems differ most, as many as the limits below allow, and
+shows the number of the others. Each passage is stored once and referred to by its number; a passage
+without stored text and title is referred to by its id.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ from ragbench.text.languages import load as load_stopwords
 from ragbench.types import Usage
 from ragbench.types.conversation import Json
 
-# Queries that a page holds.
-MOST_QUERIES = 2_000
-# Characters of JSON about queries that a page holds; compressed, some 12 MB: it can be mailed.
+MOST_QUERIES = 2_000  # queries on a page
+# Characters of JSON about queries on a page; compressed, some 12 MB, which can still be mailed.
 MOST_CHARACTERS = 30_000_000
-# Hits of each ranking; passages that a generator read beyond them are shown, too.
-SHOWN_HITS = 10
-_MOST_RELEVANT = 30
-_MOST_CLAIMS = 100
-_MOST_SLICES = 60  # values of a field of the metadata; a field with more makes no slices
-# characters of each kind of text; a longer text is cut, and says how long it was
+SHOWN_HITS = 10  # of each ranking; passages below them that a generator read are shown, too
+_MOST_RELEVANT = 30  # relevant documents of a query
+_MOST_CLAIMS = 100  # of a verdict
+_MOST_SLICES = 60  # values of a metadata field; a field with more has no filter
+# characters of each kind of text; a longer text is cut, with the number of missing characters
 _LONGEST: Mapping[str, int] = {
     "question": 4_000,
     "passage": 2_000,
@@ -47,11 +45,12 @@ _LONGEST: Mapping[str, int] = {
 
 
 class PageData(NamedTuple):
-    """The queries of a page.
+    """Data of the queries of a page.
 
     Attributes:
-        packed: JSON in gzip, the same bytes for the same run folder.
-        left_out: Queries of the run that the page does not hold.
+        packed: JSON in gzip; the same run folder gives the same bytes.
+        queries: Number of queries on the page.
+        left_out: Number of further queries of the run.
     """
 
     packed: bytes
@@ -62,7 +61,13 @@ class PageData(NamedTuple):
 def pack_queries(
     views: QueryViews, *, queries: int = MOST_QUERIES, characters: int = MOST_CHARACTERS
 ) -> PageData:
-    """Pack the queries on which systems differ most, at most so many, in the order of the data."""
+    """Return the queries on which systems differ most, in the order of the data set.
+
+    Args:
+        views: The run.
+        queries: Largest number of queries.
+        characters: Largest number of characters of their JSON; at least one query is included.
+    """
     ids, summary, packer = views.ids, views.summary, _Packer(views)
     texts, size = dict[int, str](), 0
     metadata: dict[int, Mapping[str, object]] = {}
@@ -91,7 +96,7 @@ def pack_queries(
             for name, score in scores.items()
         ],
         "values": _values(views, rows),
-        "facts": _facts([metadata[row] for row in rows]),
+        "facts": _slice_values([metadata[row] for row in rows]),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
         "causeChanges": CAUSE_CHANGES,
         "stopwords": sorted(load_stopwords("english")),
@@ -106,9 +111,9 @@ def pack_queries(
         "passages": list(packer.passages),
     }
     packed = io.BytesIO()
-    # level 6 takes twice the time to save a twentieth
+    # level 4: level 6 takes twice the time and saves only 5 %
     with gzip.GzipFile("", "wb", 4, packed, mtime=0) as stream:
-        # query by query, so that the JSON is not in memory twice
+        # query by query, and removed with `pop`: the JSON is never in memory twice
         for place, row in enumerate(rows):
             stream.write(_encoded(("," if place else '{"queries":[') + texts.pop(row)))
         stream.write(_encoded(("]," if rows else '{"queries":[],') + _as_json(index)[1:]))
@@ -119,12 +124,12 @@ _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def _encoded(text: str) -> bytes:
-    # half characters, as a model may send them, as escapes: UTF-8 has none
+    # half surrogate pairs, which a model may send, become escapes: UTF-8 has none
     return text.encode("utf-8", "backslashreplace")
 
 
 def _by_difference(views: QueryViews) -> list[int]:
-    """Sort the rows of queries by how far the systems lie apart, over all scores."""
+    """Return the rows of the queries, those with the largest differences over all scores first."""
     spread = np.zeros(len(views.ids))
     for score in dict.fromkeys(name for scores in views.columns.values() for name in scores):
         values = np.array([scores[score] for scores in views.columns.values() if score in scores])
@@ -137,7 +142,7 @@ def _by_difference(views: QueryViews) -> list[int]:
 
 
 def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
-    """Return system -> score -> the value of each query; null where there is none."""
+    """Return system -> score -> value of each query; None for a missing value."""
     return {
         system.name: {
             name: [_rounded(value) for value in columns[name][list(rows)].tolist()]
@@ -150,8 +155,8 @@ def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[
     }
 
 
-def _facts(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[list[str]]]:
-    """Return field of the metadata -> the values of each query, for fields that make slices."""
+def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[list[str]]]:
+    """Return metadata field -> values of each query, for fields that can filter the queries."""
     columns = defaultdict[str, list[list[str]]](lambda: [[] for _ in metadata])
     for row, facts in enumerate(metadata):
         for name, value in facts.items():
@@ -168,27 +173,31 @@ def _facts(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[list[str]
 
 
 class _Packer:
-    """Turn queries into what the page shows of them, each passage stored once."""
+    """Converter of queries to JSON objects; stores each passage once.
+
+    Attributes:
+        rankings: Name of a ranking -> systems that have it, the retriever itself first.
+        passages: Id, title and text of a passage -> its number on the page.
+        size: Number of characters of all passages.
+    """
 
     def __init__(self, views: QueryViews) -> None:
         self.views = views
-        # ranking -> the systems that have it, its own system first
         self.rankings: dict[str, list[str]] = {}
         for system in views.summary.systems:
             if system.ranking_of is not None and system.name in views.rankings:
                 self.rankings.setdefault(system.ranking_of, []).append(system.name)
-        # id, title and text of a passage -> its number on the page
         self.passages: dict[tuple[str, str, str | None], int] = {}
-        self.size = 0  # characters of all passages
+        self.size = 0
 
     def number(self, passage: Passage | TextRow) -> int | str:
-        """Return the number of a passage; its id where neither text nor title is stored."""
+        """Return the number of a passage; its id if neither text nor title is stored."""
         name, text = _shortened(passage.id, "word"), passage.text
         if text is None and not passage.title:
             return name
         if text is not None:
             is_cut = isinstance(passage, TextRow) and passage.cut
-            text = _shortened(text, "passage", goes_on=is_cut)
+            text = _shortened(text, "passage", is_cut=is_cut)
         row = name, _shortened(passage.title or "", "word"), text
         if row not in self.passages:
             self.passages[row] = len(self.passages)
@@ -196,9 +205,9 @@ class _Packer:
         return self.passages[row]
 
     def query(self, view: QueryView) -> dict[str, object]:
-        """Return what the page shows of one query."""
-        hits = {ranking: self.views.hits(of[0], view.id) for ranking, of in self.rankings.items()}
-        ranked = [[name for name, _ in of_ranking] for of_ranking in hits.values()]
+        """Return the JSON object of a query."""
+        hits = {name: self.views.hits(of[0], view.id) for name, of in self.rankings.items()}
+        ranked = [[document for document, _ in ranking] for ranking in hits.values()]
         graded = []
         for verdict in view.graded:
             name = verdict.document_id or ""
@@ -212,11 +221,11 @@ class _Packer:
                 (
                     self.number(TextRow(id=g.id, title=g.title, text=g.text, cut=g.cut)),
                     g.grade,
-                    [names.index(g.id) + 1 if g.id in names else 0 for names in ranked],
+                    [ids.index(g.id) + 1 if g.id in ids else 0 for ids in ranked],
                 )
                 for g in view.gold[:_MOST_RELEVANT]
             ],
-            "hits": [self._hits(view, name, of[:SHOWN_HITS]) for name, of in hits.items()],
+            "hits": [self._hits(view, name, r[:SHOWN_HITS]) for name, r in hits.items()],
             "systems": self._systems(view),
         } | _filled(pairs=[_verdict(row) for row in view.pairs], graded=graded)
 
@@ -228,7 +237,7 @@ class _Packer:
         answers = () if system is None else system.answers
         contexts = next((a.passages for a in answers if a.passages is not None), ())
         read = {passage.id: passage for passage in contexts}
-        has_texts = bool(texts)  # run files alone have none: there is nothing to look up
+        has_texts = bool(texts)  # False for run files only: then no look-up is needed
         rows = []
         for name, score in hits:
             passage = read.get(name) or (texts(ranking, name) if has_texts else None)
@@ -237,7 +246,7 @@ class _Packer:
         return rows
 
     def _systems(self, view: QueryView) -> dict[str, dict[str, object]]:
-        """Return what the page shows of each system for one query: mostly a cause and no more."""
+        """Return the JSON object of each system for a query; a system without content has none."""
         failures: dict[str, str] = {}
         for row in self.views.unscored(view.id):
             if row.sample is None and row.status == "failed":
@@ -272,7 +281,7 @@ class _Packer:
 
 
 def _filled(**values: object) -> dict[str, object]:
-    """Return the values that are not empty: most are."""
+    """Return the values that are not empty; most are empty, and would take space on the page."""
     return {name: value for name, value in values.items() if value not in (None, "", [], ())}
 
 
@@ -313,20 +322,23 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
     )
 
 
-@lru_cache(maxsize=1 << 16)  # scores of a run are few different numbers
+@lru_cache(maxsize=1 << 16)  # a run has many equal scores
 def _rounded(value: float | None) -> Json:
-    """Round a number to the four digits that are enough for a reader; None where not finite."""
+    """Return a number with the four digits that a reader needs; None if it is not finite."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
-    short = short if math.isfinite(short) else value  # the largest numbers cannot be rounded up
+    short = short if math.isfinite(short) else value  # the largest doubles round up to infinity
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
-def _shortened(text: str, kind: str, goes_on: bool = False) -> str:
-    """Cut a text that is longer than its kind may be."""
+def _shortened(text: str, kind: str, is_cut: bool = False) -> str:
+    """Return a text cut to the limit of its kind, with the number of missing characters.
+
+    `is_cut` is True if the text is cut already, so that more than that number is missing.
+    """
     most = _LONGEST[kind]
     if len(text) <= most:
-        return f"{text}…" if goes_on else text
+        return f"{text}…" if is_cut else text
     more = f"{len(text) - most:,} more characters"
-    return f"{text[:most]}… ({more}{', and more' if goes_on else ''})"
+    return f"{text[:most]}… ({more}{', and more' if is_cut else ''})"

@@ -1,4 +1,4 @@
-"""`report.html`: the tables, the pictures and every query in one file that loads nothing."""
+"""`report.html`: tables, pictures and queries in one file that makes no request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.files import write_atomically
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, Measure, Section
+from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, MeasureColumn, Section
 from ragbench.report.layout import lay_out
 from ragbench.report.page.data import PageData, pack_queries
 from ragbench.report.pictures.draw import pictures, query_picture
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def render_html(summary: Summary, comparisons: Comparisons, data: PageData | None = None) -> str:
-    """Draw the results as one page, with the queries that were packed for it, if any."""
+    """Return the page of a run as HTML; `data` are its queries, None leaves them out."""
     return _render(lay_out(summary, comparisons), pictures(summary, comparisons), data)
 
 
@@ -38,40 +38,49 @@ def write_page(
     run: Path | None = None,
     **limits: int,
 ) -> None:
-    """Write the page, with the queries of a run folder if there is one.
+    """Write the page of a run.
 
-    The page loads nothing: its security policy allows the script that it holds, by its hash, and
-    no request. Every foreign text is escaped, or set as text by the script. `limits` are those of
-    `pack_queries`.
+    The page makes no request: its security policy allows only its own script and style, by their
+    hashes. Every foreign text is escaped, or set as text by the script.
+
+    Args:
+        path: The HTML file.
+        summary: The run.
+        comparisons: The tests of the run.
+        run: Run folder for the queries; None writes a page without queries.
+        limits: Limits of `pack_queries`.
+
+    Raises:
+        DataError: The run folder cannot be read.
     """
     data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
     _write(path, render_html(summary, comparisons, data))
 
 
 def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[Picture]:
-    """Draw the pictures of a run folder, each system's differences by query included."""
-    views, drawn = QueryViews(run, bare=True), pictures(summary, comparisons)
+    """Return all pictures of a run folder, with the differences by query of each comparison."""
+    views, all_drawn = QueryViews(run, bare=True), pictures(summary, comparisons)
     for family in comparisons.measures:
         for row in family.comparisons:
             names = (row.system, row.baseline)
             values, base = (views.columns.get(name, {}).get(family.measure) for name in names)
             if values is None or base is None:
                 continue
-            both = zip(views.ids, values.tolist(), base.tolist(), strict=True)
-            pairs = [(query, a, b) for query, a, b in both if not math.isnan(a + b)]
+            rows = zip(views.ids, values.tolist(), base.tolist(), strict=True)
+            pairs = [(query, a, b) for query, a, b in rows if not math.isnan(a + b)]
             if pairs:
                 lower = family.direction == "lower"
-                drawn.append(query_picture(family.measure, *names, pairs, lower=lower))
-    return drawn
+                all_drawn.append(query_picture(family.measure, *names, pairs, lower=lower))
+    return all_drawn
 
 
 def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None:
-    """Write a page of a list of runs, with the pictures of how their scores went on."""
+    """Write the page of a list of runs, with the pictures of their trends."""
     _write(path, _render(page, trends))
 
 
 def _write(path: Path, page: str) -> None:
-    # half characters, as a model may send them, as escapes: UTF-8 has none
+    # half surrogate pairs, which a model may send, become escapes: UTF-8 has none
     write_atomically(path, page.encode("utf-8", "backslashreplace"))
 
 
@@ -83,11 +92,11 @@ def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None
         f"script-src '{_hash(script)}'",
         "base-uri 'none'",
         "form-action 'none'",
-        # the browser itself refuses to make markup of a text
+        # a second guard: the browser itself refuses to turn a text into markup
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
-    # causes and trends stand with the results
+    # pictures of causes and trends are among the results, all others in a view of their own
     groups: dict[str, list[Picture]] = {}
     for picture in drawn:
         if (title := _GROUPS.get(picture.name.partition("-")[0])) is not None:
@@ -109,7 +118,7 @@ def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None
     )
 
 
-# start of a picture's name -> the heading that it stands under
+# first part of a picture's name -> heading above it
 _GROUPS = {
     "intervals": "scores, and differences from the baseline, with their intervals",
     "differences": "scores, and differences from the baseline, with their intervals",
@@ -123,13 +132,13 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """What a security policy calls an inline script or style."""
+    """Return the source expression of an inline script or style in a security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 @cache
 def _template() -> Template:
-    """Compile the template once; a foreign text is escaped, a missing name is an error."""
+    """Return the compiled template; it escapes foreign texts, and a missing name is an error."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -142,23 +151,25 @@ def _template() -> Template:
     return environment.from_string(_asset("page.html.j2"))
 
 
-# scores of a table; more stand in further ones, so that none is out of sight or off the paper
+# scores in one table; more go into further tables, so that all are visible on screen and paper
 _COLUMNS = 8
-Part = list[tuple[Measure, list[tuple[str, str] | None]]]
+Part = list[tuple[MeasureColumn, list[tuple[str, str] | None]]]
 
 
 def table_parts(section: Section) -> list[Part]:
-    """Split the scores of a section into tables, each score with the bars of its systems."""
+    """Return the columns of a section split into tables; each measure with its interval bars."""
     columns = [(measure, interval_bars(measure)) for measure in section.measures]
     tables = -(-len(columns) // _COLUMNS)
-    size = -(-len(columns) // tables) if tables else 1  # as many in each, and none alone
+    size = (
+        -(-len(columns) // tables) if tables else 1
+    )  # tables of equal size: no table with a single column
     return [columns[start : start + size] for start in range(0, len(columns), size)]
 
 
-def interval_bars(measure: Measure) -> list[tuple[str, str] | None]:
-    """Draw each system's interval and mean as two paths, 0 to 100 wide, on an axis that fits.
+def interval_bars(measure: MeasureColumn) -> list[tuple[str, str] | None]:
+    """Return for each system two SVG paths, of interval and mean, 100 wide; None without a mean.
 
-    All systems of a score share the axis, from the lowest end to the highest.
+    All systems share the axis, from the lowest end of an interval to the highest.
     """
     values = [cell.mean for cell in measure.scores if cell.mean is not None]
     values += [end for cell in measure.scores for end in cell.ends or ()]

@@ -1,7 +1,7 @@
-"""Draw the pictures of a run: causes, scores, differences, the queries one by one, and trends.
+"""Pictures of a run: causes, scores, differences, differences by query, and trends.
 
-Scores and differences stand beside each other with their intervals, a row for each system. A
-picture is drawn once, and scales with the page that shows it.
+Pictures of scores and differences have a row with an interval for each system. A picture is drawn
+once and scales with the page.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ from ragbench.report.pictures.svg import (
 )
 from ragbench.report.text import cause_words, counted, ends_of, significant
 
-# pixels of a plot
-_PLOT = 300.0
-# pixels of a row
-_ROW = 20.0
-# marks: a green triangle, an orange square, a grey diamond
+_PLOT = 300.0  # width of a plot in pixels
+_ROW = 20.0  # height of a row in pixels
+# numbers of series: a green triangle, an orange square, a grey diamond
 _BETTER, _WORSE, _NEITHER = 2, 1, 7
-_NAMED = 6  # runs whose names have room below the axis
+_MOST_LABELS = 6  # runs whose names all fit below the axis
 _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
     "right": "#009e73",
     "not_in_corpus": "#666666",
@@ -46,18 +44,18 @@ _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
     "unsupported": "#cc79a7",
     "refused": "#7a5195",
     "should_have_refused": "#0072b2",
-    "failed": "currentColor",  # the darkest on a light page, and the lightest on a dark one
+    "failed": "currentColor",  # black on a light page, white on a dark one
     "unknown": "#b5bcc4",
 }
-# shade of a bar that a number stands on, where it is not light
-_ON: Mapping[str, str] = {
+# shade of the bar of a cause, for the colour of a number on it; all other bars are light
+_SHADES: Mapping[str, str] = {
     "failed": "text",
     **dict.fromkeys(("right", "not_in_corpus", "refused", "should_have_refused"), "dark"),
 }
 
 
 def pictures(summary: Summary, comparisons: Comparisons) -> list[Picture]:
-    """Draw every picture that the results of a run have something for."""
+    """Return all pictures that the results of a run have data for."""
     causes = causes_picture(summary)
     return [
         *([causes] if causes is not None else ()),
@@ -68,10 +66,14 @@ def pictures(summary: Summary, comparisons: Comparisons) -> list[Picture]:
 
 
 class _Whisker(NamedTuple):
-    """A row of a picture: a value with its interval.
+    """Row of a picture: a value with its interval.
 
     Attributes:
-        label: Text of the mark, for those who point at it or do not see it.
+        name: Name at the left of the row.
+        value: Position of the mark.
+        ends: Ends of the interval; None without an interval.
+        colour: Number of the series, which sets colour and shape.
+        label: Text for a pointer at the mark, and for screen readers.
     """
 
     name: str
@@ -82,7 +84,7 @@ class _Whisker(NamedTuple):
 
 
 def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Picture]:
-    """Draw the means of each measure with their intervals, then the paired differences."""
+    """Yield for each measure a picture of the means and one of the paired differences."""
     families = {family.measure: family for family in comparisons.measures}
     names = dict.fromkeys(name for system in summary.systems for name in system.scores)
     for number, measure in enumerate(names):
@@ -111,7 +113,7 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Pictu
 
 
 def difference_pictures(comparisons: Comparisons) -> Iterator[Picture]:
-    """Draw the paired differences from the baselines by each measure."""
+    """Yield a picture of the paired differences from the baselines for each measure."""
     for number, family in enumerate(comparisons.measures):
         yield from _difference_rows(family, number)
 
@@ -135,7 +137,7 @@ def _difference_rows(family: MeasureComparison, number: int) -> Iterator[Picture
 
 
 def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
-    """Draw the paired differences by slices of the queries, with their intervals."""
+    """Yield a picture of the paired differences by slice for each field and measure."""
     groups = defaultdict[tuple[str, str], list[_Whisker]](list)
     for row in comparisons.slices:
         if row.difference is not None:
@@ -153,26 +155,26 @@ def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
 def _whiskers(
     file: str, title: str, head: str, whiskers: Sequence[_Whisker], *, zero: bool = False
 ) -> Picture:
-    """Draw values with their intervals, a row each; with `zero`, beside the line of 0."""
-    drawing, left = Drawing(), width_of([whisker.name for whisker in whiskers]) + 12
+    """Return a picture of values with intervals, a row each; `zero` adds a line at 0."""
+    drawing, x0 = Drawing(), width_of([whisker.name for whisker in whiskers]) + 12
     bottom = 24 + _ROW * len(whiskers)
     values = [x for whisker in whiskers for x in (whisker.value, *(whisker.ends or ()))]
-    scale = Scale.fit(values, left, left + _PLOT, zero=zero)
+    scale = Scale.fit(values, x0, x0 + _PLOT, zero=zero)
     for tick, label in axis_ticks(scale):
         drawing.rule(tick, 20, down=bottom - 20)
-        drawing.text(tick, bottom + 14, label, at="middle", soft=True)
+        drawing.text(tick, bottom + 14, label, anchor="middle", soft=True)
     if zero:
         drawing.rule(scale(0), 20, down=bottom - 20, strong=True)
-    drawing.text(left, 13, head)
+    drawing.text(x0, 13, head)
     for row, whisker in enumerate(whiskers):
         y = 24 + _ROW * (row + 0.5)
-        drawing.text(left - 8, y + 4, whisker.name, at="end")
+        drawing.text(x0 - 8, y + 4, whisker.name, anchor="end")
         if whisker.ends is not None:
             low, high = map(scale, whisker.ends)
             drawing.line([(low, y), (high, y)], whisker.colour)
         drawing.mark(scale(whisker.value), y, whisker.colour, whisker.label)
     words = "; ".join(whisker.label for whisker in whiskers[:40])
-    return drawing.done(file, title, words, left + _PLOT + MARGIN, bottom + 20)
+    return drawing.done(file, title, words, x0 + _PLOT + MARGIN, bottom + 20)
 
 
 def query_picture(
@@ -183,66 +185,71 @@ def query_picture(
     *,
     lower: bool = False,
 ) -> Picture:
-    """Draw the difference of each query, sorted: how many gain, how many lose, and how much.
+    """Return a picture of the sorted differences of the queries, with the gains and losses counted.
 
-    `pairs` are query, value of the system, value of the baseline.
+    Args:
+        measure: Name of the measure.
+        system: Name of the system.
+        baseline: Name of the baseline.
+        pairs: Query id, value of the system and value of the baseline; at least one.
+        lower: True if lower values are better.
     """
     changes = sorted((a - b, query) for query, a, b in pairs)
-    drawing, left, right = Drawing(), 46.0, 46.0 + 1.5 * _PLOT
+    drawing, x0, right = Drawing(), 46.0, 46.0 + 1.5 * _PLOT
     up = Scale.fit([change for change, _ in changes], 250, 24, zero=True)
-    axis_left(drawing, up, left, right)
-    step = (right - left) / len(changes)
+    axis_left(drawing, up, x0, right)
+    step = (right - x0) / len(changes)
     for place, (change, query) in enumerate(changes):
         top, bottom = sorted((up(change), up(0)))
         colour = colour_of(_BETTER if (change > 0) != lower else _WORSE)
         if change:
-            x, width = left + place * step, max(step - 0.5, 0.5)
+            x, width = x0 + place * step, max(step - 0.5, 0.5)
             drawing.bar(x, top, width, bottom - top, colour, f"{query} {change:+.3g}")
-    drawing.rule(left, up(0), right=right - left, strong=True)
+    drawing.rule(x0, up(0), right=right - x0, strong=True)
     gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
     words = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"
-    drawing.text(left, 13, f"{measure}: {system} minus {baseline}; {words}"[:90])
+    drawing.text(x0, 13, f"{measure}: {system} minus {baseline}; {words}"[:90])
     file = f"queries-{slug(measure)}-{slug(system)}"
     title = f"{measure} of {system} minus {baseline}, by query"
     return drawing.done(file, title, words, right + 20, 264)
 
 
 def causes_picture(summary: Summary) -> Picture | None:
-    """Draw where answers are lost, a bar for each system; None where no causes are counted."""
+    """Return a picture of the causes, a bar for each system; None without causes."""
     systems = [system for system in summary.systems if system.causes]
     if not systems:
         return None
     drawing, plot = Drawing(), 1.5 * _PLOT
-    left, tall = width_of([system.name for system in systems]) + 12, 26.0
+    x0, height = width_of([system.name for system in systems]) + 12, 26.0
     present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
     words = []
     for row, system in enumerate(systems):
-        x, y, n = left, 8 + tall * row, sum(system.causes.values())
-        drawing.text(left - 8, y + 17, system.name, at="end")
+        x, y, n = x0, 8 + height * row, sum(system.causes.values())
+        drawing.text(x0 - 8, y + 17, system.name, anchor="end")
         counts = [(cause, system.causes[cause]) for cause in present if system.causes.get(cause)]
         for cause, count in counts:
             width = plot * count / n
             label = f"{system.name}: {count} of {n} {cause_words(cause)}"
             colour = _CAUSE_COLOURS[cause]
             drawing.bar(x, y + 4, width - 1, 18, colour, label, system=system.name, cause=cause)
-            if width > 22:
-                drawing.count(x + 4, y + 17, count, _ON.get(cause, "light"))
+            if width > 22:  # a narrower bar has no room for its count
+                drawing.count(x + 4, y + 17, count, _SHADES.get(cause, "light"))
             x += width
         parts = ", ".join(f"{count} {cause_words(cause)}" for cause, count in counts)
         words.append(f"of {n} questions {system.name} has {parts}")
-    x, y = left, 28 + tall * len(systems)
+    x, y = x0, 28 + height * len(systems)
     for cause in present:
-        if x > left and x + 22 + width_of([cause]) > left + plot:
-            x, y = left, y + 18
+        if x > x0 and x + 22 + width_of([cause]) > x0 + plot:
+            x, y = x0, y + 18
         drawing.bar(x, y - 10, 12, 12, _CAUSE_COLOURS[cause], cause)
         drawing.text(x + 17, y, cause_words(cause))
         x += 34 + width_of([cause])
     title = "where answers are lost"
-    return drawing.done("causes", title, "; ".join(words), left + plot + MARGIN, y + 14)
+    return drawing.done("causes", title, "; ".join(words), x0 + plot + MARGIN, y + 14)
 
 
 def trend_pictures(compared: ComparedRuns) -> Iterator[Picture]:
-    """Draw the first score of each kind over the runs that are compared, in their order."""
+    """Yield a picture of the first score of each kind over the compared runs, in their order."""
     if len(compared.runs) < 2:
         return
     names = short_names(compared.sources)
@@ -261,27 +268,34 @@ def trend_picture(
     runs: Sequence[str],
     trend: Mapping[str, Sequence[SystemScore | None]],
 ) -> Picture:
-    """Draw the means of each system's score over runs, with their intervals."""
-    drawing, left, bottom, right = Drawing(), 46.0, 220.0, 46.0 + _PLOT
+    """Return a picture of the means of each system over runs, with their intervals.
+
+    Args:
+        file: Name of the picture's file, without an ending.
+        measure: Name of the score.
+        runs: Names of the runs.
+        trend: System -> its score in each run; None is a gap in its line.
+    """
+    drawing, x0, bottom, right = Drawing(), 46.0, 220.0, 46.0 + _PLOT
     scores = [score for of_system in trend.values() for score in of_system if score is not None]
     values = [score.mean for score in scores if score.mean is not None]
     values += [end for score in scores for end in ends_of(score.interval) or ()]
     up = Scale.fit(values, bottom, 24)
-    across = Scale.fit([0.0, max(1.0, len(runs) - 1.0)], left + 20, right - 20)
-    axis_left(drawing, up, left, right)
-    drawing.text(left, 13, measure)
+    across = Scale.fit([0.0, max(1.0, len(runs) - 1.0)], x0 + 20, right - 20)
+    axis_left(drawing, up, x0, right)
+    drawing.text(x0, 13, measure)
     for place, run in enumerate(runs):
-        if len(runs) <= _NAMED or place in (0, len(runs) - 1):
-            # the name's end tells runs of one day apart
+        if len(runs) <= _MOST_LABELS or place in (0, len(runs) - 1):
+            # the end of a name distinguishes runs of one day
             label = run if len(run) <= 13 else f"…{run[-12:]}"
-            drawing.text(across(place), bottom + 18, label, at="middle", soft=True)
+            drawing.text(across(place), bottom + 18, label, anchor="middle", soft=True)
     words = []
     for number, (system, of_system) in enumerate(trend.items()):
         # side by side, so that intervals of one run do not cover each other
         aside = (number - (len(trend) - 1) / 2) * min(7.0, 30 / len(trend))
         points: list[tuple[float, float]] = []
         for place, score in enumerate(of_system):
-            if score is None or score.mean is None:  # a gap: what follows is not joined to it
+            if score is None or score.mean is None:  # a gap in the line
                 drawing.line(points, number)
                 points = []
                 continue

@@ -1,7 +1,7 @@
-"""Drawings as SVG text: axes that fit, marks that differ in shape as in colour, words as words.
+"""Drawings as SVG text: axes, and marks that differ in shape as well as in colour.
 
-A picture on a page takes the page's colours by class; one in a file brings them along, light and
-dark. Every foreign text is escaped. Positions are pixels.
+A picture on a page uses the colours of the page by class; a picture in a file contains them, for
+light and dark mode. Every foreign text is escaped. Positions are pixels.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from html import escape
 
 from ragbench.report.text import display_width, printable
 
-# Told apart by most who do not see all colours: those of Okabe and Ito, 2008, and two more.
+# Colours that most colour-blind people can distinguish, by Okabe and Ito (2008), and two more.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#666666")
 SHAPES = 4
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
-_FONT = 7.0  # pixels that a character of 12 pixels takes, about
-_LONGEST = 34  # columns, of which a wide character takes two
-# Pixels that are free beside a plot.
-MARGIN = 18.0
+_FONT = 7.0  # mean width in pixels of a character of 12 pixels
+_LONGEST = 34  # display width of a name; a wide character counts 2
+MARGIN = 18.0  # free pixels beside a plot
 
-# What a file brings along; a page has its own.
+# Style of a picture in a file; a page has its own.
 STYLE = (
     "svg.picture{font:12px system-ui,sans-serif;color:#1c2430;background:#fff}"
     ".picture text{fill:currentColor}.picture .soft{fill:#5a6675}"
@@ -37,11 +36,15 @@ STYLE = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A finished drawing.
+    """Finished picture.
 
     Attributes:
-        name: The name of its file, without an ending.
-        words: The picture in words, for readers who do not see it.
+        name: Name of its file, without an ending.
+        title: Title of the picture.
+        words: Content of the picture in words, for screen readers.
+        body: SVG elements.
+        width: Width in pixels.
+        height: Height in pixels.
     """
 
     name: str
@@ -52,7 +55,7 @@ class Picture:
     height: float
 
     def svg(self, *, alone: bool = False) -> str:
-        """Return the element; `alone` as the text of a file of its own."""
+        """Return the SVG element; with `alone` as a complete file, with style and namespace."""
         style = f"<style>{STYLE}</style>" if alone else ""
         space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
         w, h = f"{self.width:g}", f"{self.height:g}"
@@ -61,7 +64,7 @@ class Picture:
         return f"<svg{space} {about} {size}>{style}{self.body}</svg>"
 
     def image(self) -> str:
-        """Return an image with its title, for a notebook: no style of it reaches the page."""
+        """Return an HTML image with its title, for a notebook, whose styles it does not change."""
         file = self.svg(alone=True).encode("utf-8", "backslashreplace")
         data = base64.b64encode(file).decode()
         image = f'<img alt="{self._label}" src="data:image/svg+xml;base64,{data}">'
@@ -74,51 +77,59 @@ class Picture:
 
 @dataclass(slots=True)
 class Drawing:
-    """Marks on a plane, in the order in which they are drawn."""
+    """Unfinished picture, to which marks are added.
+
+    Attributes:
+        parts: SVG elements in the order of drawing; later ones cover earlier ones.
+    """
 
     parts: list[str] = field(default_factory=list)
 
-    def text(self, x: float, y: float, text: str, *, at: str = "start", soft: bool = False) -> None:
-        """Write a line; `at` is which end of it lies at x."""
+    def text(
+        self, x: float, y: float, text: str, *, anchor: str = "start", soft: bool = False
+    ) -> None:
+        """Write a line of text; `anchor` is the part of it at x: start, middle or end."""
         kind = ' class="soft"' if soft else ""
-        anchor = "" if at == "start" else f' text-anchor="{at}"'
-        shown = escaped(shortened(text))
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{anchor}{kind}>{shown}</text>')
+        align = "" if anchor == "start" else f' text-anchor="{anchor}"'
+        label = escaped(shortened(text))
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{align}{kind}>{label}</text>')
 
     def line(self, points: Sequence[tuple[float, float]], colour: int, *, width: float = 2) -> None:
-        """Join points, if there are several, in the colour and dashes of a series."""
+        """Join points by a line in colour and dashes of a series; fewer than two draw nothing."""
         if len(points) < 2:
             return
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         dash = DASHES[colour // len(COLOURS) % len(DASHES)]
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
-        shown = f'stroke="{colour_of(colour)}" stroke-width="{width:g}"{dashes}'
-        self.parts.append(f'<path fill="none" {shown} d="M{path}"/>')
+        stroke = f'stroke="{colour_of(colour)}" stroke-width="{width:g}"{dashes}'
+        self.parts.append(f'<path fill="none" {stroke} d="M{path}"/>')
 
     def rule(
         self, x: float, y: float, *, down: float = 0, right: float = 0, strong: bool = False
     ) -> None:
-        """Draw a straight line of the grid, or an axis."""
+        """Draw a line of the grid, or with `strong` an axis: `down` or `right` is its length."""
         kind = "axis" if strong else "grid"
         step = f"v{down:.1f}" if down else f"h{right:.1f}"
         self.parts.append(f'<path class="{kind}" d="M{x:.1f} {y:.1f}{step}"/>')
 
     def mark(self, x: float, y: float, colour: int, label: str, *, size: float = 5) -> None:
-        """Draw a point in the shape and colour of a series, with words for who points at it."""
+        """Draw a point in the shape and colour of a series, with a label for a pointer at it."""
         s = size
         shape = (
             f"M{x - s:.1f} {y:.1f}a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 {-2 * s} 0",
             f"M{x - s:.1f} {y - s:.1f}h{2 * s}v{2 * s}h{-2 * s}z",
             f"M{x:.1f} {y - s:.1f}L{x + s:.1f} {y + s:.1f}H{x - s:.1f}z",
             f"M{x:.1f} {y - s:.1f}L{x + s:.1f} {y:.1f}L{x:.1f} {y + s:.1f}L{x - s:.1f} {y:.1f}z",
-        )[(colour + colour // len(COLOURS)) % SHAPES]  # the ninth has the colour of the first alone
+        )[
+            (colour + colour // len(COLOURS)) % SHAPES
+        ]  # the ninth series has the colour of the first, but another shape
         fill = colour_of(colour)
         self.parts.append(f'<path fill="{fill}" d="{shape}"><title>{escaped(label)}</title></path>')
 
     def bar(
         self, x: float, y: float, width: float, height: float, colour: str, label: str, **data: str
     ) -> None:
-        """Draw a filled rectangle; `data` is what the script of a page reads of it."""
+        """Draw a filled rectangle; `data` becomes attributes that the script of the page reads."""
         more = "".join(f' data-{name}="{escaped(value)}"' for name, value in data.items())
         place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
         self.parts.append(
@@ -126,17 +137,24 @@ class Drawing:
         )
 
     def count(self, x: float, y: float, count: int, on: str) -> None:
-        """Write a number on a bar: of a `dark` or `light` colour, or of that of the `text`."""
+        """Write a number on a bar; `on` is the shade of the bar: `dark`, `light` or `text`."""
         self.parts.append(f'<text class="on-{on}" x="{x:.1f}" y="{y:.1f}">{count}</text>')
 
     def done(self, name: str, title: str, words: str, width: float, height: float) -> Picture:
-        """Return the picture."""
+        """Return the finished picture; for the arguments see `Picture`."""
         return Picture(name, printable(title), printable(words), "".join(self.parts), width, height)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values to pixels, on an axis that fits the values."""
+    """Axis that maps values to pixels.
+
+    Attributes:
+        low: Smallest value.
+        high: Largest value.
+        start: Pixel of the smallest value.
+        end: Pixel of the largest value.
+    """
 
     low: float
     high: float
@@ -145,9 +163,12 @@ class Scale:
 
     @classmethod
     def fit(cls, values: Sequence[float], start: float, end: float, *, zero: bool = False) -> Scale:
-        """Return a scale from the least to the greatest value; with `zero`, 0 lies on it."""
-        known = [value for value in values if math.isfinite(value)] + ([0.0] if zero else [])
-        low, high = (min(known), max(known)) if known else (0.0, 1.0)
+        """Return a scale from the smallest to the largest finite value; `zero` includes 0.
+
+        Without values the scale is from 0 to 1; a single value is in its middle.
+        """
+        finite = [value for value in values if math.isfinite(value)] + ([0.0] if zero else [])
+        low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
         if low == high:
             half = (abs(low) or 1.0) / 2
             ends = (low - half, high + half)
@@ -155,17 +176,17 @@ class Scale:
         return cls(low, high, start, end)
 
     def __call__(self, value: float) -> float:
-        """Return where a value lies."""
+        """Return the pixel of a value; the middle if the scale has no length."""
         # halves before the subtraction: the span of two huge numbers would overflow
         span = self.high / 2 - self.low / 2
         share = (value / 2 - self.low / 2) / span if span else 0.5
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return round values on the axis: 1, 2 or 5 times a power of ten apart."""
+        """Return round values on the axis, at steps of 1, 2 or 5 times a power of ten."""
         span = self.high - self.low
         rough = span / 4
-        if not math.isfinite(span) or rough < 1e-300:  # no step can be told from another
+        if not math.isfinite(span) or rough < 1e-300:  # too large or too small for distinct ticks
             return [self.low]
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(unit * m for m in (1, 2, 5, 10) if unit * m >= rough * 0.999)
@@ -175,21 +196,21 @@ class Scale:
 
 
 def axis_ticks(scale: Scale) -> list[tuple[float, str]]:
-    """Return place and label of each tick of an axis."""
+    """Return pixel and label of each tick of an axis."""
     return [(scale(tick), f"{tick:.3g}") for tick in scale.ticks()]
 
 
-def axis_left(drawing: Drawing, scale: Scale, left: float, right: float) -> None:
+def axis_left(drawing: Drawing, scale: Scale, x0: float, right: float) -> None:
     """Draw the grid and the numbers of a vertical axis."""
     for tick, label in axis_ticks(scale):
-        drawing.rule(left, tick, right=right - left)
-        drawing.text(left - 5, tick + 4, label, at="end", soft=True)
+        drawing.rule(x0, tick, right=right - x0)
+        drawing.text(x0 - 5, tick + 4, label, anchor="end", soft=True)
 
 
 def draw_legend(
     drawing: Drawing, names: Sequence[str], right: float, bottom: float
 ) -> tuple[float, float]:
-    """Name the series beside a plot; return width and height of the whole picture."""
+    """Draw the names of the series beside a plot; return width and height of the picture."""
     x, y = right + 18, 36.0
     for colour, name in enumerate(names):
         drawing.mark(x + 5, y - 4, colour, name)
@@ -199,33 +220,33 @@ def draw_legend(
 
 
 def escaped(text: str) -> str:
-    """Return a foreign text as XML takes it: on one line, what is invisible shown as escapes."""
+    """Return a foreign text escaped for XML, on one line, without invisible characters."""
     return escape(printable(text))
 
 
 def colour_of(number: int) -> str:
-    """Return the colour of a series."""
+    """Return the colour of the series with a number; colours repeat after the last one."""
     return COLOURS[number % len(COLOURS)]
 
 
 def shortened(text: str) -> str:
-    """Return a line that fits beside a plot."""
+    """Return a text on one line, cut with `…` to the width beside a plot."""
     line = printable(text)
     if display_width(line) <= _LONGEST:
         return line
-    kept = line[: _LONGEST - 1]
-    while display_width(kept) >= _LONGEST:
-        kept = kept[:-1]
-    return f"{kept}…"
+    start = line[: _LONGEST - 1]
+    while display_width(start) >= _LONGEST:  # wide characters
+        start = start[:-1]
+    return f"{start}…"
 
 
 def width_of(names: Sequence[str]) -> float:
-    """Return about how wide the longest of some names is; wide characters count twice."""
+    """Return the approximate width in pixels of the longest name; 0 without names."""
     return _FONT * max((display_width(shortened(name)) for name in names), default=0)
 
 
 def slug(name: str) -> str:
-    """Return a name that every file system takes."""
+    """Return a file name of ASCII letters, digits and `-`, at most 40 characters."""
     return "".join(ch if ch.isalnum() and ch.isascii() else "-" for ch in printable(name))[
         :40
     ].strip("-")
