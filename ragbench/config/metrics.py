@@ -1,10 +1,10 @@
-"""The blocks `metrics` and `statistics`: scores by their names, and what goes together."""
+"""Checks of the blocks `metrics`, `statistics` and `causes`: score names and combinations."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,39 +24,51 @@ if TYPE_CHECKING:
 
 
 _BLOCKS = ("retrieval", "generation", "judge")
-_QUOTE = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
+# YAML reads a comma in an unquoted list element as the end of the element
+_QUOTE_NAME = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
 _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metrics."))
 
 
 def check_metrics(node: Node | None, context: Context) -> schema.Metrics:
-    """Return the block `metrics`; problems go into the report."""
+    """Return the checked block `metrics`; problems go into the report.
+
+    Args:
+        node: The block; None if the config has none, which gives the defaults.
+        context: Report, folders and retrievers of the config.
+    """
     block = node or Node({}, Place(), ("metrics",))
     context.check(block, {}, others=_BLOCKS)
     retrieval = _retrieval(block.get("retrieval"), context)
     generation, judges = None, None
-    if (names := block.get("generation")) is not None:
-        generation = _generation(names, context)
-    if (judge := block.get("judge")) is not None:
-        judges = check_judges(judge, block.entries["judge"].place, context)
-    made = schema.Metrics(retrieval=retrieval, generation=generation, judges=judges)
-    fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
-    if fill is not None:
-        checked = _fill(fill, made, judge is not None, context)
-        made = replace(made, retrieval=replace(retrieval, fill=checked))
-    return made
+    if (generation_node := block.get("generation")) is not None:
+        generation = _generation(generation_node, context)
+    if (judge_node := block.get("judge")) is not None:
+        judges = check_judges(judge_node, block.entries["judge"].place, context)
+    metrics = schema.Metrics(retrieval=retrieval, generation=generation, judges=judges)
+    retrieval_node = block.get("retrieval")
+    fill_node = None if retrieval_node is None else retrieval_node.get("fill")
+    if fill_node is not None:
+        # after the judges, one of which it names
+        fill_config = _fill(fill_node, metrics, judge_node is not None, context)
+        metrics = replace(metrics, retrieval=replace(retrieval, fill=fill_config))
+    return metrics
 
 
 def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
+    """Return the block `metrics.retrieval`; values with a problem keep their defaults.
+
+    A measure with a cut-off beyond `top_k` is a problem.
+    """
     from ragbench.score.retrieval.notation import parse_measures
 
     report = context.report
     block = node or Node({}, Place(), ("metrics", "retrieval"))
     declared = declared_options(schema.RetrievalMetrics)
     values = context.check(block, declared, others=tuple(schema.RetrievalMetrics.blocks))
-    match = block.get("match")
-    if match is not None:
-        checked = _match(match, values.get("ties"), context)
-        values |= {} if checked is None else {"match": checked}
+    match_node = block.get("match")
+    if match_node is not None:
+        match_config = _match(match_node, values.get("ties"), context)
+        values |= {} if match_config is None else {"match": match_config}
     names = block.get("measures")
     if names is not None:
         parsed = _parse_names(names, parse_measures, "measure", report)
@@ -64,12 +76,16 @@ def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
         for node, measures in parsed:
             deepest = max((measure.k or 0 for measure in measures), default=0)
             if top_k is not None and deepest > top_k:
-                found = f"{node.shown()} looks deeper than top_k"
-                report.wrong(node, found, f"k up to top_k, which is {top_k}")
+                problem = f"{node.shown()} looks deeper than top_k"
+                report.wrong(node, problem, f"k up to top_k, which is {top_k}")
     return schema.RetrievalMetrics(**values)
 
 
 def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] | None:
+    """Return the metrics of `metrics.generation`; None if a name is not text.
+
+    Unknown names are reported and left out.
+    """
     from ragbench.score.text.notation import parse_metric
 
     names = check_value(node, _NAMES, context.report)
@@ -83,7 +99,10 @@ def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] 
 
 
 def _with_paths(metric: Metric, base: Path) -> Metric:
-    """The metric with the files and folders that its options name, relative to the config."""
+    """Return the metric with absolute paths for options that name a file beside the config.
+
+    Names of built-in files and models, which do not exist there, stay as they are.
+    """
     declared = declared_options(metric.declaration.function)
     paths = {}
     for name, value in metric.chosen.items():
@@ -100,38 +119,44 @@ def _with_paths(metric: Metric, base: Path) -> Metric:
 def _parse_names(
     names: Node, parse: Callable[[str], Any], noun: str, report: Report
 ) -> list[tuple[Node, Any]]:
-    """Parse each name of a list; a wrong or repeated one is a problem at its place."""
+    """Return each name of a list with its parsed score; wrong and repeated names are reported.
+
+    Args:
+        names: The list; elements that are not text are left out, as they have a problem already.
+        parse: Returns the score of a name, or a list of scores; raises `OptionError`.
+        noun: `measure` or `metric`, for messages.
+        report: Receives the problems.
+    """
     parsed: list[tuple[Node, Any]] = []
     by_name: dict[Any, Node] = {}
-    open_parenthesis = False
+    in_cut_name = False
     for node in names.elements:
         if not isinstance(node.value, str) or node.value is UNREADABLE:
             continue
         text = node.value
         balance = text.count("(") - text.count(")")
-        if open_parenthesis:
-            # the rest of a name that was cut at its comma, which was reported already
-            open_parenthesis = balance >= 0
+        if in_cut_name:
+            # the rest of a name that YAML cut at its comma; the first part has the problem
+            in_cut_name = balance >= 0
             continue
         if balance > 0 and len(names.elements) > 1 and not node.quoted:
-            open_parenthesis = True
-            report.wrong(node, f"{node.shown()} has no ')'", _QUOTE)
+            in_cut_name = True
+            report.wrong(node, f"{node.shown()} has no ')'", _QUOTE_NAME)
             continue
-        result = _parse(node, parse, noun, report)
-        if result is None:
+        score = _parse(node, parse, noun, report)
+        if score is None:
             continue
-        # what two spellings of one score share; `ndcg_cut_5,10` are two scores
-        are_several = isinstance(result, list)
-        names_of = [each.name for each in result] if are_several else [result.canonical]
-        if (
-            first := next((by_name[name] for name in names_of if name in by_name), None)
-        ) is not None:
-            message = f"{node.shown()} is named twice"
-            if first.written != node.written:
-                message = f"{node.shown()} is the same as {first.shown()}"
-            report.wrong(node, message, f"each {noun} once")
-        by_name.update(dict.fromkeys(names_of, node))
-        parsed.append((node, result))
+        # equal for two spellings of one score; `ndcg_cut_5,10` is a list of two scores
+        are_several = isinstance(score, list)
+        score_names = [s.name for s in score] if are_several else [score.canonical]
+        earlier = next((by_name[name] for name in score_names if name in by_name), None)
+        if earlier is not None:
+            problem = f"{node.shown()} is named twice"
+            if earlier.written != node.written:
+                problem = f"{node.shown()} is the same as {earlier.shown()}"
+            report.wrong(node, problem, f"each {noun} once")
+        by_name.update(dict.fromkeys(score_names, node))
+        parsed.append((node, score))
     return parsed
 
 
@@ -139,131 +164,159 @@ _KINDS: Mapping[str, Kind] = {"measure": "retrieval", "metric": "generation"}
 
 
 def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -> Any:
+    """Return the score of a name; None, with a problem in the report, if the name is wrong.
+
+    A score that belongs elsewhere in the config, such as a metric among the measures, is reported
+    with its place.
+    """
     try:
         return parse(str(node.value))
     except OptionError as error:
         if report_misplaced(node, _KINDS[noun], report):
             return None
-        found = f"unknown {noun} {node.shown()}"
+        problem = f"unknown {noun} {node.shown()}"
         if error.option and error.found != node.value and not node.parts:
-            found = f"{error.option} of {node.shown()}: found {error.found!r}"
+            problem = f"{error.option} of {node.shown()}: found {error.found!r}"
             if error.found is None:
-                found = f"{node.shown()} has no {error.option}"
-        report.wrong(node, found, error.allowed, error.nearest)
-    except RagbenchError as error:  # a third party's, which cannot be loaded
+                problem = f"{node.shown()} has no {error.option}"
+        report.wrong(node, problem, error.allowed, error.nearest)
+    except RagbenchError as error:  # a third-party package that cannot be loaded
         report.wrong(node, str(error))
     return None
 
 
-# How a config names a value of the metadata.
+# A value of the metadata as a config names it: `metadata.topic`, also nested
 METADATA = re.compile(r"metadata(\.[^.\s]+)+")
 
+# Key of `match` -> the only level that reads it
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
 def _match(node: Node, ties: Any, context: Context) -> schema.Match | None:
+    """Return the block `match`; None if its level is wrong.
+
+    Args:
+        node: The block.
+        ties: Value of `metrics.retrieval.ties`, which `level: text` restricts; None if it is wrong.
+        context: Report and declared options of the config.
+    """
     report = context.report
     values = context.check(node, declared_options(schema.Match))
     level = values.get("level")
     if level is None:
         return None
-    for key, wanted in _LEVEL_OF.items():
-        if (entry := node.entries.get(key)) is not None and level != wanted:
-            report.wrong(entry, f"'{key}' means nothing with level: {level}", f"level: {wanted}")
-    where, separator = node.get("id"), node.get("separator")
-    if level == "document" and where is None and separator is None:
-        found = "level: document does not say which document a passage is of"
-        report.wrong(node, found, 'id: metadata.<key>, or separator: "#"')
-    if level == "document" and where is not None:
-        if separator is not None:
-            report.wrong(separator, "id and separator are both given", "one")
-        if isinstance(where.value, str):
-            _check_field(where, (), context, example="metadata.doc_id")
-    if level == "document" and separator is not None and separator.value == "":
-        report.wrong(separator, "the separator is empty", "text, such as '#'")
+    for key, level_of_key in _LEVEL_OF.items():
+        if (entry := node.entries.get(key)) is not None and level != level_of_key:
+            problem = f"'{key}' has no effect with level: {level}"
+            report.wrong(entry, problem, f"level: {level_of_key}, or no '{key}'")
+    id_node, separator_node = node.get("id"), node.get("separator")
+    if level == "document" and id_node is None and separator_node is None:
+        problem = "level: document needs the document id of each passage"
+        report.wrong(node, problem, 'id: metadata.<key>, or separator: "#"')
+    if level == "document" and id_node is not None:
+        if separator_node is not None:
+            report.wrong(separator_node, "id and separator exclude each other", "one of them")
+        if isinstance(id_node.value, str):
+            _check_field(id_node, (), context, example="metadata.doc_id")
+    if level == "document" and separator_node is not None and separator_node.value == "":
+        report.wrong(separator_node, "the separator is empty", "a text, such as '#'")
     if level == "text" and ties == "average":
-        found = "level: text credits the first match, and ties: average has no first"
-        report.wrong(node, found, "ties: docid, stable")
+        # a gold passage counts once, at its first hit; averaging over orders has no first hit
+        problem = "level: text cannot be combined with ties: average"
+        report.wrong(node, problem, "ties: docid, stable")
     return schema.Match(**values)
 
 
 def _fill(
     node: Node, metrics: schema.Metrics, has_judges: bool, context: Context
 ) -> schema.Fill | None:
-    """The block, checked beside the others; judges that are wrong are None in these."""
-    report, before = context.report, len(context.report)
+    """Return the block `fill`; None if it has a problem, or if its judge has one.
+
+    Args:
+        node: The block.
+        metrics: The other blocks; its judges are None if they are missing or wrong.
+        has_judges: Whether the config has `metrics.judge`, right or wrong.
+        context: Report and folders of the config.
+    """
+    report, n_problems = context.report, len(context.report)
     values = context.check(node, declared_options(schema.Fill))
     if not has_judges:
-        found = "fill needs a judge, and the config has none"
-        report.wrong(node, found, "metrics.judge: {type: openai, ...}")
-    name, judge = _judge(node, values, metrics.judges, context)
-    source = _rubric(node, values, judge, context)
+        problem = "fill needs a judge, and metrics.judge is missing"
+        report.wrong(node, problem, "metrics.judge: {type: openai, model: ...}")
+    judges = metrics.judges or {}
+    name = _judge_name(node, values, list(judges), context) if metrics.judges is not None else None
+    rubric = _rubric(node, values, judges.get(str(name)), context)
     depth, top_k = values.get("depth"), metrics.retrieval.top_k
     level = metrics.retrieval.match.level
     if depth is not None and depth > top_k:
-        report.wrong(node.get("depth") or node, f"{depth} is deeper than top_k", f"up to {top_k}")
+        problem = f"{depth} is more than top_k"
+        report.wrong(node.get("depth") or node, problem, f"at most top_k, which is {top_k}")
     if level != "id":
-        report.wrong(node, f"fill does not go with match: level: {level}", "level: id")
-    if len(report) > before or source is None or name is None:
+        problem = f"fill cannot be combined with match: level: {level}"
+        report.wrong(node, problem, "match: level: id")
+    if len(report) > n_problems or rubric is None or name is None:
         return None
     context.fill(node, "judge", name)
-    return schema.Fill(**{**values, "judge": name, "rubric": source})
+    return schema.Fill(**{**values, "judge": name, "rubric": rubric})
 
 
-def _judge(
-    node: Node,
-    values: Mapping[str, Any],
-    judges: Mapping[str, schema.JudgeBlock] | None,
-    context: Context,
-) -> tuple[str | None, schema.JudgeBlock | None]:
-    """The judge that is meant: the named one, or the only one."""
-    if judges is None:
-        return None, None
-    names, given = list(judges), node.get("judge")
-    if given is None and len(names) != 1:
-        found = f"fill does not say which of {len(names)} judges grades"
-        context.report.wrong(node, found, f"judge: {', '.join(names)}")
-        return None, None
-    name = names[0] if given is None else values.get("judge")
-    if name is not None and name not in names and given is not None:
-        close = nearest(str(name), names)
-        context.report.wrong(given, f"no judge {given.shown()}", ", ".join(names), close)
-        return None, None
-    return name, judges.get(str(name))
+def _judge_name(
+    node: Node, values: Mapping[str, Any], judges: Sequence[str], context: Context
+) -> str | None:
+    """Return the judge that `fill` names, or the only judge; None, with a problem, if unclear."""
+    judge_node = node.get("judge")
+    if judge_node is None and len(judges) != 1:
+        problem = f"fill must name one of the {len(judges)} judges"
+        context.report.wrong(node, problem, f"judge: {', '.join(judges)}")
+        return None
+    name = judges[0] if judge_node is None else values.get("judge")
+    if name is not None and name not in judges and judge_node is not None:
+        close, problem = nearest(str(name), judges), f"no judge {judge_node.shown()}"
+        context.report.wrong(judge_node, problem, ", ".join(judges), close)
+        return None
+    return name
 
 
 def _rubric(
     node: Node, values: Mapping[str, Any], judge: schema.JudgeBlock | None, context: Context
 ) -> str | Path | None:
-    """Return the name or file of the rubric; report one that cannot give grades, return None."""
+    """Return the name or file of the rubric of `fill`; None, with a problem, if it is not found.
+
+    A rubric that cannot grade passages, or that the judge cannot apply, is reported and returned.
+    """
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import load_rubric
 
-    given = node.get("rubric")
+    rubric_node = node.get("rubric")
     source: str | Path | None = values.get("rubric")
-    if given is not None and isinstance(given.value, str):
-        found = check_rubric(given, context)
-        source = None if found is None else found[1]
+    if rubric_node is not None and isinstance(rubric_node.value, str):
+        checked = check_rubric(rubric_node, context)
+        source = None if checked is None else checked[1]
     if source is None:
         return None
-    at, rubric = given or node, load_rubric(source)
+    place_node, rubric = rubric_node or node, load_rubric(source)
     if (rubric.asks, rubric.method) != ("context", "rating") or rubric.direction != "higher":
-        message = f"rubric '{rubric.name}' does not rate passages"
-        allowed = "one with asks: context, method: rating, direction: higher"
-        context.report.wrong(at, message, allowed)
+        problem = f"rubric '{rubric.name}' cannot grade passages"
+        allowed = "a rubric with asks: context, method: rating, direction: higher"
+        context.report.wrong(place_node, problem, allowed)
     served = None if judge is None else judge_facts(judge.cls).served
     if judge is not None and served is not None and rubric.name not in served:
-        message = f"judge '{judge.type}' cannot apply '{rubric.name}'"
-        context.report.wrong(at, message, "a judge that is a language model")
-    start, written = values.get("relevant_from"), node.get("relevant_from")
-    if start is not None and written is not None and start > rubric.levels:
-        message = f"{start} is above the levels of '{rubric.name}'"
-        context.report.wrong(written, message, f"2 to {rubric.levels}")
+        problem = f"judge '{judge.type}' cannot apply rubric '{rubric.name}'"
+        context.report.wrong(
+            place_node, problem, "a judge that is a language model, such as openai"
+        )
+    relevant_from, relevant_node = values.get("relevant_from"), node.get("relevant_from")
+    if relevant_from is not None and relevant_node is not None and relevant_from > rubric.levels:
+        problem = f"{relevant_from} is above the highest level of rubric '{rubric.name}'"
+        context.report.wrong(relevant_node, problem, f"an integer from 2 to {rubric.levels}")
     return source
 
 
 def check_statistics(node: Node, context: Context) -> schema.Statistics:
-    """Return the block `statistics`; problems go into the report."""
+    """Return the checked block `statistics`; problems go into the report.
+
+    Problems are also combinations that make no sense, such as `mcnemar` with clusters.
+    """
     values = context.check(node, declared_options(schema.Statistics))
     baseline = node.get("baseline")
     # without retrievers the systems are those of the records, known when they are read
@@ -271,15 +324,16 @@ def check_statistics(node: Node, context: Context) -> schema.Statistics:
         check_reference(baseline, context)
     test, correction = values.get("test", "randomization"), node.get("correction")
     if correction is not None and correction.value == "max_t" and test != "randomization":
-        found = f"max_t is made of sign flips, and the test is {test}"
-        context.report.wrong(correction, found, "test: randomization")
+        problem = f"correction: max_t needs sign flips, which test: {test} does not use"
+        context.report.wrong(correction, problem, "test: randomization")
     if values.get("correction") == "none" and values.get("family") == "all":
-        place = node.entries["family"].node
-        context.report.wrong(place, "nothing is corrected with correction: none", "measure")
+        conflict = node.entries["family"].node
+        problem = "family: all has no effect with correction: none"
+        context.report.wrong(conflict, problem, "family: measure, or another correction")
     if test == "mcnemar" and values.get("cluster") is not None:
-        place = node.entries["test"].node
-        found = "mcnemar counts single queries, and the units are clusters"
-        context.report.wrong(place, found, "randomization, t, wilcoxon")
+        conflict = node.entries["test"].node
+        problem = "test: mcnemar counts single queries and cannot be combined with cluster"
+        context.report.wrong(conflict, problem, "randomization, t, wilcoxon")
     if values.get("correction") == "bh":
         values["correction"] = "benjamini_hochberg"
     cluster, slices = node.get("cluster"), node.get("slices")
@@ -293,43 +347,53 @@ def check_statistics(node: Node, context: Context) -> schema.Statistics:
 
 
 def check_causes(node: Node, metrics: schema.Metrics, context: Context) -> CauseRules:
-    """Return the rules of causes; problems go into the report."""
+    """Return the rules of the block `causes`; problems go into the report.
+
+    A `measure` in it must be a score of answers that the block `metrics` computes.
+    """
     declared = declared_options(CauseRules)
     values = context.check(node, declared, others=tuple(CauseRules.blocks))
-    records: dict[str, Any] = {"right": RightAnswer, "supported": SupportedAnswer}
-    for name, record in records.items():
+    record_types: dict[str, Any] = {"right": RightAnswer, "supported": SupportedAnswer}
+    for name, record in record_types.items():
         block = node.get(name)
         if block is not None:
-            inner = context.check(block, declared_options(record))
-            values[name] = record(**inner)
+            options = context.check(block, declared_options(record))
+            values[name] = record(**options)
             if block.text("measure") is not None:
                 _check_answer_score(block.entries["measure"].node, metrics, context.report)
     return CauseRules(**values)
 
 
 def _check_answer_score(node: Node, metrics: schema.Metrics, report: Report) -> None:
-    """Report what is no score of answers, or none that the config has."""
-    from ragbench.config.gates import known_scores  # as gates, loaded where they are used
+    """Report a measure that does not score answers, or that the config does not compute."""
+    from ragbench.config.gates import known_scores  # a config without gates does not load them
 
-    known, name = known_scores(metrics), str(node.value)
-    score = known.find(name)
-    names = [each.name for each in known.scores.values() if each.kind != "retrieval"]
-    if any(each.startswith(f"{name}(judge=") for each in names):
-        return
+    scores, name = known_scores(metrics), str(node.value)
+    score = scores.find(name)
+    names = [known.name for known in scores.scores.values() if known.kind != "retrieval"]
+    if any(full_name.startswith(f"{name}(judge=") for full_name in names):
+        return  # a rubric of several judges, each of which is allowed
     if score is None or score.kind == "retrieval":
-        what = "no score" if score is None else "a score of rankings"
+        problem = "is not scored" if score is None else "scores rankings, not answers"
         allowed = ", ".join(names) or "a metric or a rubric, such as token_f1 or correctness"
-        report.wrong(node, f"{node.shown()} is {what}", allowed, nearest(name, names))
+        report.wrong(node, f"{node.shown()} {problem}", allowed, nearest(name, names))
 
 
 def _check_field(
     node: Node, words: tuple[str, ...], context: Context, example: str = "metadata.topic"
 ) -> None:
-    """Report a name that is neither one of the words nor a key of the metadata."""
+    """Report a field that is neither an allowed word nor a key of the metadata.
+
+    Args:
+        node: The name of the field.
+        words: Allowed words; empty if the field must be `metadata.<key>`.
+        context: Has the report.
+        example: Shown in the message.
+    """
     value = str(node.value)
     if value not in words and not METADATA.fullmatch(value):
-        found = f"{node.shown()} is no key of the metadata"
+        problem = f"{node.shown()} does not name a key of the metadata"
         allowed = f"metadata.<key>, such as {example}"
         if words:
-            found, allowed = f"unknown field {node.shown()}", f"{', '.join(words)}, {allowed}"
-        context.report.wrong(node, found, allowed, nearest(value, words))
+            problem, allowed = f"unknown field {node.shown()}", f"{', '.join(words)}, {allowed}"
+        context.report.wrong(node, problem, allowed, nearest(value, words))

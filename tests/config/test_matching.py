@@ -28,14 +28,17 @@ def test_rules(load, match, rule):
 @pytest.mark.parametrize(
     ("match", "expected"),
     [
-        ("{level: document}", "level: document does not say which document a passage is of"),
-        ('{level: document, id: metadata.a, separator: "#"}', "id and separator are both given"),
-        ("{level: document, id: doc_id}", "'doc_id' is no key of the metadata"),
-        ("{level: document, id: metadata.}", "'metadata.' is no key of the metadata"),
+        ("{level: document}", "level: document needs the document id of each passage"),
+        (
+            '{level: document, id: metadata.a, separator: "#"}',
+            "id and separator exclude each other",
+        ),
+        ("{level: document, id: doc_id}", "'doc_id' does not name a key of the metadata"),
+        ("{level: document, id: metadata.}", "'metadata.' does not name a key of the metadata"),
         ('{level: document, separator: ""}', "the separator is empty"),
-        ("{level: text, id: metadata.a}", "'id' means nothing with level: text"),
-        ('{separator: "#"}', "'separator' means nothing with level: id"),
-        ("{level: document, id: metadata.a, overlap: 1}", "'overlap' means nothing with level: d"),
+        ("{level: text, id: metadata.a}", "'id' has no effect with level: text"),
+        ('{separator: "#"}', "'separator' has no effect with level: id"),
+        ("{level: document, id: metadata.a, overlap: 1}", "'overlap' has no effect with level: d"),
         ("{level: text, overlap: 0}", "0 is out of range"),
         ("{level: text, overlap: 80}", "80 is out of range"),
         ("{level: txt}", "unknown value 'txt'"),
@@ -53,7 +56,7 @@ def test_mistakes(problems, match, expected):
 def test_a_first_match_needs_an_order(problems):
     [problem] = problems(block("{level: text}", "ties: average, "))
 
-    assert problem.found == "level: text credits the first match, and ties: average has no first"
+    assert problem.found == "level: text cannot be combined with ties: average"
 
 
 @pytest.mark.parametrize("name", ["answer_hit@5", "alpha_ndcg(alpha=0.9)@10", "redundancy@5"])

@@ -28,10 +28,18 @@ def test_defaults(load):
 @pytest.mark.parametrize(
     ("block", "path", "found"),
     [
-        ("test: t, correction: max_t", "correction", "max_t is made of sign flips, and the test"),
-        ("correction: none, family: all", "family", "nothing is corrected with correction: none"),
-        ("test: mcnemar, cluster: metadata.a", "test", "mcnemar counts single queries"),
-        ("cluster: topic", "cluster", "'topic' is no key of the metadata"),
+        (
+            "test: t, correction: max_t",
+            "correction",
+            "correction: max_t needs sign flips, which test: t",
+        ),
+        (
+            "correction: none, family: all",
+            "family",
+            "family: all has no effect with correction: none",
+        ),
+        ("test: mcnemar, cluster: metadata.a", "test", "test: mcnemar counts single queries"),
+        ("cluster: topic", "cluster", "'topic' does not name a key of the metadata"),
         ("slices: [metadata.a, query_lenth]", "slices", "unknown field 'query_lenth'"),
         ("test: wilcoxen", "test", "unknown value 'wilcoxen'"),
         ("slices: relevant", "slices", "'relevant' is not a list"),

@@ -146,8 +146,8 @@ def test_records_without_judgements(tmp_path, monkeypatch):
     ("block", "said"),
     [
         ({"read": 0}, "causes.read: 0 is out of range"),
-        ({"right": {"measure": "token_f2"}}, "causes.right.measure: 'token_f2' is no score"),
-        ({"right": {"measure": "ndcg@10"}}, "'ndcg@10' is a score of rankings"),
+        ({"right": {"measure": "token_f2"}}, "causes.right.measure: 'token_f2' is not scored"),
+        ({"right": {"measure": "ndcg@10"}}, "'ndcg@10' scores rankings, not answers"),
         ({"rigth": {}}, "did you mean 'right'"),
         ({"need": "some"}, "causes.need: unknown value 'some'"),
     ],

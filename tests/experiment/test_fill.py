@@ -357,18 +357,18 @@ MODEL = {"type": "openai", "model": "m", "rubrics": []}
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        ({"retrieval": {"fill": {}}}, r"fill: fill needs a judge, and the config has none"),
+        ({"retrieval": {"fill": {}}}, r"fill: fill needs a judge, and metrics.judge is missing"),
         (
             {"retrieval": {"fill": {"judge": "gtp"}}, "judge": {"gpt": MODEL}},
             r"fill\.judge: no judge 'gtp'[^!]*did you mean 'gpt'",
         ),
         (
             {"retrieval": {"fill": {}}, "judge": {"a": MODEL, "b": MODEL}},
-            r"fill does not say which of 2 judges grades[^!]*judge: a, b",
+            r"fill must name one of the 2 judges[^!]*judge: a, b",
         ),
         (
             {"retrieval": {"fill": {"rubric": "fluency"}}, "judge": MODEL},
-            r"fill\.rubric: rubric 'fluency' does not rate passages",
+            r"fill\.rubric: rubric 'fluency' cannot grade passages",
         ),
         (
             {"retrieval": {"fill": {"rubric": "passage_relevanc"}}, "judge": MODEL},
@@ -376,22 +376,22 @@ MODEL = {"type": "openai", "model": "m", "rubrics": []}
         ),
         (
             {"retrieval": {"fill": {}}, "judge": {"type": "python:tests.words:Words"}},
-            r"judge 'python:tests.words:Words' cannot apply 'passage_relevance'",
+            r"judge 'python:tests.words:Words' cannot apply rubric 'passage_relevance'",
         ),
         (
             {"retrieval": {"top_k": 5, "fill": {"depth": 6}}, "judge": MODEL},
-            r"fill\.depth: 6 is deeper than top_k",
+            r"fill\.depth: 6 is more than top_k",
         ),
         (
             {"retrieval": {"fill": {"relevant_from": 5}}, "judge": MODEL},
-            r"5 is above the levels of 'passage_relevance'",
+            r"5 is above the highest level of rubric 'passage_relevance'",
         ),
         (
             {
                 "retrieval": {"match": {"level": "document", "separator": "#"}, "fill": {}},
                 "judge": MODEL,
             },
-            r"fill does not go with match: level: document",
+            r"fill cannot be combined with match: level: document",
         ),
         ({"retrieval": {"fill": {"dept": 3}}, "judge": MODEL}, r"did you mean 'depth'"),
     ],
