@@ -1,4 +1,4 @@
-"""Entries of `dataset`, `retrievers`, `generators`, `apps`: the type first, then its options."""
+"""Checks of `dataset`, `retrievers`, `generators` and `apps`: first the type, then its options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ragbench.text.chunk import Chunking, splitter_options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """Keys that every component takes."""
+    """Keys of every component: time limit, concurrency and version."""
 
     timeout: Annotated[float | None, Option("Time limit of one call, in seconds.", gt=0)] = None
     concurrency: Annotated[int, Option("Number of concurrent calls.", ge=1)] = 1
@@ -33,7 +33,7 @@ class Common:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerCommon:
-    """Keys that every reranker takes besides."""
+    """Further keys of every reranker: the retriever and the depth."""
 
     retriever: Annotated[str, Option("Retriever whose hits are reordered.", refers_to="retriever")]
     depth: Annotated[
@@ -43,7 +43,7 @@ class RerankerCommon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorCommon:
-    """Keys that every generator takes besides."""
+    """Further keys of every generator: retrievers, number of passages and samples."""
 
     retrievers: Annotated[
         list[str] | None,
@@ -55,8 +55,8 @@ class GeneratorCommon:
     ] = 1
 
 
-# Common keys that count for the caller also where a component declares them itself.
-_SHARED = frozenset({"concurrency", "version"})
+# Common keys that the caller applies even if a component declares them itself
+_CALLER_KEYS = frozenset({"concurrency", "version"})
 
 
 def load_type(entry: KeyEntry, family: Family, context: Context) -> tuple[str, Any] | None:
@@ -70,33 +70,33 @@ def load_type(entry: KeyEntry, family: Family, context: Context) -> tuple[str, A
         example = next(iter(family.names()), "...")
         report.wrong(node, f"{node.shown()} is not a mapping", f"{{type: {example}, ...}}")
         return None
-    kind = node.get("type")
-    if kind is None:
+    type_node = node.get("type")
+    if type_node is None:
         allowed = f"type: {', '.join(family.names())}"
         report.add(entry.place, node.path, "missing key 'type'", allowed)
         return None
-    if not isinstance(kind.value, str):
-        report.wrong(kind, f"{kind.shown()} is not text", ", ".join(family.names()))
+    if not isinstance(type_node.value, str):
+        report.wrong(type_node, f"{type_node.shown()} is not text", ", ".join(family.names()))
         return None
-    if kind.value.startswith(PYTHON) and context.refuses(kind):
+    if type_node.value.startswith(PYTHON) and context.refuses(type_node):
         return None
     try:
-        return kind.value, family.load(kind.value, context.code or ())
+        return type_node.value, family.load(type_node.value, context.code or ())
     except OptionError as error:
-        report.wrong(kind, f"unknown type {kind.shown()}", error.allowed, error.nearest)
+        report.wrong(type_node, f"unknown type {type_node.shown()}", error.allowed, error.nearest)
     except DataError as error:
-        report.refused(kind, error)
+        report.refused(type_node, error)
     except Exception as error:  # noqa: BLE001 - an installed package may raise anything
-        found = f"cannot be loaded: {type(error).__name__}: {error}"
-        report.wrong(kind, found, "a package that can be imported")
+        problem = f"{type_node.shown()} cannot be imported: {type(error).__name__}: {error}"
+        report.wrong(type_node, problem, "a package that can be imported")
     return None
 
 
 def options_of(component: Any) -> dict[str, DeclaredOption]:
-    """Return the options that a component declares.
+    """Return the options that a component declares; empty if its annotations cannot be resolved.
 
-    A class of the user's own may have annotations that only a type checker can resolve; it then
-    declares nothing, and its signature alone is checked.
+    A class of the user may have annotations that only a type checker resolves; then its signature
+    alone is checked.
     """
     try:
         return declared_options(component)
@@ -107,37 +107,45 @@ def options_of(component: Any) -> dict[str, DeclaredOption]:
 def check_component(
     name: str, entry: KeyEntry, family: Family, context: Context
 ) -> Component | None:
-    """Return the component of an entry; None, with problems in the report, where it is wrong."""
+    """Return the component of an entry; None, with problems in the report, if it is wrong.
+
+    Args:
+        name: Its name in the config.
+        entry: Its key and mapping.
+        family: The family that `type` belongs to.
+        context: Report, folders and retrievers; receives the references of the component.
+    """
     node, report = entry.node, context.report
-    before = len(report)
+    n_problems = len(report)
     if (loaded := load_type(entry, family, context)) is None:
         return None
     type_name, cls = loaded
-    own, common = options_of(cls), common_keys(family)
-    is_chunked = family.noun == "retriever" and CHUNK in node.entries and CHUNK not in own
+    options, common = options_of(cls), common_keys(family)
+    is_chunked = family.noun == "retriever" and CHUNK in node.entries and CHUNK not in options
     chunking = check_chunk(node, type_name, cls, context) if is_chunked else None
     node = node.without(CHUNK) if is_chunked else node
-    rest = {key: option for key, option in common.items() if key not in own}
-    declared = {**own, **rest}
+    common_options = {key: option for key, option in common.items() if key not in options}
+    declared = {**options, **common_options}
     is_built_in = type_name in family.table
-    extra = [] if is_built_in else _undeclared(node, cls, declared, entry.place, report)
-    others = ["type", *extra, *([CHUNK] if family.noun == "retriever" and indexes(cls) else [])]
-    order = ("type", *own, *extra, *rest, CHUNK)
-    values = context.check(node, declared, at=entry.place, others=others, order=order)
-    values |= {key: node.entries[key].node.plain() for key in extra}
+    undeclared = [] if is_built_in else _undeclared(node, cls, declared, entry.place, report)
+    chunk_key = [CHUNK] if family.noun == "retriever" and indexes(cls) else []
+    extra = ["type", *undeclared, *chunk_key]
+    order = ("type", *options, *undeclared, *common_options, CHUNK)
+    values = context.check(node, declared, place=entry.place, extra=extra, order=order)
+    values |= {key: node.entries[key].node.plain() for key in undeclared}
     context.references[name] = references_of(node, declared, values, context)
-    if len(report) > before or not values.keys() >= declared.keys():
+    if len(report) > n_problems or not values.keys() >= declared.keys():
         return None
-    context.try_component(entry, cls, values, own)
-    component = _build(name, loaded, values, [*own, *extra], entry.place)
+    context.try_component(entry, cls, values, options)
+    component = _build(name, loaded, values, [*options, *undeclared], entry.place)
     return replace(component, chunk=chunking)
 
 
 def retriever_family(node: Node) -> Family:
-    """Return the family of an entry of `retrievers`: rerankers stand among them.
+    """Return the family of an entry of `retrievers`, which may be a reranker.
 
-    A type that both families have, and code of the user's own, is a reranker if and only if the
-    entry names the `retriever` whose hits it orders.
+    A type of both families, and code of the user, is a reranker if and only if the entry has the
+    key `retriever`. A wrong type gets a family with the types of both.
     """
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
@@ -145,16 +153,16 @@ def retriever_family(node: Node) -> Family:
     name = node.text("type") or ""
     if name.startswith(PYTHON) or name in RETRIEVERS.names():
         reranks = node.get("retriever") is not None
-        theirs = name.startswith(PYTHON) or name in RERANKERS.names()
-        return RERANKERS if reranks and theirs else RETRIEVERS
+        may_rerank = name.startswith(PYTHON) or name in RERANKERS.names()
+        return RERANKERS if reranks and may_rerank else RETRIEVERS
     if name in RERANKERS.names():
         return RERANKERS
-    # for the message: all that `type` may say
+    # a wrong type: its message lists the types of both families
     return Family(RETRIEVERS.noun, RETRIEVERS.group, {**RETRIEVERS.table, **RERANKERS.table})
 
 
 def common_keys(family: Family) -> dict[str, DeclaredOption]:
-    """Return the keys that every member of a family takes; a loader is called only once."""
+    """Return the keys that every member of a family takes; empty for data sets and executors."""
     if family.noun == "generator":
         return declared_options(Common) | declared_options(GeneratorCommon)
     if family.noun == "reranker":
@@ -163,14 +171,28 @@ def common_keys(family: Family) -> dict[str, DeclaredOption]:
 
 
 def _build(
-    name: str, loaded: tuple[str, Any], values: Mapping[str, Any], own: Sequence[str], place: Place
+    name: str,
+    loaded: tuple[str, Any],
+    values: Mapping[str, Any],
+    names: Sequence[str],
+    place: Place,
 ) -> Component:
+    """Return the component from its valid values.
+
+    Args:
+        name: Its name in the config.
+        loaded: Name and class of its type.
+        values: All valid values, with defaults.
+        names: Keys that go to the constructor.
+        place: Where the entry stands.
+    """
     type_name, cls = loaded
-    # a component that has a time limit of its own keeps it itself; the rest is done for it
-    is_theirs = type_name.startswith(PYTHON)
-    shared = frozenset[str]() if is_theirs else _SHARED
-    common = {key: value for key, value in values.items() if key not in own or key in shared}
-    waits = is_theirs or is_opaque(cls)
+    # keys that a component declares go to its constructor; the caller applies the common keys, and
+    # `concurrency` and `version` in any case
+    is_python = type_name.startswith(PYTHON)
+    shared = frozenset[str]() if is_python else _CALLER_KEYS
+    common = {key: value for key, value in values.items() if key not in names or key in shared}
+    waits = is_python or is_opaque(cls)
     if common.get("timeout") is None and waits and "timeout" in common:
         common["timeout"] = PYTHON_TIMEOUT
     if common.get("retrievers") is not None:
@@ -179,23 +201,26 @@ def _build(
         name=name,
         type=type_name,
         cls=cls,
-        options={key: values[key] for key in own if key in values},
+        options={key: values[key] for key in names if key in values},
         place=place,
         **common,
     )
 
 
 def _undeclared(
-    node: Node, cls: Any, declared: Mapping[str, DeclaredOption], at: Place, report: Report
+    node: Node, cls: Any, declared: Mapping[str, DeclaredOption], place: Place, report: Report
 ) -> list[str]:
-    """Keys that a component of the user's own takes without declaring them."""
-    named, takes_any = keyword_parameters(cls) or ({}, True)
-    for key, default in named.items() if inspect.isclass(cls) else ():
+    """Return the keys of an entry that the user's component accepts without declaring them.
+
+    Required parameters of a class that the entry lacks are reported.
+    """
+    defaults, takes_any = keyword_parameters(cls) or ({}, True)
+    for key, default in defaults.items() if inspect.isclass(cls) else ():
         if default is REQUIRED and key not in node.entries.keys() | declared:
-            allowed = f"{key}: what {cls.__name__} takes"
-            report.add(at, node.path, f"missing key '{key}'", allowed)
+            allowed = f"{key}: an argument of {cls.__name__}"
+            report.add(place, node.path, f"missing key '{key}'", allowed)
     undeclared = [key for key in node.entries if key not in declared and key != "type"]
-    return [key for key in undeclared if takes_any or key in named]
+    return [key for key in undeclared if takes_any or key in defaults]
 
 
 CHUNK = "chunk"
@@ -203,36 +228,39 @@ CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
 def is_opaque(component: object) -> bool:
-    """Return True if no cache key can cover code and data of a component: new runs call it."""
-    # one of a third party need not inherit what declares it
+    """Return True if no cache key covers code and data of a component, so that new runs call it."""
+    # a third-party class need not inherit from the protocol that has the attribute
     return bool(getattr(component, "is_opaque", False))
 
 
 def indexes(component: object) -> bool:
-    """Return True if a retriever indexes documents, so that they can be cut into chunks."""
+    """Return True if a retriever indexes documents, which can then be cut into chunks."""
     declared = getattr(component, "indexes", None)
-    # one of the user's own need not inherit what declares it
+    # a class of the user need not inherit from the protocol that has the attribute
     return callable(getattr(component, "index", None)) if declared is None else bool(declared)
 
 
 def check_chunk(node: Node, type_name: str, component: Any, context: Context) -> Chunking | None:
-    """Return the chunking of an entry; None, with a problem in the report, where it is wrong."""
+    """Return the chunking of an entry; None, with a problem in the report, if it is wrong.
+
+    A retriever that does not index documents has no chunking.
+    """
     entry, report = node.entries[CHUNK], context.report
     block = entry.node
     if not indexes(component):
-        found = f"'{CHUNK}' means nothing to '{type_name}', which does not index documents"
-        report.wrong(entry, found, "a retriever that indexes, such as bm25")
+        problem = f"'{CHUNK}' has no effect on '{type_name}', which does not index documents"
+        report.wrong(entry, problem, "a retriever that indexes, such as bm25")
         return None
-    before = len(report)
+    n_problems = len(report)
     declared = declared_options(Chunking)
     values = context.check(block, declared)
-    by, code = block.get("by"), block.get("factory")
-    if by is not None and str(by.value).startswith(PYTHON):
-        code = by
-    splitter = None if code is None else load_named(code, context)
-    # a key that each member of a sweep lacks is one problem, which the first has reported
-    lacking = any(each.required and name not in values for name, each in declared.items())
-    if len(report) > before or lacking:
+    by_node, splitter_node = block.get("by"), block.get("factory")
+    if by_node is not None and str(by_node.value).startswith(PYTHON):
+        splitter_node = by_node
+    splitter = None if splitter_node is None else load_named(splitter_node, context)
+    # a key that is missing in all combinations of a sweep is reported once, by the first of them
+    is_incomplete = any(option.required and name not in values for name, option in declared.items())
+    if len(report) > n_problems or is_incomplete:
         return None
     try:
         chunking = Chunking(**values)
@@ -245,7 +273,7 @@ def check_chunk(node: Node, type_name: str, component: Any, context: Context) ->
 
 
 def check_dataset_options(dataset: KeyEntry, report: Report) -> None:
-    """Check the mappings as the loaders will, so that their mistakes get places too."""
+    """Check `columns` and `split` as the loaders do, so that their mistakes get places too."""
     from ragbench.data.files.columns import check_mapping
     from ragbench.data.loaders.base import parse_split
 

@@ -81,9 +81,9 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
     values = context.check(
         node,
         known,
-        at=entry.place,
+        place=entry.place,
         # without a type the other keys cannot be checked
-        others=["type"] if loaded else list(dict.fromkeys(["type", *node.entries])),
+        extra=["type"] if loaded else list(dict.fromkeys(["type", *node.entries])),
         order=[*node.entries, *known],
     )
     if loaded is not None and len(report) == before and values.keys() >= known.keys():

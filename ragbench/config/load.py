@@ -211,7 +211,7 @@ class TreeCheck:
         from ragbench.generate import APPS, GENERATORS
 
         declared = declared_options(schema.Top)
-        top = self.context.check(self.tree, declared, others=schema.BLOCKS, order=_ORDER)
+        top = self.context.check(self.tree, declared, extra=schema.BLOCKS, order=_ORDER)
         name = self._name(top.get("name"))
         if (given := self.tree.get("name")) is None or given.value is None:
             self.context.fill(self.tree, "name", name)

@@ -37,7 +37,7 @@ def check_metrics(node: Node | None, context: Context) -> schema.Metrics:
         context: Report, folders and retrievers of the config.
     """
     block = node or Node({}, Place(), ("metrics",))
-    context.check(block, {}, others=_BLOCKS)
+    context.check(block, {}, extra=_BLOCKS)
     retrieval = _retrieval(block.get("retrieval"), context)
     generation, judges = None, None
     if (generation_node := block.get("generation")) is not None:
@@ -64,7 +64,7 @@ def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
     report = context.report
     block = node or Node({}, Place(), ("metrics", "retrieval"))
     declared = declared_options(schema.RetrievalMetrics)
-    values = context.check(block, declared, others=tuple(schema.RetrievalMetrics.blocks))
+    values = context.check(block, declared, extra=tuple(schema.RetrievalMetrics.blocks))
     match_node = block.get("match")
     if match_node is not None:
         match_config = _match(match_node, values.get("ties"), context)
@@ -352,7 +352,7 @@ def check_causes(node: Node, metrics: schema.Metrics, context: Context) -> Cause
     A `measure` in it must be a score of answers that the block `metrics` computes.
     """
     declared = declared_options(CauseRules)
-    values = context.check(node, declared, others=tuple(CauseRules.blocks))
+    values = context.check(node, declared, extra=tuple(CauseRules.blocks))
     record_types: dict[str, Any] = {"right": RightAnswer, "supported": SupportedAnswer}
     for name, record in record_types.items():
         block = node.get(name)

@@ -1,4 +1,4 @@
-"""Options of an entry against what is declared, and the retrievers, files and code they name."""
+"""Checks of options against their declaration, and of the retrievers, files and code they name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ragbench.files import names_in
 from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, is_factory, load_object, nearest
 
 Blocks = Mapping[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]]
-# What `check_value` returns for a wrong value; None is a value.
+# Returned by `check_value` for a wrong value, since None is an allowed value
 INVALID: Any = object()
 
 
@@ -27,28 +27,35 @@ def check_options(
     declared: Mapping[str, DeclaredOption],
     report: Report,
     *,
-    at: Place | None = None,
-    others: Collection[str] = (),
+    place: Place | None = None,
+    extra: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the valid values of a mapping, with the defaults of absent ones.
+    """Return the valid values of a mapping, with the defaults of absent keys.
 
-    A key with a problem is absent. A missing key is reported at `at`, or where the mapping begins;
-    `others` are further keys that are allowed, which the caller checks.
+    A key with a problem is left out of the result; all problems go into the report. A value that is
+    no mapping gives no values.
+
+    Args:
+        node: The mapping.
+        declared: Key -> its declared option.
+        report: Receives the problems.
+        place: Where missing keys are reported; default: the start of the mapping.
+        extra: Other keys that are allowed, which the caller checks.
     """
     if not isinstance(node.value, dict):
         if node.value is not UNREADABLE:
             report.wrong(node, f"{node.shown()} is not a mapping", "a mapping")
         return {}
     for key, entry in node.entries.items():
-        if key not in declared and key not in others:
-            report.unknown_key(entry.place, node.path, key, [*others, *declared])
+        if key not in declared and key not in extra:
+            report.unknown_key(entry.place, node.path, key, [*extra, *declared])
     values = {}
     for key, option in declared.items():
         value = node.get(key)
         if value is None:
             if option.required:
-                found = f"missing key '{key}'"
-                report.add(at or node.place, node.path, found, f"{key}: {option.allowed}")
+                problem = f"missing key '{key}'"
+                report.add(place or node.place, node.path, problem, f"{key}: {option.allowed}")
             else:
                 values[key] = option.default
         elif (checked := check_value(value, option, report)) is not INVALID:
@@ -57,7 +64,10 @@ def check_options(
 
 
 def check_value(node: Node, option: DeclaredOption, report: Report) -> Any:
-    """Return the value in its declared type, or `INVALID` with a problem for each wrong part."""
+    """Return the value in its declared type, or `INVALID` with a problem for each wrong part.
+
+    A part that could not be read has a problem already and gets no second one.
+    """
     value = node.plain()
     mismatches = option.mismatches(value)
     for mismatch in mismatches:
@@ -66,12 +76,12 @@ def check_value(node: Node, option: DeclaredOption, report: Report) -> Any:
             part = part.elements[step] if isinstance(step, int) else part.entries[step].node
         if part.value is UNREADABLE:
             continue
-        found, close = f"{part.shown()} is not {mismatch.wanted}", None
+        problem, near = f"{part.shown()} is not {mismatch.wanted}", None
         if mismatch.out_of_range:
-            found = f"{part.shown()} is out of range"
+            problem = f"{part.shown()} is out of range"
         elif words := mismatch.words:
-            found, close = f"unknown value {part.shown()}", nearest(str(part.value), words)
-        report.wrong(part, found, mismatch.allowed, close)
+            problem, near = f"unknown value {part.shown()}", nearest(str(part.value), words)
+        report.wrong(part, problem, mismatch.allowed, near)
     return INVALID if mismatches else option.converted(value)
 
 
@@ -82,15 +92,14 @@ class Context:
     Attributes:
         base: The folder that paths are relative to.
         retrievers: Names that references may use, those of live objects included.
-        members: Swept retrievers -> the names that they stand for.
-        code: Where `python:` looks before what is installed; where this is None, no code may be
-            named.
-        late_checks: Checks that are run only where the config is refused anyway.
-        references: Component -> the retrievers that its options name, with the places where they
-            do.
+        members: Swept retriever -> the names of its combinations.
+        code: Folders where `python:` looks before installed packages; None forbids code.
+        late_checks: Checks that run only if the config has a problem anyway.
+        references: Component -> the retrievers that its options name, with their places.
         blocks: Place of a block -> its declared options, and its keys in the order of a resolved
             config.
         filled: Place -> the value that the checks give it.
+        paths: Places of values that are paths.
     """
 
     report: Report
@@ -111,21 +120,30 @@ class Context:
         node: Node,
         declared: Mapping[str, DeclaredOption],
         *,
-        at: Place | None = None,
-        others: Collection[str] = (),
+        place: Place | None = None,
+        extra: Collection[str] = (),
         order: Iterable[str] = (),
     ) -> dict[str, Any]:
         """Return the valid values of a block, with absolute paths and the defaults of absent keys.
 
-        The block is noted for the resolved config; for `at` and `others` see `check_options`.
+        The block is remembered for the resolved config. A key with a problem is left out, as in
+        `check_options`.
+
+        Args:
+            node: The block.
+            declared: Key -> its declared option.
+            place: Where missing keys are reported; default: the start of the block.
+            extra: Other keys that are allowed, which the caller checks.
+            order: Keys in the order of a resolved config; default: declared ones, then further
+                ones.
         """
-        self.blocks[node.path] = (declared, tuple(dict.fromkeys(order or (*declared, *others))))
-        values = check_options(node, declared, self.report, at=at, others=others)
+        self.blocks[node.path] = (declared, tuple(dict.fromkeys(order or (*declared, *extra))))
+        values = check_options(node, declared, self.report, place=place, extra=extra)
         _resolve_options(node, declared, values, self)
         return values
 
     def fill(self, node: Node, key: str, value: object) -> None:
-        """Note the value that a resolved config has under a key of a block."""
+        """Set the value that a resolved config has under a key of a block."""
         place = (*node.path, key)
         self.filled[place] = value
 
@@ -138,17 +156,25 @@ class Context:
         *,
         late: bool = False,
     ) -> None:
-        """Create a built-in component, to report options that are right alone but not together.
+        """Create a built-in component, to report options that are valid alone but not together.
 
-        A component that calls the user's code is not created. One that reads a file, or that a run
-        may do without (`late`), is created only where the config is refused anyway.
+        A component that calls the user's code is not created. One that reads a file, or one that is
+        `late`, is created only if the config has a problem anyway: both take time.
+
+        Args:
+            entry: The entry of the component.
+            cls: Its class; third-party classes are not created.
+            values: Valid values of its keys.
+            declared: The options of the class itself.
+            late: True for a component that the run may leave out, such as a judge.
         """
         options = {key: values[key] for key in declared if key in values}
         targets = {str(declared[key].option.refers_to) for key, value in options.items() if value}
         is_built_in = inspect.isclass(cls) and cls.__module__.partition(".")[0] == "ragbench"
         if not is_built_in or self.code is None or "object" in targets:
             return
-        samples = None if "samples" in declared else values.get("samples")  # a generator's
+        # a key of all generators, which the component may refuse: equal answers need no samples
+        samples = None if "samples" in declared else values.get("samples")
         check = partial(_try_component, entry, cls, options, samples, self.report)
         if late or any(target.startswith(("path", "folder")) for target in targets):
             self.late_checks.append(check)
@@ -156,18 +182,18 @@ class Context:
             check()
 
     def refuses(self, node: Node) -> bool:
-        """Report code that must not be imported, since a run folder names it; return True then."""
+        """Return True, and report the value, if it names code and code is forbidden here."""
         if self.code is None:
-            found = f"{node.shown()} is code, and nothing that a run folder names is imported"
+            problem = f"{node.shown()} runs code that a run folder names"
             allowed = "components of ragbench; only `ragbench reproduce` runs code of a run folder"
-            self.report.wrong(node, found, allowed)
+            self.report.wrong(node, problem, allowed)
         return self.code is None
 
 
 def _try_component(
     entry: KeyEntry, cls: Any, options: Mapping[str, object], samples: object, report: Report
 ) -> None:
-    """Create a component, and report its refusal."""
+    """Create a component and report its `OptionError`; other errors are left to the run."""
     try:
         component = cls(**options)
         if samples is not None:
@@ -175,150 +201,161 @@ def _try_component(
     except OptionError as error:
         report_refusal(entry, error, report)
     except RagbenchError:
-        return  # a file or a package: whoever uses the component says so
+        return  # a missing file or package: reported when the component is used
 
 
 def report_refusal(entry: KeyEntry, error: OptionError, report: Report) -> None:
-    """Report an error of a constructor at the option, or at the entry that lacks the option."""
+    """Report an error of a constructor at the option, or at the entry that lacks the option.
+
+    An option that has a problem already gets no second one.
+    """
     node, place, path = entry.node, entry.place, entry.node.path
     keys = tuple(filter(None, error.option.split(".")))
     if keys and report.under((*path, keys[0])):
-        return  # the checks of the values have said more of it
+        return  # the check of the value has reported it, with more detail
     for key in keys:
         if (value := node.get(key)) is not None:
             node, place, path = value, value.place, value.path
-    verb = "unknown value" if error.nearest else "found"
+    prefix = "unknown value" if error.nearest else "found"
     if keys and path[-1] == keys[-1] and not node.entries:
-        found = f"{verb} {node.shown()}"
+        problem = f"{prefix} {node.shown()}"
     elif keys and error.found is None:
-        found = f"missing key '{keys[-1]}'"
-    elif (wrong := node.entries.get(str(error.found))) is not None:
-        place, found = wrong.place, f"unknown key '{error.found}'"
+        problem = f"missing key '{keys[-1]}'"
+    elif (wrong_entry := node.entries.get(str(error.found))) is not None:
+        place, problem = wrong_entry.place, f"unknown key '{error.found}'"
     else:
-        path, found = (*entry.path, *keys), f"found {error.found!r}"
-    report.add(place, path, found, error.allowed, error.nearest)
+        path, problem = (*entry.path, *keys), f"found {error.found!r}"
+    report.add(place, path, problem, error.allowed, error.nearest)
 
 
 def references_of(
     node: Node, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
 ) -> list[tuple[str, Node]]:
-    """Return the retrievers that options name, with the places where they do.
+    """Return the retrievers that options name, with the places of the names.
 
-    In a list, a swept retriever is replaced in `values` by the ones that it stands for.
+    In a list, a swept retriever is replaced in `values` by its combinations. Unknown names are
+    reported and left out.
     """
-    found: list[tuple[str, Node]] = []
+    references: list[tuple[str, Node]] = []
     for key, option in declared.items():
         value = node.get(key)
         if option.option.refers_to != "retriever" or value is None or key not in values:
             continue
         if isinstance(value.value, tuple):
-            named = [
+            part_references = [
                 (name, part)
                 for part in value.elements
                 for name in check_reference(part, context, many=True)
             ]
-            found += named
-            values[key] = list(dict.fromkeys(name for name, _ in named))
+            references += part_references
+            values[key] = list(dict.fromkeys(name for name, _ in part_references))
         elif isinstance(value.value, str):
-            found += [(name, value) for name in check_reference(value, context)]
-    return found
+            references += [(name, value) for name in check_reference(value, context)]
+    return references
 
 
 def check_reference(node: Node, context: Context, *, many: bool = False) -> tuple[str, ...]:
-    """Return the retrievers that a name means; none, with a problem, where it means none."""
+    """Return the retrievers that a name means; none, with a problem, if it is unknown.
+
+    Args:
+        node: The name.
+        context: Has the retrievers and sweeps.
+        many: True if a sweep may stand for its combinations; else a sweep is a problem.
+    """
     name, report = str(node.value), context.report
     if name in context.members:
         members = context.members[name]
         if many:
             return members
-        found = f"{node.shown()} is swept: it stands for {len(members)} retrievers"
-        report.wrong(node, found, some_of(members))
+        # one name is needed here, and a sweep has several
+        problem = f"{node.shown()} is a sweep over {len(members)} retrievers"
+        report.wrong(node, problem, some_of(members))
         return ()
     if name in context.retrievers:
         return (name,)
     allowed = some_of(context.retrievers) or "a name in retrievers"
-    close = nearest(name, [*context.retrievers, *context.members])
-    report.wrong(node, f"no retriever {node.shown()}", allowed, close)
+    near = nearest(name, [*context.retrievers, *context.members])
+    report.wrong(node, f"no retriever {node.shown()}", allowed, near)
     return ()
 
 
 def report_cycles(references: Mapping[str, Sequence[tuple[str, Node]]], report: Report) -> None:
-    """Report each circle of retrievers that refer to each other, where it closes."""
-    waiting = {name: dict(targets) for name, targets in references.items()}
-    while waiting:
+    """Report each cycle of retrievers that refer to each other, at the reference that closes it."""
+    unsorted = {name: dict(targets) for name, targets in references.items()}
+    while unsorted:
         try:
-            TopologicalSorter(waiting).prepare()
+            TopologicalSorter(unsorted).prepare()
             return
         except CycleError as error:
             circle = error.args[1][:0:-1]  # each refers to the next, the last to the first
-        first = circle.index(min(circle, key=list(waiting).index))
+        first = circle.index(min(circle, key=list(unsorted).index))
         circle = [*circle[first:], *circle[:first]]
-        shown = " -> ".join([*circle, circle[0]])
-        closing = waiting[circle[-1]][circle[0]]
-        report.wrong(closing, f"the retrievers refer to each other: {shown}", "a chain that ends")
+        chain = " -> ".join([*circle, circle[0]])
+        closing = unsorted[circle[-1]][circle[0]]
+        report.wrong(closing, f"the retrievers refer to each other: {chain}", "a chain that ends")
         for name in circle:
-            del waiting[name]
+            del unsorted[name]
 
 
 def resolve_path(node: Node, context: Context) -> Path | None:
-    """Return the absolute path that a value names; None, with a problem, where nothing is."""
+    """Return the absolute path of a value; None, with a problem, if no such file exists."""
     text, base = str(node.value), context.base
     context.paths.add(node.path)
     path = Path(os.path.abspath(base / os.path.expanduser(text))) if "\0" not in text else None
     if path is not None and os.path.exists(path):
         return path
-    close = nearest(path.name, names_in(path.parent)) if path is not None else None
+    near = nearest(path.name, names_in(path.parent)) if path is not None else None
     directory = os.path.dirname(node.written)
     context.report.wrong(
         node,
         f"no such file: {node.written}",
         "a path" if base == Path() else f"a path relative to {base}",
-        os.path.join(directory, close) if close else None,
+        os.path.join(directory, near) if near else None,
     )
     return None
 
 
-# What a folder with a model holds.
-_OF_MODELS = ("config.json", "modules.json")
-# How no built-in name and no model of a hub ends.
-_OF_FILES = (".j2", ".txt", ".yaml", ".yml")
+# A folder with one of these files holds a model
+_MODEL_FILES = ("config.json", "modules.json")
+# No built-in name and no model of a hub ends like this, so that such a text is a path
+_FILE_SUFFIXES = (".j2", ".txt", ".yaml", ".yml")
 
 
 def _resolve_options(
     node: Node, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
 ) -> None:
-    """Make the paths among the values absolute; report files and Python code that do not exist."""
+    """Make the paths in `values` absolute; report files and Python code that do not exist."""
     for key, option in declared.items():
         value = node.get(key)
         if value is None or key not in values:
             continue
         if option.option.refers_to in ("path_or_name", "folder_or_name"):
-            # what is not there is left to the component, which knows its names; `os.path` says so
-            # of a name that is too long for a file, too, where `Path` raises
-            path = context.base / str(value.value)
-            is_folder = option.option.refers_to == "folder_or_name" and os.path.isdir(path)
-            if is_folder or any(os.path.isfile(path / name) for name in ("", *_OF_MODELS)):
-                values[key] = str(path.absolute())
+            # if no file exists, the text is a name, which the component checks; `os.path` returns
+            # False for a name that is too long for a file, where `Path` raises
+            file = context.base / str(value.value)
+            is_folder = option.option.refers_to == "folder_or_name" and os.path.isdir(file)
+            if is_folder or any(os.path.isfile(file / name) for name in ("", *_MODEL_FILES)):
+                values[key] = str(file.absolute())
                 context.paths.add(value.path)
-            elif path.suffix in _OF_FILES:
+            elif file.suffix in _FILE_SUFFIXES:
                 resolve_path(value, context)
         elif option.option.refers_to == "object":
-            if (found := load_named(value, context)) is not None and "args" in declared:
-                _check_arguments(found, value, node.get("args"), context.report)
+            if (component := load_named(value, context)) is not None and "args" in declared:
+                _check_arguments(component, value, node.get("args"), context.report)
         elif option.option.refers_to != "path":
             continue
         elif isinstance(value.value, tuple):
             paths = [resolve_path(part, context) for part in value.elements]
-            kept = zip(values[key], paths, strict=True)
-            values[key] = [type(old)(path) for old, path in kept if path is not None]
+            old_and_new = zip(values[key], paths, strict=True)
+            values[key] = [type(old)(path) for old, path in old_and_new if path is not None]
         elif isinstance(value.value, str):
-            found = resolve_path(value, context)
-            if found is not None:
-                values[key] = str(found) if isinstance(values[key], str) else found
+            path = resolve_path(value, context)
+            if path is not None:
+                values[key] = str(path) if isinstance(values[key], str) else path
 
 
 def load_named(node: Node, context: Context) -> object:
-    """Return code that is named, not called; None, with a problem, where it cannot be imported."""
+    """Return the object that a value names, not called; None, with a problem, if it is missing."""
     if context.refuses(node):
         return None
     try:
@@ -328,34 +365,42 @@ def load_named(node: Node, context: Context) -> object:
         return None
 
 
-def _check_arguments(found: Any, node: Node, args: Node | None, report: Report) -> None:
-    """Report arguments that a factory does not take, and those that it lacks."""
+def _check_arguments(factory: Any, node: Node, args: Node | None, report: Report) -> None:
+    """Report arguments that a factory does not take, and required ones that are missing.
+
+    An object takes no arguments. A factory without a signature, such as one written in C, is not
+    checked.
+    """
     args = args or Node({}, node.place, node.path)
     if args.value is not None and not isinstance(args.value, dict):
-        return  # it is reported already
-    if not is_factory(found):
+        return  # the declared type of `args` has reported it
+    if not is_factory(factory):
         if args.entries:
-            report.wrong(args, f"arguments for {node.shown()}, which is made already", "none")
+            problem = f"{node.shown()} is an object and takes no arguments"
+            report.wrong(args, problem, "no args, or a function or class")
         return
-    if (parameters := keyword_parameters(found)) is None:
+    if (parameters := keyword_parameters(factory)) is None:
         return
-    named, takes_any = parameters
+    names, takes_any = parameters
     for key, entry in args.entries.items():
-        if key not in named and not takes_any:
-            report.unknown_key(entry.place, args.path, key, list(named))
-    for name, default in named.items():
+        if key not in names and not takes_any:
+            report.unknown_key(entry.place, args.path, key, list(names))
+    for name, default in names.items():
         if default is REQUIRED and name not in args.entries:
-            allowed = f"{name}: what {node.written} takes"
+            allowed = f"{name}: a value for {node.written}"
             report.wrong(args, f"missing argument '{name}'", allowed)
 
 
 def keyword_parameters(function: Any) -> tuple[dict[str, object], bool] | None:
-    """Return keywords with their defaults, and whether others are taken; None if nothing tells."""
+    """Return the defaults of a function's keyword parameters, and whether it has `**kwargs`.
+
+    A parameter without a default has `REQUIRED`. None if the function has no readable signature.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # written in C, or not callable
         return None
-    named = {
+    defaults = {
         p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     }
-    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return defaults, any(p.kind is p.VAR_KEYWORD for p in parameters)

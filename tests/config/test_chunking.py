@@ -65,7 +65,7 @@ def test_a_sweep_reaches_into_it(load, here):
         ),
         (
             "{type: run_file, path: data, chunk: {by: words, size: 5}}",
-            "chunk: 'chunk' means nothing to 'run_file', which does not index documents",
+            "chunk: 'chunk' has no effect on 'run_file', which does not index documents",
         ),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_member_can_be_named_alone(load):
 def test_a_single_reference_lists_the_members(problems):
     [problem] = problems(f"{SWEPT}statistics: {{baseline: swept}}\n")
 
-    assert problem.found == "'swept' is swept: it stands for 4 retrievers"
+    assert problem.found == "'swept' is a sweep over 4 retrievers"
     assert problem.allowed.startswith("swept-k1=0.9-b=0.4, ")
 
 
