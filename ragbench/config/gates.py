@@ -1,4 +1,4 @@
-"""The `gates` list: its entries with their places, checked by the kinds of gates."""
+"""Checks of the list `gates`: the kind of each gate, its values, systems and baseline files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ragbench.score.base import add_option
 
 
 def gate_kinds() -> list[type[Gate]]:
-    """Return the class of every kind, built-in ones first."""
+    """Return the class of every kind of gate, built-in ones first; broken packages are left out."""
     kinds = []
     for name in GATES.names():
         try:
@@ -36,8 +36,8 @@ def gate_kinds() -> list[type[Gate]]:
 def gate_options() -> dict[str, DeclaredOption]:
     """Return every key that a gate may have: subjects, conditions, then the others.
 
-    None of them is required, as each belongs to some kinds only. A key of several kinds has one
-    declaration.
+    No key is required here, as each belongs to some kinds only. A key of several kinds has the
+    declaration of the first.
     """
     kinds = gate_kinds()
     declared: dict[str, DeclaredOption] = {}
@@ -53,48 +53,64 @@ def gate_options() -> dict[str, DeclaredOption]:
 def kind_of_gate(values: Mapping[str, Any]) -> tuple[type[Gate] | None, list[GateProblem]]:
     """Return the kind of gate that some keys mean, and the mistakes in the keys.
 
-    None if they mean no kind, or if a key is missing.
+    The kind is None if the keys fit no kind or several, or if a required key is missing.
+
+    Args:
+        values: Key -> value, without keys that are null.
     """
     kinds = gate_kinds()
     subject, problems = _only_key(
-        [kind.subject for kind in kinds], values, "it names no subject", "are both given"
+        [kind.subject for kind in kinds], values, "the gate has no subject", "exclude each other"
     )
     if subject is None:
         return None, problems
     kinds = [k for k in kinds if k.subject == subject and k.is_about(values[subject])]
-    kind, means = kinds[0], subject
+    kind, setting = kinds[0], subject
     if len(kinds) > 1:
         conditions = [key for kind in kinds for key in kind.conditions]
         condition, problems = _only_key(conditions, values, "no condition", "in one gate")
         if condition is None:
             return None, problems
         kind = next(kind for kind in kinds if condition in kind.conditions)
-        means = f"{condition} of {values[subject]}" if kind.of == "cost" else condition
+        setting = f"{condition} of {values[subject]}" if kind.of == "cost" else condition
     declared = declared_options(kind)
     allowed = sorted(k for k in declared if k in values or k not in kind.conditions)
     problems = [
-        GateProblem(key, f"it means nothing with {means}", ", ".join(allowed), at_key=True)
+        GateProblem(key, f"no effect with {setting}", ", ".join(allowed), at_key=True)
         for key in values
         if key not in declared
     ]
-    missing = [key for key, option in declared.items() if option.required and key not in values]
-    problems += [GateProblem(None, f"missing key '{key}'") for key in missing]
-    return None if missing else kind, problems
+    absent = {k: o for k, o in declared.items() if o.required and k not in values}
+    problems += [
+        GateProblem(None, f"missing key '{key}'", f"{key}: {option.allowed}")
+        for key, option in absent.items()
+    ]
+    return None if absent else kind, problems
 
 
 def _only_key(
-    keys: Iterable[str], values: Mapping[str, Any], none: str, several: str
+    keys: Iterable[str], values: Mapping[str, Any], if_none: str, if_several: str
 ) -> tuple[str | None, list[GateProblem]]:
-    """Return the one of some keys that a gate has; None, with a problem, if it has none or more."""
+    """Return the one key of some that a gate has; None, with a problem, if it has none or several.
+
+    Args:
+        keys: Keys of which one is needed; may repeat.
+        values: Keys and values of the gate.
+        if_none: Message if it has none.
+        if_several: Message after the keys that it has.
+    """
     present = [key for key in dict.fromkeys(keys) if key in values]
     if len(present) == 1:
         return present[0], []
-    found = f"{' and '.join(present)} {several}" if present else none
-    return None, [GateProblem(None, found, f"one of {', '.join(dict.fromkeys(keys))}")]
+    problem = f"{' and '.join(present)} {if_several}" if present else if_none
+    return None, [GateProblem(None, problem, f"one of {', '.join(dict.fromkeys(keys))}")]
 
 
 def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | None]) -> list[str]:
-    """Return the names of all pairs; a generator that is not known better goes with everyone."""
+    """Return the names of all pairs, `retriever/generator`.
+
+    A generator that is None has a problem, or is a live object, and is paired with all retrievers.
+    """
     return [
         f"{retriever}/{name}"
         for retriever in retrievers
@@ -104,10 +120,14 @@ def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | Non
 
 
 def known_scores(metrics: Metrics) -> KnownNames:
-    """Return the scores of a checked `metrics` block, as far as they are known."""
+    """Return the scores of a checked `metrics` block, for gates that name them.
+
+    Blocks that are left out are open kinds: the data decide their scores. With several judges the
+    names of rubrics have the judge in parentheses.
+    """
     measures, generation = metrics.retrieval.measures, metrics.generation
     scores = [known_score(name, "retrieval") for name in measures or ()]
-    scores += [known_score(named.metric.name, "generation") for named in generation or ()]
+    scores += [known_score(entry.metric.name, "generation") for entry in generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():
         for source in block.rubrics:
@@ -122,31 +142,40 @@ def known_scores(metrics: Metrics) -> KnownNames:
     )
 
 
-def check_gates(node: Node, known: KnownNames, context: Context) -> tuple[Gate, ...]:
-    """Return the gates without a problem."""
+def check_gates(node: Node, names: KnownNames, context: Context) -> tuple[Gate, ...]:
+    """Return the gates without a problem; problems go into the report.
+
+    Args:
+        node: The list.
+        names: Scores and systems that gates may name.
+        context: Report and folders of the config.
+    """
     report = context.report
     if not isinstance(node.value, tuple):
         if node.value is not UNREADABLE:
-            found = f"{node.shown()} is not a list"
-            report.wrong(node, found, "a list: - {measure: ndcg@10, min: 0.4}")
+            problem = f"{node.shown()} is not a list"
+            report.wrong(node, problem, "a list: - {measure: ndcg@10, min: 0.4}")
         return ()
     declared = gate_options()
     gates = []
     for entry in node.elements:
         n_problems = len(report)
         values = check_options(entry, declared, report)
-        # mistakes in single values are reported; what depends on these values is not guessed at
+        # the kind of gate follows from its values, so that wrong values end its checks
         if len(report) == n_problems:
-            gate = _check_gate(entry, values, known, context)
+            gate = _check_gate(entry, values, names, context)
             if gate is not None and len(report) == n_problems:
                 gates.append(gate)
     return tuple(gates)
 
 
 def _check_gate(
-    node: Node, values: Mapping[str, Any], known: KnownNames, context: Context
+    node: Node, values: Mapping[str, Any], names: KnownNames, context: Context
 ) -> Gate | None:
-    """Return the gate of an entry whose single values are right; None if it is of no kind."""
+    """Return the gate of an entry with valid values; None, with a problem, if it fits no kind.
+
+    A gate with other problems is returned, and its problems are in the report.
+    """
     present = {key: values[key] for key in node.entries if values[key] is not None}
     kind, problems = kind_of_gate(present)
     _report(node, problems, context.report)
@@ -154,51 +183,54 @@ def _check_gate(
         return None
     declared = declared_options(kind)
     gate = kind(**{key: value for key, value in present.items() if key in declared})
-    _report(node, gate.check(known), context.report)
-    systems = [each for name in gate.systems for each in known.sweeps.get(name, (name,))]
+    _report(node, gate.check(names), context.report)
+    systems = [system for name in gate.systems for system in names.sweeps.get(name, (name,))]
     if systems:
         context.fill(node, "system", systems)
-    file = _file_of(gate, node, known, context)
+    file = _file_of(gate, node, names, context)
     return replace(gate, system=systems or None, file=file, place=node.place)
 
 
 def _report(gate: Node, problems: Iterable[GateProblem], report: Report) -> None:
-    """Report mistakes of a gate where their values stand."""
+    """Report the problems of a gate at the places of their values."""
     for problem in problems:
         node = gate if problem.key is None else gate.get(problem.key) or gate
         if problem.part is not None:
             node = node.elements[problem.part]
         place = gate.entries[str(problem.key)].place if problem.at_key else node.place
-        found = problem.found.replace("{}", node.shown(), 1)
+        text = problem.found.replace("{}", node.shown(), 1)
         allowed = problem.allowed
         names = allowed if allowed is None or isinstance(allowed, str) else some_of(allowed)
-        report.add(place, node.path, found, names, problem.nearest)
+        report.add(place, node.path, text, names, problem.nearest)
 
 
-def _file_of(gate: Gate, entry: Node, known: KnownNames, context: Context) -> Path | None:
-    """Return the file that a gate names; None if it names none, or a system instead."""
+def _file_of(gate: Gate, entry: Node, names: KnownNames, context: Context) -> Path | None:
+    """Return the file that a gate names; None if it names none, or a system instead.
+
+    A missing file, or a name near that of a system, is reported and gives None.
+    """
     node = None if gate.file_key is None else entry.get(gate.file_key)
     if node is None or node.value is None:
         return None
     if declared_options(type(gate))[str(gate.file_key)].option.refers_to != "path":
-        if node.value in known.systems:
+        if node.value in names.systems:
             return None
         path = context.base / str(node.value)
         is_name = not os.path.exists(path) and not path.suffix
-        if known.may_have_others and is_name:
-            return None  # a system of the records, known when they are read
-        close = nearest(str(node.value), known.systems)
-        if close is not None and is_name:
-            found = f"no system or file {node.shown()}"
-            context.report.wrong(node, found, some_of(known.systems), close)
+        if names.may_have_others and is_name:
+            return None  # a system of the records, whose names are read later
+        near = nearest(str(node.value), names.systems)
+        if near is not None and is_name:
+            text = f"no system or file {node.shown()}"
+            context.report.wrong(node, text, some_of(names.systems), near)
             return None
     return resolve_path(node, context)
 
 
 def written_gates(path: Path) -> tuple[Node, ...]:
-    """Return the gates of a file as they are written; none where it cannot be read.
+    """Return the gates of a config file as written; empty if the file cannot be read.
 
-    Loading the file as a config says why, with the place.
+    Loading the file as a config reports why, with the place.
     """
     tree = read_file(path, Report())
     gates = None if tree is None else tree.get("gates")

@@ -1,4 +1,4 @@
-"""The `metrics.judge` block: one judge or several by name, and the rubrics that they apply."""
+"""Checks of the block `metrics.judge`: one judge, or several by name, and their rubrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILE_SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCommon:
-    """Keys that every judge takes."""
+    """Keys of every judge: rubrics, and when and what it judges."""
 
     rubrics: Annotated[
         list[str | dict[str, Any]] | None,
@@ -54,55 +54,71 @@ class JudgeCommon:
     ] = None
 
 
-def check_judges(node: Node, at: Place, context: Context) -> dict[str, JudgeBlock] | None:
-    """Return the judges by name, several where all entries are mappings; None where it is wrong."""
+def check_judges(node: Node, place: Place, context: Context) -> dict[str, JudgeBlock] | None:
+    """Return the judges by name; None if a single judge is wrong, else without the wrong ones.
+
+    The block has several judges if all its values are mappings; a single judge is named by its
+    type.
+
+    Args:
+        node: The block.
+        place: Place of the key `judge`.
+        context: Report and folders of the config.
+    """
     are_named = all(isinstance(entry.node.value, dict) for entry in node.entries.values())
     if not isinstance(node.value, dict) or not are_named:
-        block = _judge(None, KeyEntry(at, node), context)
+        block = _judge(None, KeyEntry(place, node), context)
         return None if block is None else {block.type: block}
-    for unfit, found, allowed in unfit_names(node.entries):
-        context.report.wrong(node.entries[unfit], found, allowed)
+    for name, problem, allowed in unfit_names(node.entries):
+        context.report.wrong(node.entries[name], problem, allowed)
     blocks = {name: _judge(name, entry, context) for name, entry in node.entries.items()}
     return {name: block for name, block in blocks.items() if block is not None}
 
 
 def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | None:
+    """Return the checked judge; None, with problems in the report, if it is wrong.
+
+    Args:
+        name: Its name; None for a single judge.
+        entry: Its key and mapping.
+        context: Report and folders of the config.
+    """
     from ragbench.score.judge import JUDGES
 
     node, report = entry.node, context.report
-    before = len(report)
+    n_problems = len(report)
     common = declared_options(JudgeCommon)
     loaded = load_type(entry, JUDGES, context)
     if loaded is None and not node.entries:
         return None
-    own = options_of(loaded[1]) if loaded else {}
-    own = {key: option for key, option in own.items() if key not in common}
-    known = {**common, **own}
+    options = options_of(loaded[1]) if loaded else {}
+    options = {key: option for key, option in options.items() if key not in common}
+    declared = {**common, **options}
     values = context.check(
         node,
-        known,
+        declared,
         place=entry.place,
-        # without a type the other keys cannot be checked
+        # without a type its options are unknown, so that every key is accepted
         extra=["type"] if loaded else list(dict.fromkeys(["type", *node.entries])),
-        order=[*node.entries, *known],
+        order=[*node.entries, *declared],
     )
-    if loaded is not None and len(report) == before and values.keys() >= known.keys():
-        context.try_component(entry, loaded[1], values, own, late=True)  # --no-judge
+    if loaded is not None and len(report) == n_problems and values.keys() >= declared.keys():
+        context.try_component(entry, loaded[1], values, options, late=True)
     rubrics = _rubrics(node.get("rubrics"), loaded and loaded[1], context)
-    written = (node.get("rubrics") or Node((), node.place, ())).elements
+    rubric_nodes = (node.get("rubrics") or Node((), node.place, ())).elements
     sources = [
         WrittenPath(escaped(str(part.value))) if isinstance(source, Path) else source
-        for part, source in itertools.zip_longest(written, rubrics)
+        for part, source in itertools.zip_longest(rubric_nodes, rubrics)
     ]
     context.fill(node, "rubrics", sources)
     _check_combination(node, values, rubrics, context)
-    if loaded is None or len(report) > before or not values.keys() >= known.keys():
+    if loaded is None or len(report) > n_problems or not values.keys() >= declared.keys():
         return None
     return JudgeBlock(
         name=name,
         type=loaded[0],
         cls=loaded[1],
-        options={key: values[key] for key in own},
+        options={key: values[key] for key in options},
         rubrics=rubrics,
         **{key: values[key] for key in common if key != "rubrics"},
         place=entry.place,
@@ -110,92 +126,114 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
 
 
 def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSource, ...]:
-    """Built-in names and mappings as they are, files as absolute paths; each is checked."""
+    """Return the sources of the rubrics: built-in names, mappings, absolute paths of files.
+
+    Unknown rubrics are reported and left out. Without any, these are the default rubrics of the
+    judge.
+
+    Args:
+        node: The list of rubrics; None if the judge has no such key.
+        cls: Class of the judge; None if its type is wrong.
+        context: Report and folders of the config.
+    """
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import default_rubrics, load_rubric, not_applied
 
     judge = judge_facts(cls)
     if node is None or node.value is None:
         return default_rubrics(judge)
-    own = judge.own_rubric
-    found: dict[str, RubricSource] = {}
+    own_rubric = judge.own_rubric
+    sources: dict[str, RubricSource] = {}
     for part in node.elements:
-        rubric: tuple[str, RubricSource] | None = None
+        named_source: tuple[str, RubricSource] | None = None
         if isinstance(part.value, dict):
             keys = part.plain()
             try:
-                rubric = load_rubric(keys).name, keys
+                named_source = load_rubric(keys).name, keys
             except DataError as error:
-                problem = error.problem
-                shown = ": ".join(filter(None, [problem.path, problem.found]))
-                context.report.wrong(part, shown, problem.allowed, problem.nearest)
-        elif own is not None and part.value == own["name"]:
-            rubric = str(own["name"]), own
+                details = error.problem
+                problem = ": ".join(filter(None, [details.path, details.found]))
+                context.report.wrong(part, problem, details.allowed, details.nearest)
+        elif own_rubric is not None and part.value == own_rubric["name"]:
+            named_source = str(own_rubric["name"]), own_rubric
         elif isinstance(part.value, str):
-            rubric = check_rubric(part, context)
-        if rubric is None:
+            named_source = check_rubric(part, context)
+        if named_source is None:
             continue
-        name, source = rubric
-        if name in found:
-            shown = f"{part.shown()} gives a second score named '{name}'"
-            context.report.wrong(part, shown, "each rubric once")
+        name, source = named_source
+        if name in sources:
+            problem = f"{part.shown()} gives a second score named '{name}'"
+            context.report.wrong(part, problem, "each rubric once")
         elif (allowed := not_applied(load_rubric(source), judge)) is not None:
             context.report.wrong(part, f"this judge cannot apply {part.shown()}", allowed)
-        found[name] = source
-    return tuple(found.values())
+        sources[name] = source
+    return tuple(sources.values())
 
 
 def _check_combination(
     node: Node, values: dict[str, Any], rubrics: Sequence[RubricSource], context: Context
 ) -> None:
-    """Refuse `nuggets` and `pairs` where no rubric of the judge reads them."""
+    """Report `nuggets` and `pairs` if the judge has no rubric that uses them."""
     from ragbench.score.judge.rubric import load_rubric
 
     methods = [load_rubric(name).method for name in rubrics]
     if values.get("nuggets") is not None and "nuggets" not in methods:
-        found = "'nuggets' means nothing without a rubric over nuggets"
-        context.report.wrong(node.entries["nuggets"], found, "rubrics: [nugget_recall]")
+        problem = "'nuggets' has no effect without a rubric over nuggets"
+        context.report.wrong(node.entries["nuggets"], problem, "rubrics: [nugget_recall]")
     if node.get("pairs") is not None and "pairwise" not in methods:
-        found = "'pairs' means nothing without a rubric that compares two answers"
-        context.report.wrong(node.entries["pairs"], found, "rubrics: [pairwise]")
+        problem = "'pairs' has no effect without a rubric that compares two answers"
+        context.report.wrong(node.entries["pairs"], problem, "rubrics: [pairwise]")
 
 
-# What a score is, and where a config names it.
+# Kind of score -> its description, and the place of its names in a config
 _PLACES: Mapping[Kind, tuple[str, str]] = {
     "retrieval": ("a measure of rankings", "metrics.retrieval.measures"),
     "generation": ("a metric of answers", "metrics.generation"),
-    "judge": ("a rubric of judges", "metrics.judge, rubrics"),
+    "judge": ("a rubric of judges", "metrics.judge.rubrics"),
 }
 
 
-def report_misplaced(node: Node, here: Kind, report: Report) -> bool:
-    """Report a score of another kind with its place in a config; return False if it is no score."""
+def report_misplaced(node: Node, kind_here: Kind, report: Report) -> bool:
+    """Return True if a name is a score of another kind, and report where the config may name it.
+
+    Args:
+        node: The name.
+        kind_here: Kind of the scores that stand here.
+        report: Receives the problem.
+    """
     name = str(node.value)
-    for kind, (what, place) in _PLACES.items():
-        if kind != here and not name.startswith(PYTHON) and known_score(name, kind) is not None:
-            report.wrong(node, f"{node.shown()} is {what}", f"this name under {place}")
+    for kind, (description, place) in _PLACES.items():
+        if (
+            kind != kind_here
+            and not name.startswith(PYTHON)
+            and known_score(name, kind) is not None
+        ):
+            report.wrong(node, f"{node.shown()} is {description}", f"this name under {place}")
             return True
     return False
 
 
 def check_rubric(node: Node, context: Context) -> tuple[str, str | Path] | None:
-    """Return a rubric's name, and where it is; None, with a problem, where it is nowhere."""
+    """Return a rubric's name and its source; None, with a problem, if it is unknown or wrong.
+
+    The source is the name of a built-in rubric, or the absolute path of a file.
+    """
     from ragbench.score.judge.rubric import built_in_rubrics, is_built_in, load_rubric, read_rubric
 
     report, text = context.report, str(node.value)
-    known = built_in_rubrics()
+    built_in = built_in_rubrics()
     if is_built_in(text):
         try:
             name = load_rubric(text).name
         except OptionError as error:
-            shown = f"{node.shown()}: {error.option}: {error.found!r}"
-            report.wrong(node, shown, error.allowed, error.nearest)
+            problem = f"{node.shown()}: {error.option}: {error.found!r}"
+            report.wrong(node, problem, error.allowed, error.nearest)
             return None
         return name, name
     if not text.endswith(_FILE_SUFFIXES):
         if report_misplaced(node, "judge", report):
             return None
-        near, names = nearest(text, known), ", ".join(known)
+        near, names = nearest(text, built_in), ", ".join(built_in)
         allowed = f"{first_of(names) if near else names}, or a rubric file (.yaml)"
         report.wrong(node, f"unknown rubric {node.shown()}", allowed, near)
         return None
@@ -205,8 +243,8 @@ def check_rubric(node: Node, context: Context) -> tuple[str, str | Path] | None:
     try:
         return read_rubric(path).name, path
     except DataError as error:
-        problem = error.problem
-        parts = [node.shown(), f"line {problem.line}" if problem.line else "", problem.path]
-        found = ": ".join([*filter(None, parts), problem.found])
-        report.wrong(node, found, problem.allowed, problem.nearest)
+        details = error.problem
+        parts = [node.shown(), f"line {details.line}" if details.line else "", details.path]
+        problem = ": ".join([*filter(None, parts), details.found])
+        report.wrong(node, problem, details.allowed, details.nearest)
         return None

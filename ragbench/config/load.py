@@ -1,4 +1,4 @@
-"""From a YAML file or a mapping to a checked `ExperimentConfig`, or every problem at once."""
+"""Load an experiment: a YAML file or mapping to an `ExperimentConfig`, or all its problems."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_
 if TYPE_CHECKING:
     from ragbench.gates.base import Gate
 
-# The order of a resolved config.
+# Order of the keys in a resolved config
 _ORDER = (
     *("name", "seed", "dataset", "retrievers", "generators", "apps", "controls", "metrics"),
     *("statistics", "causes", "gates", "max_failed", "budget", "executor"),
     *("cache", "cache_also", "output"),
 )
 
-_MADE_WHEN_SET = (
+# Blocks that an override may create; any other key on its way must exist
+_CREATED_BLOCKS = (
     *((block,) for block in schema.BLOCKS if block != "gates"),
     *(("metrics", block) for block in ("retrieval", "judge")),
     *(("metrics", "retrieval", block) for block in schema.RetrievalMetrics.blocks),
@@ -65,114 +66,124 @@ def load_config(
     live_apps: Collection[str] = (),
     code: Sequence[Path] | None = None,
 ) -> schema.ExperimentConfig:
-    """Read and check a config as a whole; a `ConfigError` has all that is wrong, in file order.
+    """Read and check a config as a whole, and return it with all its defaults.
 
     Args:
         source: The YAML file, or its content as a mapping.
-        overrides: `dotted.key=value` texts, as `--set` takes them, or a mapping from dotted
-            keys to values.
-        base_dir: The folder that paths are relative to; default: that of the file, or the
-            working directory for a mapping.
-        environment: What `${VAR}` reads; default: the environment of the process.
-        live_retrievers: Names of those that the caller adds as objects; references may use them.
-        live_generators: The same of generators; gates may name their pairs.
-        live_apps: The same of whole apps.
-        code: Folders in which `python:` looks before what is installed; default: the working
+        overrides: `dotted.key=value` texts, as `--set` takes them, or a mapping from dotted keys to
+            values.
+        base_dir: The folder that paths are relative to; default: that of the file, or the working
+            directory for a mapping.
+        environment: Variables that `${VAR}` reads; default: the environment of the process.
+        live_retrievers: Names of retrievers that the caller adds as objects; references may use
+            them.
+        live_generators: Names of generators that the caller adds; gates may name their pairs.
+        live_apps: Names of apps that the caller adds.
+        code: Folders in which `python:` looks before installed packages; default: the working
             directory, then `base_dir`.
+
+    Raises:
+        ConfigError: The file cannot be read, or the config has problems: all of them, in file
+            order.
+        OptionError: `source` is neither a path nor a mapping.
     """
     report, variables = Report(), os.environ if environment is None else environment
     hidden = secrets_of_process(variables)
     path: Path | None
-    read: Node | None
+    original: Node | None
     if isinstance(source, Mapping):
-        path, read = None, PythonReader(report).read(source)
+        path, original = None, PythonReader(report).read(source)
     else:
         if not isinstance(source, (str, Path)):
             raise OptionError("load_config", "source", source, "a path, a mapping")
         path = Path(source)
-        read = read_file(path, report)
+        original = read_file(path, report)
     base = Path(base_dir) if base_dir is not None else path.parent if path else Path()
     config = None
-    if read is not None:
-        tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
+    if original is not None:
+        tree = apply_overrides(original, overrides, _CREATED_BLOCKS, report)
         tree = interpolate(tree, variables, report)
         folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
         hidden |= environment_of(tree).secrets
         note_secrets(hidden)
-        around = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
+        surroundings = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
         with looking_in(folders):
-            check = TreeCheck(tree, report, path, around)
+            check = TreeCheck(tree, report, path, surroundings)
             config = check.build()
-            for places, other in alternatives(tree):
+            for places, tree_of_repeats in alternatives(tree):
                 problems = Report()
-                TreeCheck(other, problems, path, around).build()
+                TreeCheck(tree_of_repeats, problems, path, surroundings).build()
                 report.include(problem for key in places for problem in problems.under(key))
     if config is not None and not report:
         expanded = check.expanded()
-        found = environment_of(tree, {*secret_places(expanded, check.context.blocks)})
-        report_secret_paths(tree, found, report)
+        variables_used = environment_of(tree, {*secret_places(expanded, check.context.blocks)})
+        report_secret_paths(tree, variables_used, report)
     if config is None or report:
         clean = redactor(hidden)
         subject = os.fspath(path) if path else "the config"
         raise report.error(subject, lambda text: mask_addresses(clean(text)))
     keys = {name: variables.get(name) for name in named_keys(config)}
-    hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **found.secrets}
+    hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **variables_used.secrets}
     note_secrets(hidden)
     return replace(
         config,
-        resolved=resolve_config(expanded, check.context, found),
+        resolved=resolve_config(expanded, check.context, variables_used),
         environment={
             **{name: variable_record(value, secret=True) for name, value in keys.items()},
-            **found.record(),
+            **variables_used.record(),
         },
         secrets=hidden,
-        literal_secrets=tuple(found.literal),
+        literal_secrets=tuple(variables_used.literal),
     )
 
 
 def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.ExperimentConfig:
-    """Read the data set and judges of a config that lies in a run folder; all else is left out.
+    """Return the data set and judges of a config in a run folder; all other blocks are left out.
 
-    A run folder is data: code that these name is a problem, and is not imported.
+    A run folder is data: code that the config names is a problem and is not imported.
 
     Args:
         path: The file.
-        judges: The names of those that are wanted; default: all.
+        judges: Names of the judges to read; default: all.
+
+    Raises:
+        ConfigError: The file cannot be read, or these blocks have problems.
     """
     report, config = Report(), None
-    read = read_file(path, report)
-    if read is not None:
-        tree = interpolate(_data_and_judges(read, judges), os.environ, report)
+    saved = read_file(path, report)
+    if saved is not None:
+        tree = interpolate(_data_and_judges(saved, judges), os.environ, report)
         config = TreeCheck(tree, report, path, Surroundings(path.parent, None)).build()
     if config is None or report:
         raise report.error(os.fspath(path))
     return replace(config, environment=environment_of(tree).record())
 
 
-def _data_and_judges(tree: Node, wanted: Collection[str] | None) -> Node:
+def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
+    """Return a tree with the name, the data set and some judges of another tree."""
     metrics = tree.get("metrics")
-    kept = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
+    part = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
     judge = None if metrics is None else metrics.get("judge")
-    if metrics is None or judge is None or wanted == ():
-        return kept
-    if wanted is not None and all(isinstance(e.node.value, dict) for e in judge.entries.values()):
-        judge = replace(judge, value={k: e for k, e in judge.entries.items() if k in wanted})
-    return kept.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
+    if metrics is None or judge is None or judges == ():
+        return part
+    if judges is not None and all(isinstance(e.node.value, dict) for e in judge.entries.values()):
+        judge = replace(judge, value={k: e for k, e in judge.entries.items() if k in judges})
+    return part.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
 
 
 def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
-    """The variables that options name in place of a key: `api_key_env: NAME`."""
+    """Yield the environment variables that options name in place of a key: `api_key_env: NAME`."""
     judges = (config.metrics.judges or {}).values()
     systems = (config.retrievers, config.generators, config.apps)
-    options = [each.options for block in systems for each in block.values()]
-    for each in (*options, *(judge.options for judge in judges)):
-        for option, value in each.items():
-            if option.endswith("_env") and isinstance(value, str) and value:
+    options = [component.options for block in systems for component in block.values()]
+    for component in (*options, *(judge.options for judge in judges)):
+        for name, value in component.items():
+            if name.endswith("_env") and isinstance(value, str) and value:
                 yield value
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-# what expand_sweeps makes; a saved config has these names
+# Names from `expand_sweeps`, such as bm25-k1=0.9: a saved config has these
 _SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_.]*=[A-Za-z0-9_.+-]+)+")
 _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 
@@ -183,8 +194,10 @@ class Surroundings:
 
     Attributes:
         base: The folder that paths are relative to.
-        code: Where code is looked for before what is installed; None: none may be named.
-        retrievers: Names of those that the caller adds as objects, as of generators and apps.
+        code: Folders where `python:` looks before installed packages; None forbids code.
+        retrievers: Names of retrievers that the caller adds as objects.
+        generators: Names of generators that the caller adds.
+        apps: Names of apps that the caller adds.
     """
 
     base: Path
@@ -195,7 +208,7 @@ class Surroundings:
 
 
 class TreeCheck:
-    """The checks of one tree, block by block."""
+    """Checks of one tree, block by block; its problems go into a report."""
 
     def __init__(self, tree: Node, report: Report, path: Path | None, around: Surroundings) -> None:
         self.tree, self.report, self.path = tree, report, path
@@ -206,14 +219,14 @@ class TreeCheck:
         self.context = Context(report, around.base, list(names), members, around.code)
 
     def build(self) -> schema.ExperimentConfig | None:
-        """Check everything; None where anything is wrong."""
+        """Return the checked config; None if any block has a problem."""
         from ragbench.data import LOADERS
         from ragbench.generate import APPS, GENERATORS
 
         declared = declared_options(schema.Top)
         top = self.context.check(self.tree, declared, extra=schema.BLOCKS, order=_ORDER)
         name = self._name(top.get("name"))
-        if (given := self.tree.get("name")) is None or given.value is None:
+        if (name_node := self.tree.get("name")) is None or name_node.value is None:
             self.context.fill(self.tree, "name", name)
         dataset = self._dataset(LOADERS)
         retrievers = self._components("retrievers", retriever_family)
@@ -232,7 +245,7 @@ class TreeCheck:
         gates = self._gates(metrics, generators, LOADERS)
         for check in self.context.late_checks if self.report else ():
             check()
-        # an unreadable value is absent in `top` without a problem of its own
+        # a value that could not be read is missing in `top`, without a problem in this report
         if self.report or top.keys() < declared.keys() or dataset is None:
             return None
         return schema.ExperimentConfig(
@@ -255,7 +268,7 @@ class TreeCheck:
         )
 
     def expanded(self) -> Node:
-        """Return the tree with a component for each combination of a sweep."""
+        """Return the tree with one component for each combination of a sweep."""
         tree = self.tree
         for block, swept in self.swept.items():
             if swept.members:
@@ -264,20 +277,25 @@ class TreeCheck:
         return tree
 
     def _name(self, name: str | None) -> str:
+        """Return the name of the experiment; default: the file name without forbidden characters.
+
+        A name that no folder can have is reported and returned.
+        """
         if name is None:
             stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.path.stem if self.path else "")
-            # of a name that is none for a folder, such as `..`, nothing is kept
-            usual = stem[:LONGEST_NAME].rstrip(".")
-            return "experiment" if not usual or [*unfit_names([usual])] else usual
+            # `..` and names that Windows reserves cannot be folders
+            stem = stem[:LONGEST_NAME].rstrip(".")
+            return "experiment" if not stem or [*unfit_names([stem])] else stem
         node = self.tree.get("name")
         if node is not None:
-            for _, found, allowed in unfit_names([name]):
-                self.report.wrong(node, found, allowed)
+            for _, problem, allowed in unfit_names([name]):
+                self.report.wrong(node, problem, allowed)
         if node is not None and (not _NAME.fullmatch(name) or set(name) == {"."}):
             self.report.wrong(node, f"{node.shown()} is not a name", _NAME_ALLOWED)
         return name
 
     def _dataset(self, loaders: Family) -> schema.Component | None:
+        """Return the checked data set; None, with a problem, if it is missing or wrong."""
         entry = self.tree.entries.get("dataset")
         if entry is None:
             allowed = f"dataset: {{type: {', '.join(loaders.names())}, ...}}"
@@ -289,64 +307,71 @@ class TreeCheck:
         return checked
 
     def _executor(self) -> schema.Component | None:
+        """Return the executor, the default one if the config has none; None if it is wrong."""
         from ragbench.executors import EXECUTORS
 
         entry = self.tree.entries.get("executor")
         if entry is None or entry.node.value is None:
             name = next(iter(EXECUTORS.table))
             cls = EXECUTORS.load(name)
-            options = {each.name: each.default for each in declared_options(cls).values()}
+            options = {option.name: option.default for option in declared_options(cls).values()}
             self.context.fill(self.tree, "executor", {"type": name})
             return schema.Component(name="executor", type=name, cls=cls, options=options)
         return check_component("executor", entry, EXECUTORS, self.context)
 
     def _expand(self, block: str) -> Expanded:
+        """Return the components of a block with sweeps written out; report wrong names."""
         node = self.tree.get(block)
         if node is None:
             return Expanded({})
         if not isinstance(node.value, dict):
-            found = f"{node.shown()} is not a mapping"
-            self.report.wrong(node, found, "a mapping from names to components")
+            problem = f"{node.shown()} is not a mapping"
+            self.report.wrong(node, problem, "a mapping from names to components")
         for name, entry in node.entries.items():
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
-                found = f"{name!r} is not a name"
-                self.report.add(entry.place, node.path, found, _NAME_ALLOWED)
+                problem = f"{name!r} is not a name"
+                self.report.add(entry.place, node.path, problem, _NAME_ALLOWED)
         return expand_sweeps(node, self.report)
 
     def _components(
         self, block: str, family_of: Callable[[Node], Family]
     ) -> dict[str, schema.Component | None]:
+        """Return the checked components of a block by name; a wrong one is None."""
         return {
             name: check_component(name, entry, family_of(entry.node), self.context)
             for name, entry in self.swept[block].components.items()
         }
 
     def _check_names(self) -> None:
-        """Report systems that cannot each have a file of their own, at what makes the last."""
-        named = {block: swept.components for block, swept in self.swept.items()}
-        places = [*named["retrievers"].items(), *named["apps"].items()]
+        """Report systems that cannot have a file of their own, such as `A` and `a`, or long names.
+
+        The problem stands at the component that makes the last such system.
+        """
+        components = {block: swept.components for block, swept in self.swept.items()}
+        places = [*components["retrievers"].items(), *components["apps"].items()]
         places += [
             (f"{retriever}/{generator}", entry)
-            for generator, entry in named["generators"].items()
+            for generator, entry in components["generators"].items()
             for retriever in self.context.retrievers
         ]
         entries = dict(places)
         reported: set[int] = set()
-        for name, found, allowed in unfit_names(name for name, _ in places):
-            if id(entries[name]) not in reported:  # one problem for what would make many pairs
+        for name, problem, allowed in unfit_names(name for name, _ in places):
+            if id(entries[name]) not in reported:  # one problem, not one for each of its pairs
                 reported.add(id(entries[name]))
-                self.report.wrong(entries[name], found, allowed)
+                self.report.wrong(entries[name], problem, allowed)
 
     def _may_bring_systems(self, loaders: Family) -> bool:
-        """Return True if the loader reads systems from records, or is not one of ours."""
+        """Return True if the loader reads systems from records, or is not built in."""
         type_name = self._item("dataset").text("type")
         return type_name not in loaders.table or type_name in ("pairs", "records", "traces")
 
     def _require_a_system(self, loaders: Family) -> None:
-        if self.context.code is None:  # a part of a config
+        """Report a config without any retriever or app, unless the data set may bring systems."""
+        if self.context.code is None:  # `load_saved` reads a part of a config
             return
-        brings = self.live.retrievers or self.live.apps or self.swept["apps"].components
-        if brings or self._may_bring_systems(loaders):
+        has_systems = self.live.retrievers or self.live.apps or self.swept["apps"].components
+        if has_systems or self._may_bring_systems(loaders):
             return
         node = self.tree.entries.get("retrievers")
         if node is None:
@@ -361,25 +386,26 @@ class TreeCheck:
         generators: Mapping[str, schema.Component | None],
         loaders: Family,
     ) -> tuple[Gate, ...]:
+        """Return the gates without a problem; empty if the config has no gates."""
         node = self.tree.get("gates")
         if node is None:
             return ()
         # a config without gates does not load them
         from ragbench.config.gates import check_gates, known_scores, pairs_of
 
-        live = dict.fromkeys(self.live.generators)
-        known = replace(
+        live_generators = dict.fromkeys(self.live.generators)
+        names = replace(
             known_scores(metrics),
             retrievers=self.context.retrievers,
-            pairs=pairs_of(self.context.retrievers, {**generators, **live}),
+            pairs=pairs_of(self.context.retrievers, {**generators, **live_generators}),
             apps=[*self.swept["apps"].components, *self.live.apps],
             sweeps=self.context.members,
             may_have_others=self._may_bring_systems(loaders),
         )
-        return check_gates(node, known, self.context)
+        return check_gates(node, names, self.context)
 
     def _item(self, name: str) -> Node:
-        """The block as it stands in the file, or an empty one."""
+        """Return a block of the file, or an empty one."""
         entry = self.tree.entries.get(name)
         return entry.node if entry else Node({}, self.tree.place, (name,))
 

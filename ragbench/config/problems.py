@@ -1,4 +1,4 @@
-"""Everything that is wrong with a config, gathered with its places."""
+"""Report of everything that is wrong with a config, with the places in the file."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ragbench.secrets import is_secret_option, looks_secret
 # Keys from the root down; an index of a list is its decimal number.
 KeyPath = tuple[str, ...]
 
-_MANY = 20
-_BARE = re.compile(r"[^\s.\"'=]+")
+_SHOWN_NAMES = 20
+_PLAIN_KEY = re.compile(r"[^\s.\"'=]+")
 
 
 def dotted(path: Iterable[str]) -> str:
-    """Return a path as `--set` takes it.
+    """Return a path as `--set` takes it; keys with a dot, a quote, `=` or a space stand in quotes.
 
     Example:
         >>> dotted(["retrievers", "a.b", "k1"])
         'retrievers."a.b".k1'
     """
-    return ".".join(part if _BARE.fullmatch(part) else f'"{part}"' for part in path)
+    return ".".join(part if _PLAIN_KEY.fullmatch(part) else f'"{part}"' for part in path)
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return names as a list for people, cut where it is long."""
-    return ", ".join([*names[:_MANY], "..."] if len(names) > _MANY else names)
+    """Return names joined by commas; after the first 20 `...`."""
+    return ", ".join([*names[:_SHOWN_NAMES], "..."] if len(names) > _SHOWN_NAMES else names)
 
 
 class Placed(Protocol):
-    """A value, or an entry with the place of its key."""
+    """A value of a config, or an entry with the place of its key."""
 
     @property
     def place(self) -> Place:
@@ -45,16 +45,18 @@ class Placed(Protocol):
         """The keys that lead to it."""
 
 
+# Keys in a line of YAML that cannot be parsed
 _KEY = re.compile(r"""(?:^|[{,\s-])["']?([\w.-]+)["']?\s*:(?:\s|$)""")
 
 
 def _names_secret(line: str) -> bool:
+    """Return True if a line has a key of a secret, or a word in the form of a secret."""
     return any(map(is_secret_option, _KEY.findall(line))) or any(map(looks_secret, line.split()))
 
 
 @dataclass(slots=True)
 class Report:
-    """Gathers problems, each once, and puts them into file order."""
+    """Problems of a config, each once; sorted by their places when they are raised."""
 
     _problems: dict[Problem, None] = field(default_factory=dict)
 
@@ -72,34 +74,42 @@ class Report:
         allowed: str | None = None,
         nearest: str | None = None,
     ) -> None:
-        """Note one problem."""
+        """Add one problem.
+
+        Args:
+            place: Place in the file, or the override.
+            path: Keys that lead to the value.
+            found: The mistake, in lower case.
+            allowed: What is allowed there instead; None if nothing in particular.
+            nearest: The allowed name that is nearest to a wrong one.
+        """
         self._problems[place.problem(found, dotted(path), allowed, nearest)] = None
 
     def wrong(
-        self, at: Placed, found: str, allowed: str | None = None, nearest: str | None = None
+        self, placed: Placed, found: str, allowed: str | None = None, nearest: str | None = None
     ) -> None:
-        """Note one problem of a value, or of a key."""
-        self.add(at.place, at.path, found, allowed, nearest)
+        """Add one problem of a value or a key, at its place; for the other parameters see `add`."""
+        self.add(placed.place, placed.path, found, allowed, nearest)
 
     def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
-        """Note a key that does not belong there."""
+        """Add the problem of a key that is not allowed there, with the allowed keys."""
         names = list(allowed)
-        known = ", ".join(names) or "no keys"
-        self.add(place, path, f"unknown key '{key}'", known, nearest_name(key, names))
+        allowed_names = ", ".join(names) or "no keys"
+        self.add(place, path, f"unknown key '{key}'", allowed_names, nearest_name(key, names))
 
-    def refused(self, at: Placed, error: DataError) -> None:
-        """Note what a reader says of a value."""
+    def refused(self, placed: Placed, error: DataError) -> None:
+        """Add the problem of an error that reading the value raised."""
         problem = error.problem
-        self.wrong(at, problem.found, problem.allowed, problem.nearest)
+        self.wrong(placed, problem.found, problem.allowed, problem.nearest)
 
     def include(self, problems: Iterable[Problem]) -> None:
-        """Take over problems of another report."""
+        """Add problems of another report."""
         self._problems |= dict.fromkeys(problems)
 
     def conceal(self, lines: Sequence[str]) -> None:
-        """Remove the excerpts from a file that cannot be read, from its first secret key on.
+        """Remove source lines of problems behind the first secret of a file that cannot be read.
 
-        Which value belongs to which key is a guess there.
+        The key of a value is a guess there, so that any later line may hold the secret.
         """
         secret = next((i for i, line in enumerate(lines) if _names_secret(line)), len(lines))
         self._problems = {
@@ -117,9 +127,11 @@ class Report:
         ]
 
     def error(self, subject: str, clean: Callable[[str], str] = str) -> ConfigError:
-        """Return every problem as one error, in file order; overrides come last.
+        """Return every problem as one error, in file order; problems of overrides come last.
 
-        `clean` writes what they say and show without secrets.
+        Args:
+            subject: Name of the config in the first line.
+            clean: Removes secrets from a text; applied to every problem.
         """
         ordered = sorted(self, key=lambda p: (p.line is None, p.line or 0, p.column or 0))
         return ConfigError([problem.cleaned(clean) for problem in ordered], subject)

@@ -1,4 +1,4 @@
-"""The config as a tree in which everything knows where it stands, and what its plain words mean."""
+"""Tree of a config, in which every value has its place, and plain words as YAML 1.2 reads them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ _LONGEST = 300  # digits; Python itself refuses to read integers beyond 4,300
 
 
 class ScalarError(ValueError):
-    """A word that looks like a number but is none: what is wrong, and what to write instead."""
+    """A word that looks like a number but is none.
+
+    Attributes:
+        found: The mistake.
+        allowed: The text to write instead.
+    """
 
     def __init__(self, found: str, allowed: str) -> None:
         self.found, self.allowed = found, allowed
@@ -36,9 +41,11 @@ class ScalarError(ValueError):
 
 
 def resolve(text: str) -> Scalar:
-    """Resolve an unquoted word as YAML 1.2 core does.
+    """Return the value of an unquoted word as YAML 1.2 core reads it.
 
-    A number with a leading zero is refused: YAML 1.1 reads it as octal, YAML 1.2 as decimal.
+    Raises:
+        ScalarError: A number has a leading zero, which YAML 1.1 reads as octal and YAML 1.2 as
+            decimal, or more than 300 characters.
 
     Example:
         >>> [resolve(word) for word in ("no", "1e-3", "1_000", "0x1F", "12:30", "true", "~")]
@@ -62,35 +69,36 @@ def resolve(text: str) -> Scalar:
     return float(text.replace(".", "")) if _NOT_FINITE.fullmatch(text) else text
 
 
-# Half a character, which no file can store.
+# Half of a surrogate pair, which UTF-8 cannot encode
 SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST_SHOWN = 60
-_LARGEST = 10**300
+_LARGEST = 10**300  # larger integers are no floats
 
 
-# Value of a word that cannot be read, which checks pass over: it was reported.
+# Value of a scalar that cannot be read: it has a problem, so that later checks skip it
 UNREADABLE: Any = object()
 
 
 class Quoted(str):
-    """Text that stands in quotes: what `${VAR}` gives in it stays text, `3` is not a number."""
+    """Text that stands in quotes in the config: `"3"` and `"${N}"` stay text."""
 
     __slots__ = ()
 
 
 class WrittenPath(str):
-    """A path as a config writes it, relative to the config."""
+    """Text of a path as the config has it, relative to the config."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A `${NAME}` or `${NAME:-default}`, with what it gave.
+    """A `${NAME}` or `${NAME:-default}` in a scalar, with the value of the variable.
 
     Attributes:
-        value: What the variable holds; empty where it is not set.
-        default: What counts where it is empty or not set; None where there is none.
+        value: Value of the variable; empty if it is not set.
+        default: Texts and references that count if the value is empty; None without a default.
+        is_set: Whether the environment has the variable, empty or not.
     """
 
     name: str
@@ -100,11 +108,11 @@ class Reference:
 
     @property
     def text(self) -> str:
-        """The text that replaces the reference."""
+        """Text that replaces the reference: the value, or else the default, or else nothing."""
         return self.value or text_of(self.default or ())
 
     def all(self) -> Iterator[Reference]:
-        """Yield the reference, and those in its default."""
+        """Yield the reference, then the references in its default."""
         yield self
         for part in self.default or ():
             if isinstance(part, Reference):
@@ -112,13 +120,19 @@ class Reference:
 
 
 def text_of(parts: Sequence[str | Reference]) -> str:
-    """Return a text with what its variables gave."""
+    """Return the text of a scalar with its references replaced."""
     return "".join(part if isinstance(part, str) else part.text for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A key of a mapping with its value, and with later values where the key is repeated."""
+    """A key of a mapping with its value.
+
+    Attributes:
+        place: Place of the key.
+        node: The value.
+        repeats: Entries of the same key further down, each of which is a problem.
+    """
 
     place: Place
     node: Node
@@ -126,7 +140,7 @@ class KeyEntry:
 
     @property
     def path(self) -> KeyPath:
-        """The path of the value."""
+        """Path of the value."""
         return self.node.path
 
 
@@ -135,9 +149,11 @@ class Node:
     """A value of the config: a scalar, a list or a mapping.
 
     Attributes:
+        value: The scalar, the elements of the list, or key -> entry of the mapping.
+        path: Keys from the root to the value.
         written: A scalar as it is written, without quotes.
         quoted: Whether a scalar stands in quotes.
-        parts: A scalar with `${VAR}` in it, read: texts and references; else none.
+        parts: Texts and references of a scalar with `${VAR}` in it; else empty.
     """
 
     value: Scalar | tuple[Node, ...] | dict[str, KeyEntry]
@@ -154,11 +170,11 @@ class Node:
                 yield from part.all()
 
     def scalars(self) -> Iterator[Node]:
-        """Yield every scalar at or below it, in the order of the file."""
+        """Yield every scalar at or below the node, repeated keys included, in file order."""
         if isinstance(self.value, dict):
             for entry in self.value.values():
-                for each in (entry, *entry.repeats):
-                    yield from each.node.scalars()
+                for repeated in (entry, *entry.repeats):
+                    yield from repeated.node.scalars()
         elif isinstance(self.value, tuple):
             for node in self.value:
                 yield from node.scalars()
@@ -167,16 +183,16 @@ class Node:
 
     @property
     def entries(self) -> dict[str, KeyEntry]:
-        """The keys and values of a mapping; empty for anything else."""
+        """Entries of a mapping by key; empty for anything else."""
         return self.value if isinstance(self.value, dict) else {}
 
     @property
     def elements(self) -> tuple[Node, ...]:
-        """The elements of a list; empty for anything else."""
+        """Elements of a list; empty for anything else."""
         return self.value if isinstance(self.value, tuple) else ()
 
     def get(self, key: str) -> Node | None:
-        """Return the value of a key, or None."""
+        """Return the value of a key; None if the node is no mapping or lacks the key."""
         entry = self.entries.get(key)
         return None if entry is None else entry.node
 
@@ -186,7 +202,7 @@ class Node:
         return node.value if node is not None and isinstance(node.value, str) else None
 
     def shown(self) -> str:
-        """Return the value as messages quote it: `1.4`, `'abc'`, `a list`."""
+        """Return the value as messages quote it: `1.4`, `'abc'`, `a list`; long texts are cut."""
         if isinstance(self.value, dict):
             return "a mapping" if self.value else "{}"
         if isinstance(self.value, tuple):
@@ -197,14 +213,14 @@ class Node:
         if len(text) > _LONGEST_SHOWN:
             text = f"{text[:_LONGEST_SHOWN]}..."
         is_text = isinstance(self.value, str) or self.quoted or self.parts
-        # which variables are set, so that it is not their default what is wrong
-        given = [part for part in self.parts if isinstance(part, Reference) and part.default]
-        names = list(dict.fromkeys(part.name for part in given if part.value))
-        are_set = f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} set)" if names else ""
-        return f"{repr(text) if is_text else text}{are_set}"
+        # a variable with a default: tell the reader that its value counts, not the default
+        with_default = [part for part in self.parts if isinstance(part, Reference) and part.default]
+        names = list(dict.fromkeys(part.name for part in with_default if part.value))
+        note = f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} set)" if names else ""
+        return f"{repr(text) if is_text else text}{note}"
 
     def plain(self) -> Any:
-        """Return the value as lists, dicts and scalars, `${VAR}` replaced."""
+        """Return the value as lists, dicts and scalars, with `${VAR}` replaced."""
         if isinstance(self.value, dict):
             return {key: entry.node.plain() for key, entry in self.value.items()}
         if isinstance(self.value, tuple):
@@ -212,7 +228,13 @@ class Node:
         return self.value
 
     def with_entry(self, key: str, node: Node, place: Place | None = None) -> Node:
-        """Return the mapping with one value put in or replaced, in its old position."""
+        """Return the mapping with one value added or replaced; a replaced value keeps its position.
+
+        Args:
+            key: The key.
+            node: The new value.
+            place: Place of the key; default: its old place, or that of the value.
+        """
         old = self.entries.get(key)
         place = place or (old.place if old else node.place)
         return replace(self, value={**self.entries, key: KeyEntry(place, node)})
@@ -222,24 +244,26 @@ class Node:
         return replace(self, value={k: e for k, e in self.entries.items() if k != key})
 
 
-# Values of one repeated key that are checked; each repetition itself is always reported.
+# Values of one repeated key that are checked; every repetition is reported
 MAX_REPEATS = 20
 
 
 def alternatives(tree: Node) -> Iterator[tuple[list[KeyPath], Node]]:
-    """Yield the tree with the second values of its repeated keys, then with the third ones, ...
+    """Yield paths and a tree for each round of repeated keys: second values, third values, ...
 
-    Beside it come the paths of these values.
+    In each tree these values replace the first ones, so that all values of a key can be checked.
+    Ends after 20 rounds.
     """
     for number in range(MAX_REPEATS):
         places: list[KeyPath] = []
-        other = _with_repeats(tree, number, places)
+        tree_of_repeats = _with_repeats(tree, number, places)
         if not places:
             return
-        yield places, other
+        yield places, tree_of_repeats
 
 
 def _with_repeats(node: Node, number: int, places: list[KeyPath]) -> Node:
+    """Return a tree with the n-th repeat of each repeated key; append the paths to `places`."""
     if isinstance(node.value, tuple):
         parts = tuple(_with_repeats(part, number, places) for part in node.value)
         return replace(node, value=parts)
@@ -254,13 +278,21 @@ def _with_repeats(node: Node, number: int, places: list[KeyPath]) -> Node:
 
 @dataclass(slots=True)
 class PythonReader:
-    """Makes a tree of what a Python caller passes instead of a YAML file."""
+    """Reader of a config that a Python caller passes as a mapping; makes the same tree as YAML.
+
+    Attributes:
+        report: Receives what a config cannot hold.
+        place: Place of every node: Python values have no lines.
+    """
 
     report: Report
     place: Place = field(default_factory=Place)
 
     def read(self, value: Any, path: KeyPath = (), depth: int = 0) -> Node:
-        """Return the tree; what cannot stand in a config is reported and becomes null."""
+        """Return the tree of a value; a part that no config can hold is reported and becomes null.
+
+        Enumerations, paths and NumPy scalars become texts and numbers.
+        """
         if depth > MAX_DEPTH:
             return self._refuse(f"more than {MAX_DEPTH} levels", path)
         if isinstance(value, os.PathLike):
@@ -268,7 +300,7 @@ class PythonReader:
         if isinstance(value, str):
             if SURROGATE.search(value):
                 return self._refuse("text with half a character (a lone surrogate)", path)
-            text = str.__str__(value)  # of an enumeration's member: the value, not its name
+            text = str.__str__(value)  # a member of a str enumeration: its value, not its name
             return Node(text, self.place, path, text, isinstance(value, Quoted))
         if isinstance(value, Mapping):
             return self._mapping(value, path, depth + 1)
@@ -296,13 +328,13 @@ class PythonReader:
                 self.report.add(self.place, path, f"the key {key!r} is not text", "text")
         return Node(entries, self.place, path)
 
-    def _refuse(self, found: str, path: KeyPath) -> Node:
-        self.report.add(self.place, path, found, "text, numbers, lists and mappings")
+    def _refuse(self, problem: str, path: KeyPath) -> Node:
+        self.report.add(self.place, path, problem, "text, numbers, lists and mappings")
         return Node(None, self.place, path, "null")
 
 
 def is_level(key: object, path: KeyPath) -> bool:
-    """Return True for a level in the scale of a rubric, the only keys that are numbers.
+    """Return True if a key is a level in the scale of a rubric: the only keys that may be numbers.
 
     Example:
         >>> is_level(5, ("metrics", "judge", "rubrics", 0, "scale")), is_level(5, ("metrics",))
@@ -312,5 +344,5 @@ def is_level(key: object, path: KeyPath) -> bool:
     return of_rubric and isinstance(key, int) and not isinstance(key, bool)
 
 
-# Levels of nesting; the deepest sensible config has six.
+# Levels of nesting; the deepest useful config has six
 MAX_DEPTH = 50

@@ -116,7 +116,7 @@ def test_names_with_two_judges(config, server):
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ({"rubrics": ["fluency"], "nuggets": "n.jsonl"}, "means nothing without a rubric over nug"),
+        ({"rubrics": ["fluency"], "nuggets": "n.jsonl"}, "has no effect without a rubric over nug"),
         ({"rubrics": ["nugget_recall"], "nuggets": "gone.jsonl"}, "gone.jsonl"),
         ({"rubrics": ["nugget_recall(score=al)"]}, "score: 'al'"),
         ({"rubrics": ["nugget_recall", "nugget_recall(score=strict_vital)"]}, "a second score"),
