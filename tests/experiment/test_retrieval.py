@@ -5,7 +5,7 @@ import time
 
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.stages import retrieval
-from ragbench.experiment.stages.matching import ranked
+from ragbench.experiment.stages.matching import rank_outcomes
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import CallableRetriever
 from ragbench.types import Cause, Document, Query
@@ -126,7 +126,7 @@ def test_the_order_counts_where_scores_do_not_fall():
     retriever = CallableRetriever(lambda question, top_k: [("a", 0.1), ("b", 0.9), ("a", 0.5)])
     outcomes = retrieve(retriever, QUERIES[:2], 10, Calls("x"))
 
-    found = ranked("mine", retriever, QUERIES[:2], outcomes, [Document("a")])
+    found = rank_outcomes("mine", retriever, QUERIES[:2], outcomes, [Document("a")])
 
     assert [id for id, _ in found.run.ranking("q0")] == ["a", "b"]
     assert found.notes == [
@@ -137,7 +137,7 @@ def test_the_order_counts_where_scores_do_not_fall():
     unknown = "hits have ids that no document of the corpus has, and count as unjudged; make the "
     unknown += "ids equal, or set id_field"
     assert found.warnings == [f"mine: 2 of 4 {unknown}"]
-    elsewhere = ranked("mine", retriever, QUERIES[:2], outcomes, [Document("z")])
+    elsewhere = rank_outcomes("mine", retriever, QUERIES[:2], outcomes, [Document("z")])
     assert elsewhere.warnings == [f"mine: 4 of 4 {unknown}"]
 
 
@@ -148,4 +148,4 @@ def test_failed_and_missing_queries_are_not_in_the_run():
     retriever = Partial(refuses={"q2"})
     outcomes = retrieve(retriever, QUERIES[:3], 10, Calls("x"))
 
-    assert ranked("x", retriever, QUERIES[:3], outcomes, None).run.query_ids == ("q1",)
+    assert rank_outcomes("x", retriever, QUERIES[:3], outcomes, None).run.query_ids == ("q1",)

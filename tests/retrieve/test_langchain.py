@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableLambda
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.stages.matching import ranked
+from ragbench.experiment.stages.matching import rank_outcomes
 from ragbench.retrieve.frameworks import LangchainRetriever
 from ragbench.retrieve.python import as_retriever
 from ragbench.types import Cause, Query
@@ -88,7 +88,7 @@ def test_the_order_counts_and_never_the_number():
     retriever = LangchainRetriever(client=Distances())
     outcomes = retrieve(retriever, [QUERY], 10, Calls("r"))
 
-    run = ranked("mine", retriever, [QUERY], outcomes, None).run
+    run = rank_outcomes("mine", retriever, [QUERY], outcomes, None).run
 
     assert [document for document, _ in run.ranking("q1")] == ["near", "far"]
 
@@ -135,7 +135,7 @@ def test_notes_say_what_the_ids_are_and_reach_the_reader():
     retriever = LangchainRetriever(factory="tests.retrieve.foreign:store", id_field="dok")
     outcomes = retrieve(retriever, [QUERY], 10, Calls("r"))
 
-    notes = ranked("mine", retriever, [QUERY], outcomes, None).notes
+    notes = rank_outcomes("mine", retriever, [QUERY], outcomes, None).notes
 
     assert "mine: 3 hits have no metadata 'dok', but doc; did you mean 'doc'?" in notes
 
@@ -145,13 +145,13 @@ def test_a_limit_of_its_own_is_said_once():
     queries = [Query("a", "one"), Query("b", "two")]
     outcomes = retrieve(retriever, queries, 100, Calls("r"))
 
-    warnings = ranked("mine", retriever, queries, outcomes, None, 100).warnings
+    warnings = rank_outcomes("mine", retriever, queries, outcomes, None, 100).warnings
 
     assert warnings == [
         "mine: returned at most 2 hits per query of 100, so that measures at higher ranks see "
         "nothing; LangChain: search_kwargs={'k': 100}, LlamaIndex: similarity_top_k=100"
     ]
-    assert ranked("mine", retriever, queries, outcomes, None, 2).warnings == []
+    assert rank_outcomes("mine", retriever, queries, outcomes, None, 2).warnings == []
 
 
 def test_the_bad_answers_of_one_query_fail_it_alone():

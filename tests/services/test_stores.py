@@ -8,7 +8,7 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.stages.matching import ranked
+from ragbench.experiment.stages.matching import rank_outcomes
 from ragbench.retrieve.frameworks import LangchainRetriever
 from ragbench.types import Query
 from tests.outcomes import retrieve
@@ -36,7 +36,7 @@ def check(store, k=10):
     for client, top_k in ((store, k), (store.as_retriever(search_kwargs={"k": k}), 100)):
         retriever = LangchainRetriever(client=client, id_field="doc")
         outcomes = retrieve(retriever, QUERIES, top_k, Calls("retriever 'store'", 30.0))
-        found = ranked("store", retriever, QUERIES, outcomes, None, top_k)
+        found = rank_outcomes("store", retriever, QUERIES, outcomes, None, top_k)
         for query in QUERIES:
             ids = [document for document, _ in found.run.ranking(query.id)]
             assert ids == nearest(query.text, k)

@@ -1,4 +1,4 @@
-"""Rankings before they are scored: passages become their documents, or the gold they match."""
+"""Rankings as they are scored: passages become documents, or the gold passages that they match."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.packed_documents import ids_of
 
-_BLOCK = 64  # queries
-# What usually stands between the id of a document and that of its part.
+# Queries whose hits are in memory at a time.
+_BLOCK = 64
+# Usual separators between the id of a document and the number of its part.
 _SEPARATORS = ("#", "::", ":", "_", "-", "/")
 
 
 def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:
-    """Return a hit as a document with text: its own, else the corpus document's, else None."""
+    """Return a hit as a document with its own text, else the corpus document; None without both."""
     if hit.text is not None:
         return Document(hit.id, hit.text, hit.title or "", hit.metadata)
     return corpus.get(hit.id)
@@ -44,31 +45,37 @@ def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document
 def passages_of(
     outcome: Outcome[Retrieved], corpus: Mapping[str, Document], passages: int
 ) -> list[Document] | None:
-    """Return the first passages that were found as documents with text; None where it failed.
+    """Return the first `passages` hits as documents with text; None if retrieval failed.
 
-    A hit's own text counts, else the corpus document's; a hit that has neither is left out.
+    A hit without a text of its own or in the corpus is left out.
     """
     if outcome.value is None:
         return None
-    found = (document_of(hit, corpus) for hit in outcome.value.documents)
-    return list(islice((document for document in found if document is not None), passages))
+    documents = (document_of(hit, corpus) for hit in outcome.value.documents)
+    return list(islice((document for document in documents if document is not None), passages))
 
 
-def ranked(
+def rank_outcomes(
     name: str,
     retriever: Retriever,
     queries: Sequence[Query],
     outcomes: Sequence[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
     top_k: int | None = None,
-    said: Sequence[str] | None = None,
+    own_notes: Sequence[str] | None = None,
 ) -> RetrieverRun:
-    """Turn a retriever's outcomes into the run that is scored, with notes on what was odd.
+    """Return the ranking of a retriever's hits, with notes and warnings on odd ones.
 
-    `corpus` is None where ids of hits are not those of documents, `top_k` where a shorter list is
-    nothing to speak of, `said` where the retriever itself is asked what it noted.
+    Args:
+        name: Name of the system, for messages.
+        retriever: Retriever, whose scores or whose order rank the hits.
+        queries: The n queries.
+        outcomes: Outcome of each query; those without hits are not in the run.
+        corpus: Documents, to count hits that it lacks; None if hits have other ids.
+        top_k: Number of hits that a shorter list gets a warning for; None gives none.
+        own_notes: Notes of the retriever; None takes those of `retriever`.
     """
-    run, strange, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
+    run, n_unknown, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
     notes, warnings = list[str](), list[str]()
     if repeated := sum(run.duplicates.values()):
         notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
@@ -77,7 +84,7 @@ def ranked(
             f"{run.substituted} rankings have scores that are absent, tied or out of order; the "
             "order of the hits was used"
         )
-    notes += retriever.notes if said is None else said
+    notes += retriever.notes if own_notes is None else own_notes
     if top_k is not None and not retriever.ranks_by_score:
         hits = (outcome.value.documents for outcome in outcomes if outcome.value is not None)
         longest = max(map(len, hits), default=0)
@@ -88,11 +95,11 @@ def ranked(
                 f"ranks see nothing; LangChain: search_kwargs={{'k': {top_k}}}, LlamaIndex: "
                 f"similarity_top_k={top_k}"
             )
-    if strange:
-        remark = f"{strange} of {len(run)} hits have ids that no document of the corpus has, and "
+    if n_unknown:
+        remark = f"{n_unknown} of {len(run)} hits have ids that no document of the corpus has, and "
         remark += "count as unjudged; make the ids equal, or set id_field"
-        # a few may be a corpus that has moved on; more mean the wrong corpus, or other ids
-        (warnings if strange > len(run) / 10 else notes).append(remark)
+        # a few may be documents that were removed; more mean the wrong corpus, or other ids
+        (warnings if n_unknown > len(run) / 10 else notes).append(remark)
     return RetrieverRun(
         name,
         queries,
@@ -111,14 +118,17 @@ def _run_of(
     outcomes: Sequence[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
 ) -> tuple[Run, int, bool]:
-    """The run, how many of its hits the corpus lacks, whether any is a chunk of ours."""
+    """Return the run, the number of hits that the corpus lacks, and True if any hit is a chunk.
+
+    Chunks are those of `chunk:` in the config; of a file none is known.
+    """
     corpus_ids = None if corpus is None else frozenset(ids_of(corpus))
     if isinstance(outcomes, FileRankings):
         run = outcomes.run(name)
         if corpus_ids is None:
             return run, 0, False
         return run, sum(document not in corpus_ids for document in run.documents), False
-    strange, is_cut, parts = 0, False, []
+    n_unknown, is_cut, parts = 0, False, []
     # some queries at a time, so that not all hits are in memory
     for start in range(0, len(queries), _BLOCK):
         rankings = {
@@ -130,225 +140,260 @@ def _run_of(
         for hits in rankings.values():
             # a repeated hit counts once, as in the run
             documents = {hit.id if hit.document is None else hit.document for hit in hits}
-            strange += 0 if corpus_ids is None else len(documents - corpus_ids)
+            n_unknown += 0 if corpus_ids is None else len(documents - corpus_ids)
             is_cut = is_cut or any(hit.document is not None for hit in hits)
         if retriever.ranks_by_score:
-            scores = {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}
+            scores = {q: {hit.id: hit.score or 0.0 for hit in hits} for q, hits in rankings.items()}
             parts.append(Run.from_dict(scores))
         else:
             parts.append(Run.from_rankings(rankings))
-    return Run.joined(parts, name), strange, is_cut
+    return Run.joined(parts, name), n_unknown, is_cut
 
 
-def refuse_other_ids(ranked: RetrieverRun, plan: Plan) -> None:
-    """Refuse hits of which neither judgements nor corpus know one, while they say better.
+def refuse_other_ids(ranking: RetrieverRun, plan: Plan) -> None:
+    """Check that ids of hits are those of the qrels, if another part of the hits is.
+
+    No check without qrels or hits, and if any hit is judged or in the corpus.
 
     Raises:
-        DataError: The metadata have a key, or the ids a part, that the judgements know.
+        DataError: A key of the metadata, or the part of the ids before a separator, is judged.
     """
     qrels, corpus = plan.qrels, plan.corpus
-    if qrels is None or not len(ranked.run):
+    if qrels is None or not len(ranking.run):
         return
     judged = set(qrels.documents)
-    names = (hit.document or hit.id for _, found in _hits(ranked) for hit in found)
+    names = (hit.document or hit.id for _, hits in _hits(ranking) for hit in hits)
     if any(name in judged or name in corpus for name in names):
         return
-    hits = [hit for _, found in _hits(ranked) for hit in found]
-    nothing = f"none of its {len(ranked.run)} hits is known to the judgements"
+    hits = [hit for _, hits in _hits(ranking) for hit in hits]
+    problem = f"none of its {len(ranking.run)} hits is known to the judgements"
     example = f"such as '{hits[0].id}'"
     for key in dict.fromkeys(key for hit in hits for key in hit.metadata):
         if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits):
             match = f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
             raise DataError(
-                f"{nothing}, {example}, while metadata '{key}' of the hits is",
-                record=ranked.name,
+                f"{problem}, {example}, while metadata '{key}' of the hits is",
+                record=ranking.name,
                 allowed=f"id_field: {key}; or metrics.retrieval: {match}",
             )
     for separator in _SEPARATORS:
         if any(before_last(hit.id, separator) in judged for hit in hits):
             raise DataError(
-                f"{nothing}, {example}, while what stands before '{separator}' is",
-                record=ranked.name,
+                f"{problem}, {example}, while what stands before '{separator}' is",
+                record=ranking.name,
                 allowed=f'metrics.retrieval: match: {{level: document, separator: "{separator}"}}',
             )
 
 
-def match_hits(ranked: RetrieverRun, plan: Plan) -> RetrieverRun:
-    """Return a retriever's rankings as they are scored; generators still get its passages."""
+def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
+    """Return the ranking as it is scored: with documents or gold passages in place of passages.
+
+    By `metrics.retrieval.match`: unchanged for level `id` without chunks, and without qrels or
+    measures that read them. Generators still get the passages.
+
+    Raises:
+        DataError: No passage has the id of its document, or a text.
+    """
     rules, qrels = plan.config.metrics.retrieval, plan.qrels
-    of_ids = [m for m in parse_measures(plan.measures) if m.spec.reads != "passages"]
-    if qrels is None or not of_ids:
-        return ranked
+    measures = [m for m in parse_measures(plan.measures) if m.spec.reads != "passages"]
+    if qrels is None or not measures:
+        return ranking
     if rules.match.level == "text":
-        return _match_texts(ranked, qrels, plan)
+        return _match_texts(ranking, qrels, plan)
     if rules.match.level == "id":
-        # fold the chunks that we cut ourselves; hits that are documents stay what they are
-        if not ranked.is_cut:
-            return ranked
-        return replace(ranked, scored=fold(ranked.run, _chunks_of(ranked)), unmatched=ranked.run)
-    # without any cut-off, rankings are looked at as deep as they are kept
-    deepest = max((m.k for m in of_ids if m.k is not None), default=rules.top_k)
-    return _fold(ranked, deepest, plan)
+        # chunks of `chunk:` are folded into their documents; other hits are documents
+        if not ranking.is_cut:
+            return ranking
+        run = fold(ranking.run, _chunks_of(ranking))
+        return replace(ranking, scored=run, unmatched=ranking.run)
+    # measures without a cut-off read the whole ranking
+    deepest = max((m.k for m in measures if m.k is not None), default=rules.top_k)
+    return _fold(ranking, deepest, plan)
 
 
-def _chunks_of(ranked: RetrieverRun) -> dict[str, dict[str, str]]:
+def _chunks_of(ranking: RetrieverRun) -> dict[str, dict[str, str]]:
+    """Return the document of each chunk, by query and chunk id."""
     return {
         query: {hit.id: hit.document for hit in hits if hit.document is not None}
-        for query, hits in _hits(ranked)
+        for query, hits in _hits(ranking)
     }
 
 
-def scored_ids(ranked: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, str]]:
-    """Return query -> passage -> the id that it was scored by, of a ranking that was matched.
+def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, str]]:
+    """Return the id that each passage was scored by, by query and passage id.
 
-    What is not in it was scored by its own id.
+    A passage that is missing was scored by its own id; all are in a ranking that was not matched.
     """
     rules = plan.config.metrics.retrieval
-    if ranked.unmatched is None:
+    if ranking.unmatched is None:
         return {}
     if rules.match.level == "id":
-        return _chunks_of(ranked)
+        return _chunks_of(ranking)
     if rules.match.level == "document":
         return {
             query: {hit: document for hit, document in documents.items() if document is not None}
-            for query, documents in _documents_of(ranked, plan)
+            for query, documents in _documents_of(ranking, plan)
         }
-    passages = ranked_documents(ranked.unmatched, ties=rules.ties, trec_eval=rules.trec_eval)
-    # each passage is in the place of what it was matched with
-    names = ranked_documents(ranked.run)
-    return {q: dict(zip(found, names[q], strict=True)) for q, found in passages.items()}
+    passages = ranked_documents(ranking.unmatched, ties=rules.ties, trec_eval=rules.trec_eval)
+    # the ranking of gold passages has the same order as that of the passages
+    names = ranked_documents(ranking.run)
+    return {q: dict(zip(ids, names[q], strict=True)) for q, ids in passages.items()}
 
 
-def _documents_of(ranked: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
-    """Yield each query with its hits by id, and the document of each; None where it is unknown."""
+def _documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
+    """Yield each query id with the document of each hit by hit id; None where it is unknown."""
     match = plan.config.metrics.retrieval.match
-    for query, hits in _hits(ranked):
-        # of a repeated hit the first one counts
+    for query, hits in _hits(ranking):
+        # reversed: of a repeated hit the first one counts
         yield query, {hit.id: _document_of_hit(hit, match, plan.corpus) for hit in reversed(hits)}
 
 
-def _fold(ranked: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
+def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
+    """Fold passages into the documents that contain them, each at the rank of its best passage.
+
+    A passage without a document counts as one; `k` is the deepest cut-off of the measures. Raises
+    `DataError` if no passage has a document.
+    """
     rules, documents = plan.config.metrics.retrieval, dict[str, dict[str, str]]()
-    match, homeless, total = rules.match, 0, 0
-    for query, found in _documents_of(ranked, plan):
-        total += len(found)
-        documents[query] = {hit: doc for hit, doc in found.items() if doc is not None}
-        homeless += len(found) - len(documents[query])
-    warnings = list(ranked.warnings)
-    if homeless:
-        found_in = f"{homeless} of {total} passages have no {match.id}"
-        if homeless == total:
-            raise _nowhere(ranked, match, found_in, plan.corpus)
-        warnings.append(f"{ranked.name}: {found_in}; they are counted as documents of their own")
-    run = fold(ranked.run, documents)
-    warnings += _too_few(ranked, run, k, rules.top_k)
-    return replace(ranked, scored=run, unmatched=ranked.run, warnings=warnings)
+    match, n_without, n_hits = rules.match, 0, 0
+    for query, document_of in _documents_of(ranking, plan):
+        n_hits += len(document_of)
+        documents[query] = {hit: doc for hit, doc in document_of.items() if doc is not None}
+        n_without += len(document_of) - len(documents[query])
+    warnings = list(ranking.warnings)
+    if n_without:
+        problem = f"{n_without} of {n_hits} passages have no {match.id}"
+        if n_without == n_hits:
+            raise _missing_document_key(ranking, match, problem, plan.corpus)
+        warnings.append(f"{ranking.name}: {problem}; they are counted as documents of their own")
+    run = fold(ranking.run, documents)
+    warnings += _few_documents_warning(ranking, run, k, rules.top_k)
+    return replace(ranking, scored=run, unmatched=ranking.run, warnings=warnings)
 
 
-def _hits(ranked: RetrieverRun) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
-    """Yield the queries of the run with their hits; those that failed or are missing are not."""
-    known = ranked.run.query_index
-    for query, outcome in zip(ranked.queries, ranked.outcomes, strict=True):
-        if query.id in known and outcome.value is not None:
+def _hits(ranking: RetrieverRun) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
+    """Yield id and hits of each query in the run; failed and missing queries are left out."""
+    query_index = ranking.run.query_index
+    for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
+        if query.id in query_index and outcome.value is not None:
             yield query.id, outcome.value.documents
 
 
 def _document_of_hit(
     hit: ScoredDocument, match: Match, corpus: Mapping[str, Document]
 ) -> str | None:
-    """What the retriever says of its hit, else what the corpus says of the document of that id.
+    """Return the document of a hit by its metadata, else by those of the corpus document.
 
-    A chunk that we cut ourselves is of the document of its document.
+    A chunk of `chunk:` takes the document of the corpus document that it was cut from. None if
+    both lack the id.
     """
     if hit.document is not None:
         hit = replace(hit, id=hit.document)
-    found = document_id(hit, match)
-    if found is None and hit.id in corpus:
+    document = document_id(hit, match)
+    if document is None and hit.id in corpus:
         return document_id(corpus[hit.id], match)
-    return found
+    return document
 
 
-def _nowhere(
-    ranked: RetrieverRun, match: Match, found: str, corpus: Mapping[str, Document]
+def _missing_document_key(
+    ranking: RetrieverRun, match: Match, problem: str, corpus: Mapping[str, Document]
 ) -> DataError:
-    found_hits = [hit for _, hits in _hits(ranked) for hit in hits]
-    known = (corpus[hit.id].metadata for hit in found_hits if hit.id in corpus)
-    keys = keys_of(chain((hit.metadata for hit in found_hits), known))
+    """Return the error for a metadata key that no hit has, with the keys that hits have."""
+    hits_of_all = [hit for _, hits in _hits(ranking) for hit in hits]
+    corpus_metadata = (corpus[hit.id].metadata for hit in hits_of_all if hit.id in corpus)
+    keys = keys_of(chain((hit.metadata for hit in hits_of_all), corpus_metadata))
     return DataError(
-        f"{ranked.name}: {found}",
+        f"{ranking.name}: {problem}",
         record="metrics.retrieval.match.id",
         allowed=", ".join(keys) or "metadata in the corpus or from the retriever; there are none",
         nearest=nearest(match.id or "", keys),
     )
 
 
-def _too_few(ranked: RetrieverRun, run: Run, k: int, top_k: int) -> list[str]:
-    """Warn where passages are of so few documents that a cut-off looks into the void."""
-    left = (run.starts[1:] - run.starts[:-1]).tolist()
-    short = [n for n in left if n < k]
+def _few_documents_warning(ranking: RetrieverRun, run: Run, k: int, top_k: int) -> list[str]:
+    """Return a warning if queries have fewer than k documents after folding; else an empty list.
+
+    Args:
+        ranking: Ranking of passages.
+        run: Ranking of their documents.
+        k: Deepest cut-off of the measures.
+        top_k: Number of passages that the retriever was asked for.
+    """
+    n_documents = (run.starts[1:] - run.starts[:-1]).tolist()
+    short = [n for n in n_documents if n < k]
     if not short:
         return []
-    passages = (ranked.run.starts[1:] - ranked.run.starts[:-1]).tolist()
-    whole = sum(n < k and of < top_k for n, of in zip(left, passages, strict=True))
+    n_passages = (ranking.run.starts[1:] - ranking.run.starts[:-1]).tolist()
+    # of these lists the retriever is the reason, not the folding
+    n_lists = sum(n < k and of < top_k for n, of in zip(n_documents, n_passages, strict=True))
     warning = (
-        f"{ranked.name}: {len(short)} of {len(left)} queries have fewer than {k} documents after "
-        f"folding (the fewest: {min(short)}); raise top_k, which is {top_k} and counts passages"
+        f"{ranking.name}: {len(short)} of {len(n_documents)} queries have fewer than {k} documents "
+        f"after folding (the fewest: {min(short)}); raise top_k, which is {top_k} and counts "
+        "passages"
     )
-    if whole:
-        warning += f" ({whole} of them got fewer passages than that from the retriever)"
+    if n_lists:
+        warning += f" ({n_lists} of them got fewer passages than that from the retriever)"
     return [warning]
 
 
-def _match_texts(ranked: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
+def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
+    """Replace passages by the gold passages whose words they contain; raise without any text."""
     rules, corpus = plan.config.metrics.retrieval, plan.corpus
     overlap = rules.match.overlap or DEFAULT_OVERLAP
-    order = ranked_documents(ranked.run, ties=rules.ties, trec_eval=rules.trec_eval)
-    words_of = cache(PassageWords)  # texts come up again from query to query
+    order = ranked_documents(ranking.run, ties=rules.ties, trec_eval=rules.trec_eval)
+    words_of = cache(PassageWords)  # queries share passages
     rankings: dict[str, list[str]] = {}
-    unknown = several = 0
-    for query, hits in _hits(ranked):
+    n_without_text = n_several = 0
+    for query, hits in _hits(ranking):
         grades = qrels.by_query.get(query, {})
         gold = {doc: words_of(_body(corpus[doc])) for doc in grades if doc in corpus}
         by_id = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
         texts = [by_id[name] for name in order[query]]
-        unknown += sum(text is None for text in texts)
+        n_without_text += sum(text is None for text in texts)
         credits = credit(
             (None if text is None else words_of(_body(text)) for text in texts),
             GoldPassages(gold, overlap),
             grades,
         )
-        several += credits.several
+        n_several += credits.several
         rankings[query] = _names(order[query], credits.documents, grades)
-    warnings, notes = list(ranked.warnings), list(ranked.notes)
-    if unknown:
-        found = f"{ranked.name}: {unknown} of {len(ranked.run)} passages have no text"
-        if unknown == len(ranked.run):
+    warnings, notes = list(ranking.warnings), list(ranking.notes)
+    if n_without_text:
+        problem = f"{ranking.name}: {n_without_text} of {len(ranking.run)} passages have no text"
+        if n_without_text == len(ranking.run):
             allowed = "a retriever that returns texts, or a data set with these documents"
-            raise DataError(found, record="metrics.retrieval.match", allowed=allowed)
-        warnings.append(f"{found} and match nothing")
-    if several:
-        what = "passages match several gold passages; each counts for one, the best graded"
-        notes.append(f"{ranked.name}: {several} {what}")
-    run = replace(Run.from_rankings(rankings, ranked.run.name), duplicates=ranked.run.duplicates)
-    return replace(ranked, scored=run, unmatched=ranked.run, warnings=warnings, notes=notes)
+            raise DataError(problem, record="metrics.retrieval.match", allowed=allowed)
+        warnings.append(f"{problem} and match nothing")
+    if n_several:
+        note = "passages match several gold passages; each counts for one, the best graded"
+        notes.append(f"{ranking.name}: {n_several} {note}")
+    run = replace(Run.from_rankings(rankings, ranking.run.name), duplicates=ranking.run.duplicates)
+    return replace(ranking, scored=run, unmatched=ranking.run, warnings=warnings, notes=notes)
 
 
 def _body(document: Document) -> str:
-    """The text without the title, which chunks of the same text may lack or repeat."""
+    """Return the text without the title, which chunks may lack or repeat; the title if empty."""
     return document.text or document.title
 
 
 def _names(
     passages: Sequence[str], credited: Sequence[str | None], judged: Mapping[str, int]
 ) -> list[str]:
-    """The ids that are scored: of the gold passage, or else one that nothing is judged by."""
-    taken = {*passages, *judged}
+    """Return the id that each passage is scored by, in rank order.
+
+    Args:
+        passages: Ids of the passages.
+        credited: Id of the gold passage that each one matches, or None.
+        judged: Grades of the query. A passage that matches nothing and has a judged id by chance
+            gets another id, so that it is not taken for that document.
+    """
+    ids = {*passages, *judged}
     names = []
     for passage, gold in zip(passages, credited, strict=True):
         name = passage if gold is None else gold
         if gold is None and passage in judged:
-            while name in taken:
+            while name in ids:
                 name += "~"
-            taken.add(name)
+            ids.add(name)
         names.append(name)
     return names

@@ -1,4 +1,4 @@
-"""Retrieval: one retriever, all queries, by itself or over others."""
+"""Retrieval stages: the hits of each retriever, and the rankings that are scored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ragbench.experiment.stages.item_json import (
     write_retrieved,
 )
 from ragbench.experiment.stages.keys import hits_key, query_key
-from ragbench.experiment.stages.matching import match_hits, ranked, refuse_other_ids
+from ragbench.experiment.stages.matching import match_hits, rank_outcomes, refuse_other_ids
 from ragbench.files import cache_folder
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
 from ragbench.retrieve.python import read_hits
@@ -50,7 +50,8 @@ from ragbench.types.rows import Mapped
 # Position of a query, and its outcome.
 QueryOutcome = tuple[int, Outcome[Retrieved]]
 
-_BLOCK = 32  # queries a batch call; small enough that one that fails costs little
+# Queries of a batch call: few, so that a call that fails costs little.
+_BLOCK = 32
 
 
 def retrieve(
@@ -126,7 +127,10 @@ def _search_on_workers(
     calls: Calls,
     rankings: Rankings,
 ) -> Iterator[QueryOutcome]:
-    """Let workers search the index of a retriever; the run makes requests and reads the hits."""
+    """Search the index of a retriever on workers; yield position and outcome of each query.
+
+    Requests are created and hits are read here, where the corpus is.
+    """
 
     def request(position: int) -> Any:
         return index.request(queries[position], [source[position] for source in rankings])
@@ -147,16 +151,23 @@ def _search_on_workers(
 def _search_block(
     find: Callable[[Any, Any], Any], owner: str, index: Any, requests: list[Any]
 ) -> list[Outcome[Any]]:
-    """Search an open index in a worker; a query that fails does not spoil the others."""
+    """Return the outcome of each request to an open index, in a worker; each fails by itself."""
     return [call_once(partial(find, index), request, Calls(owner)) for request in requests]
 
 
-_NOTES = "notes"  # an item of its own: the keys of the others are hashes
+# Key of the item that holds the retriever's notes; the keys of the others are hashes.
+_NOTES = "notes"
+# Hits of each query.
 Hits = Sequence[list[ScoredDocument]]
 
 
 def make_ready(workspace: Workspace, name: str) -> Retriever:
-    """Return a retriever that can be asked: indexed once, and with the retrievers it borrows."""
+    """Load and index a retriever on its first use, with the retrievers that it borrows; return it.
+
+    Raises:
+        AdapterError: Indexing fails in code of the user.
+        RagbenchError: A model or an index cannot be loaded.
+    """
     plan = workspace.plan
     retriever, corpus = plan.retrievers[name], plan.collection.documents
     if name in workspace.ready:
@@ -176,13 +187,16 @@ def make_ready(workspace: Workspace, name: str) -> Retriever:
 
 
 def note_encodings(workspace: Workspace, name: str) -> None:
-    """Count the texts that a retriever has had encoded so far, and those that were stored."""
-    if (done := workspace.plan.retrievers[name].encodings) is not None:
-        workspace.work[f"encode {name}"] = Work(done.texts, done.stored, done.seconds)
+    """Record the number of texts that a retriever encoded so far, of stored ones, and seconds."""
+    if (counts := workspace.plan.retrievers[name].encodings) is not None:
+        workspace.work[f"encode {name}"] = Work(counts.texts, counts.stored, counts.seconds)
 
 
 def retriever_key(workspace: Workspace, name: str, top_k: int) -> str:
-    """Return the key of all that a retriever's hits depend on but the queries."""
+    """Return the key of a retriever's hits: a hash of its entry, corpus and sources, and `top_k`.
+
+    The queries are in the keys of the items.
+    """
     retriever = workspace.plan.retrievers[name]
     inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
     if retriever.indexes:
@@ -193,7 +207,14 @@ def retriever_key(workspace: Workspace, name: str, top_k: int) -> str:
 
 
 class Retrieve(StoredStage):
-    """Retrieve the hits of every query, from the corpus or from the hits of other retrievers."""
+    """Stage that retrieves the hits of every query, from the corpus or from other retrievers' hits.
+
+    Attributes:
+        name: Name of the retriever.
+        top_k: Largest number of hits of a query.
+        retriever: Retriever.
+        sources: Stages whose hits it combines; empty for a retriever over the corpus.
+    """
 
     kind, version = "retrieve", 1
 
@@ -202,27 +223,30 @@ class Retrieve(StoredStage):
         workspace: Workspace,
         name: str,
         top_k: int,
-        made: dict[tuple[str, int], Retrieve],
+        stages: dict[tuple[str, int], Retrieve],
     ) -> None:
-        """`made` are the stages so far: a retriever is asked once for each depth."""
+        """Add this stage, and those of its sources, to `stages`, by retriever and depth.
+
+        Each retriever is asked once for each depth, whoever reads its hits.
+        """
         super().__init__(workspace, f"retrieve {name}")
-        made[name, top_k] = self
+        stages[name, top_k] = self
         self.name, self.top_k = name, top_k
         self.retriever = self.plan.retrievers[name]
         self._depth = self.retriever.depth or top_k
-        deep = max(self._depth, top_k)
+        source_depth = max(self._depth, top_k)
         self.sources = [
-            made.get((source, deep)) or Retrieve(workspace, source, deep, made)
+            stages.get((source, source_depth)) or Retrieve(workspace, source, source_depth, stages)
             for source in self.retriever.sources
         ]
-        # one that others read and that is not scored stands before all that are scored
+        # a source that is not scored stands in a plan before the scored retrievers
         self.place = 1 if name in self.plan.scored_retrievers else 0
 
     @cached_property
     def outcomes(self) -> Sequence[Outcome[Retrieved]]:
-        """What it found, one outcome per query, at most `top_k` hits each.
+        """Outcome of each query, with at most `top_k` hits; retrieved where it is not stored.
 
-        What a file has is read from there again, and not stored a second time.
+        Hits of a run file are read from the file, and not stored a second time.
         """
         if self.retriever.recorded() is not None:
             n = len(self.plan.queries)
@@ -230,21 +254,21 @@ class Retrieve(StoredStage):
             read = cast("Callable[[], Run]", self.retriever.recorded)
             return FileRankings(self.plan.ids, read, self.top_k)
         failed, _ = self._inputs
-        found = self.items(default=PENDING)
+        outcomes = self.items(default=PENDING)
         for row, outcome in failed.items():
             if outcome != PENDING:
-                found[row] = outcome
-        return found
+                outcomes[row] = outcome
+        return outcomes
 
     def retrieved(self) -> Sequence[Outcome[Retrieved]]:
-        """Return the outcomes."""
+        """Return the outcomes, for `Rank`."""
         return self.outcomes
 
     @property
     def notes(self) -> list[str]:
-        """What the retriever noted about its hits, also when they are stored; of a file nothing."""
-        kept = None if isinstance(self.outcomes, FileRankings) else self._stored_items.get(_NOTES)
-        notes = kept.get(_NOTES) if isinstance(kept, dict) else None
+        """Stored notes of the retriever about its hits; empty for a run file."""
+        stored = None if isinstance(self.outcomes, FileRankings) else self._stored_items.get(_NOTES)
+        notes = stored.get(_NOTES) if isinstance(stored, dict) else None
         return list(map(str, notes)) if isinstance(notes, list) else []
 
     @cached_property
@@ -253,41 +277,44 @@ class Retrieve(StoredStage):
 
     @cached_property
     def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
-        """The outcomes of rows that a source lacks; the first hits of each source with texts."""
+        """Causes by row of the queries that failed in a source; and the hits of each source.
+
+        Hits are cut at `depth`, and have the text of the corpus where they have none.
+        """
         failed = dict[int, Outcome[Retrieved]]()
         for source in self.sources:
             for row, outcome in without_value(source.outcomes):
                 failed[row] = Outcome(None, outcome.cause, outcome.detail)
 
         def hits_in(outcome: Outcome[Retrieved]) -> list[ScoredDocument]:
-            found = [] if outcome.value is None else outcome.value.documents[: self._depth]
-            return [with_text(hit, self.plan.corpus) for hit in found]
+            hits = [] if outcome.value is None else outcome.value.documents[: self._depth]
+            return [with_text(hit, self.plan.corpus) for hit in hits]
 
         return failed, [Mapped(hits_in, source.outcomes) for source in self.sources]
 
     def slots(self) -> list[Slot | None]:
-        """A query that failed in a source is not asked."""
+        """Return a slot for each query; None for a query that failed in a source."""
         failed, rankings = self._inputs
-        found: list[Slot | None] = []
+        slots: list[Slot | None] = []
         for row, query in enumerate(self.plan.queries):
             if row in failed:
                 key = key_after(failed[row])
             else:
                 hits = [source[row] for source in rankings]
                 key = hits_key(query, hits) if self.sources else query_key(query)
-            found.append(None if key is None else Slot(self._stored_items, key, row))
-        return found
+            slots.append(None if key is None else Slot(self._stored_items, key, row))
+        return slots
 
     def prepare(self) -> None:
-        """Index the corpus."""
+        """Load the retriever and index the corpus."""
         make_ready(self.workspace, self.name)
 
     def pay_for(self, rows: Sequence[int]) -> None:
-        """Ask all queries, whatever the others cost."""
+        """Retrieve for all queries: `rows` has no effect, as retrieval costs no money."""
         _ = self.outcomes
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Ask the queries in their order."""
+        """Retrieve hits for the queries of some slots, in their order, and store the notes."""
         _, rankings = self._inputs
         queries = [self.plan.queries[row] for row in todo]
         calls = self.workspace.calls("retriever", self.name)
@@ -302,7 +329,7 @@ class Retrieve(StoredStage):
     read = staticmethod(read_retrieved)
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
-        """Write an outcome without the texts that the corpus has anyway."""
+        """Return an outcome as JSON, without the texts that the corpus has as well."""
         if value.value is not None:
             hits = [without_text(hit, self.plan.corpus) for hit in value.value.documents]
             value = replace(value, value=Retrieved(hits, value.value.queries))
@@ -310,27 +337,34 @@ class Retrieve(StoredStage):
 
     @property
     def computes(self) -> bool:
-        """Whether a model encodes or reads the texts."""
+        """Return True if a model of the retriever encodes or reads texts."""
         return self.retriever.computes
 
     @property
     def computes_here(self) -> bool:
-        """Whether its index lies in a folder, too."""
+        """Return True if so, or if its index is in files that workers on this machine map."""
         corpus = self.plan.collection.documents
         return self.computes or (corpus is not None and self.retriever.keeps_index(corpus))
 
     def collect(self, results: Results) -> None:
-        """Make what is missing; `Rank` says what it is for the results."""
+        """Retrieve what is not stored; `Rank` adds it to the results."""
         _ = self.outcomes
 
     def forecast(self) -> Node:
-        """Look up what was found."""
-        _ = self.outcomes
+        """Return the number of queries whose hits are stored."""
+        _ = self.outcomes  # looks them up, which `node` counts
         return self.node(len(self.plan.queries))
 
 
 class Rank(Stage):
-    """The ranking that is scored, of what a retriever or a whole app found; not stored."""
+    """Stage that turns the hits of a retriever or an app into the ranking that is scored.
+
+    It stores nothing.
+
+    Attributes:
+        name: Name of the retriever or app.
+        source: Stage that retrieves; None for an app or a recorded system.
+    """
 
     def __init__(
         self,
@@ -339,40 +373,45 @@ class Rank(Stage):
         source: Retrieve | None,
         retrieved: Callable[[], Sequence[Outcome[Retrieved]] | None],
     ) -> None:
-        """`source` is None for a whole app or records, and `retrieved` returns the outcomes."""
+        """`retrieved` returns the outcome of each query, or None if an app returns no passages."""
         super().__init__(workspace, under=source)
         self.name, self.source, self._retrieved = name, source, retrieved
 
     @cached_property
     def ranking(self) -> RetrieverRun | None:
-        """The ranking; None of an app that never says what it retrieved."""
+        """Ranking as it is scored, with notes and warnings; None for an app without passages.
+
+        Raises:
+            DataError: No hit has an id of the qrels or the corpus, but another field of it has.
+        """
         outcomes, plan = self._retrieved(), self.plan
         if outcomes is None:
             return None
         rules = plan.config.metrics.retrieval
-        # other chunks of the same texts have ids of their own
-        known = None if rules.match.level == "text" else plan.collection.documents
-        # an app is taken for a retriever that says nothing of itself
+        # hits that are matched by their text need not have ids of the corpus
+        corpus = None if rules.match.level == "text" else plan.collection.documents
+        # an app declares nothing: the defaults of a retriever hold
         retriever = Retriever() if self.source is None else self.source.retriever
-        said = [] if self.source is None else self.source.notes
-        # one over others looks at `depth` hits of each, an app at as many as it likes
-        limited = self.source is None or bool(retriever.sources)
-        full = None if limited else rules.top_k
-        found = ranked(self.name, retriever, plan.queries, outcomes, known, full, said)
+        notes = [] if self.source is None else self.source.notes
+        # a retriever over others has at most `depth` hits of each, and an app as many as it
+        # returns: only other retrievers are expected to return `top_k`
+        is_limited = self.source is None or bool(retriever.sources)
+        top_k = None if is_limited else rules.top_k
+        ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
         if rules.match.level == "id":
-            refuse_other_ids(found, plan)
-        return match_hits(found, plan)
+            refuse_other_ids(ranking, plan)
+        return match_hits(ranking, plan)
 
     @property
     def is_known(self) -> bool:
-        """Whether all that it is made of is there."""
+        """Return True if the hits of all queries are stored; False for an app."""
         outcomes = () if self.source is None else self.source.outcomes
         return self.source is not None and (
             isinstance(outcomes, FileRankings) or PENDING not in outcomes
         )
 
     def collect(self, results: Results) -> None:
-        """Add the ranking with what is to be said of it."""
+        """Add the ranking with its notes and warnings to the results."""
         if self.ranking is not None:
             results.rankings[self.name] = self.ranking
             results.notes += self.ranking.notes
@@ -380,25 +419,25 @@ class Rank(Stage):
 
 
 def key_after(outcome: Outcome[Any]) -> str | None:
-    """Return the key of an item whose source has no value: none where it failed."""
+    """Return the key of an item whose source is pending or failed: `UNKNOWN`, or None if failed."""
     return UNKNOWN if outcome == PENDING else None
 
 
 def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
-    """Let a retriever index the documents; an error of its code ends the run."""
-    reported = 0
+    """Index the documents; raise `AdapterError` for any error but those of this package."""
+    n_reported = 0
 
-    def report(n: int = 1) -> None:
-        nonlocal reported
-        reported += n
+    def count(n: int = 1) -> None:
+        nonlocal n_reported
+        n_reported += n
         advance(n)
 
     try:
-        retriever.advance = report
+        retriever.advance = count
         retriever.index(corpus)
     except (KeyboardInterrupt, RagbenchError):
         raise
-    except BaseException as error:  # code of the user's may raise anything
-        what = f"retriever '{name}': index: {type(error).__name__}: {error}"
-        raise AdapterError(what) from error
-    advance(len(corpus) - reported)  # most retrievers report nothing meanwhile
+    except BaseException as error:  # code of the user may raise anything
+        message = f"retriever '{name}': index: {type(error).__name__}: {error}"
+        raise AdapterError(message) from error
+    advance(len(corpus) - n_reported)  # most retrievers report no progress
