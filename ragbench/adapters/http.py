@@ -166,6 +166,7 @@ class Endpoint:
         return self._checked(connection, response, text)
 
     def _checked(self, connection: http.client.HTTPConnection, response: Any, text: bytes) -> bytes:
+        """Return the body of a successful response; raise a CallFailure for any other."""
         if len(text) > _MAX_REPLY or response.will_close:
             connection.close()
         else:
@@ -195,6 +196,7 @@ class Endpoint:
         return kind(self._host, self._port, timeout=remaining_s), False
 
     def _read(self, text: bytes) -> Any:
+        """Return the JSON value of a body; raise a CallFailure if it is no JSON."""
         try:
             return load_json(text, most=MOST_NODES)
         except ValueError:

@@ -107,6 +107,7 @@ def _method(target: Any, name: str) -> Any:
 
 
 def _parameters(method: Any) -> frozenset[str] | None:
+    """Return the parameter names of a method; None if they are unknown or arbitrary."""
     try:
         parameters = inspect.signature(method).parameters
     except (TypeError, ValueError):
@@ -178,6 +179,7 @@ class HitReader:
         )
 
     def _identifier(self, own_id: Any, text: str | None, metadata: Mapping[str, Any]) -> str:
+        """Return the id of a hit, and count an id that is not of `id_field`."""
         if self._field is not None:
             if _is_known(value := metadata.get(self._field)):
                 return str(value)

@@ -2,6 +2,7 @@
 
 from ragbench.registry import Family
 
+# Classes by name, imported on first use: most of them need an optional package.
 GENERATORS = Family(
     "generator",
     "ragbench.generators",

@@ -51,6 +51,7 @@ class Generator:
         """Return the prompt for a question and its passages; None if it is unknown."""
         return None
 
+    # Empty by default: a generator without a model has no replies, costs and connections.
     def keep_replies(self, replies: Replies | None) -> None:
         """Set the store of model replies, before the first question; None stores nothing."""
 
@@ -72,6 +73,7 @@ class Generator:
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a question from its passages, best first; they may be empty."""
+        # Calls `generate_sample`, whose default calls this: a subclass overrides one of the two.
         return self.generate_sample(Query("", question), contexts, 0)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction | str:

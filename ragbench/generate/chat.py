@@ -106,6 +106,7 @@ def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -
         DataError: The file cannot be read, has other keys, or its template is invalid.
     """
     built_in = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+    # A built-in name takes precedence over a file of that name.
     path = _FOLDER / f"{source}.yaml" if source in built_in else Path(source)
     if not os.path.isfile(path):
         allowed = f"{', '.join(built_in)}, or a file: .yaml with system and user, or .j2"
@@ -146,6 +147,7 @@ def _compile(user: str, path: Path) -> Template:
     from jinja2 import StrictUndefined, TemplateError, meta
     from jinja2.sandbox import SandboxedEnvironment
 
+    # Sandboxed and strict: a template is a user's file, and a misspelt name must be an error.
     environment = SandboxedEnvironment(
         autoescape=False,  # prompts are plain text, not HTML
         undefined=StrictUndefined,
@@ -175,7 +177,8 @@ def _compile(user: str, path: Path) -> Template:
     return template
 
 
-_CHARACTERS_A_TOKEN = 4
+_CHARACTERS_A_TOKEN = 4  # OpenAI's rule of thumb for English
+# With the white space before the word, so that a cut keeps the spacing.
 _WORD = re.compile(r"\s*\S+")
 
 
@@ -331,6 +334,7 @@ class ChatGenerator(Connected, Generator):
         if reply.refused:
             reason = reply.refusal or f"finish reason {reply.finish_reason}"
             raise CallFailure(Cause.REFUSED, reason, replies=(reply,))
+        # Refused parameters belong to the signature: the answers were made without them.
         self._left_out.update(reply.left_out)
         if reply.ran_out:
             raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=(reply,))

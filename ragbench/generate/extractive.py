@@ -23,6 +23,8 @@ _NO_MODEL = Usage(input_tokens=0, output_tokens=0, usd=0.0)
 
 
 class _Sentence(NamedTuple):
+    """Sentence with its passage rank and position, both from 0, and its content words."""
+
     passage: int
     position: int
     text: str

@@ -15,6 +15,7 @@ from ragbench.llm.completions import read_count
 from ragbench.registry import Option, shown
 from ragbench.types import Document, Prediction, Usage
 
+# Options whose paths match one value per passage.
 _MANY = ("texts", "ids", "titles")
 
 
@@ -42,6 +43,7 @@ class HttpService:
     ) -> None:
         self._endpoint = chosen.endpoint()
         self._answer = templates.JsonPath(chosen.answer, "http", "answer")
+        # An answer is one text: `[*]` would match several.
         if self._answer.has_star:
             raise OptionError("http", "answer", chosen.answer, "a path without [*]")
         paths |= {"input_tokens": chosen.input_tokens, "output_tokens": chosen.output_tokens}
@@ -74,10 +76,12 @@ class HttpService:
             read_count(self._value("output_tokens", reply)),
             _number(self._value("usd", reply)),
         )
+        # Counts, costs and queries are optional: a wrong type counts as unknown.
         queries = [text for text in self._all("queries", reply).values() if isinstance(text, str)]
         return Prediction(answer, self._passages(reply), usage, queries)
 
     def _passages(self, reply: Any) -> list[Document] | None:
+        """Return the passages of a reply; None without a path to their texts."""
         if "texts" not in self._paths:
             return None
         texts = self._paths["texts"].find(reply)
@@ -94,6 +98,7 @@ class HttpService:
         return passages
 
     def _all(self, option: str, reply: Any) -> Mapping[templates.Place, Any]:
+        """Return the values of an optional path by place; empty without a path or values."""
         path = self._paths.get(option)
         return {} if path is None else path.find(reply, required=False)
 
@@ -102,6 +107,7 @@ class HttpService:
 
 
 def _number(value: Any) -> float | None:
+    """Return a cost; None for any value but a finite number of at least 0."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     # NaN fails the comparison, so it is refused as well.
     return float(value) if is_number and 0 <= value < float("inf") else None

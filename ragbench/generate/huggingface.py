@@ -48,7 +48,7 @@ class HuggingfaceGenerator(Generator):
         self._chosen = chosen = HuggingfaceOptions(**options)
         self._checkpoint = find_checkpoint("huggingface", chosen.model)
         self.prompt = load_prompt(chosen.prompt, chosen.system, "huggingface")
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # one answer at a time: model and random state are shared
         self._tokenizer: Any = None
         self._model: Any = None
 
@@ -100,6 +100,7 @@ class HuggingfaceGenerator(Generator):
                 inside its reasoning.
         """
         self.check()
+        # Room for the answer is reserved first, since the model reads and writes in one window.
         question, room = query.text, self._longest() - self._chosen.max_tokens
         passages = fit(contexts, self._budget(question, contexts, room), self._count)
         while True:
@@ -128,6 +129,7 @@ class HuggingfaceGenerator(Generator):
 
     def _budget(self, question: str, contexts: Sequence[Document], room: int) -> int:
         """Return the token budget of the passages, by `context_tokens` and the context length."""
+        # Measured with empty passages: their numbers and separators take tokens too.
         around = len(self._tokens(question, [Document(document.id) for document in contexts]))
         limits = [max(0, room - around), self._chosen.context_tokens]
         return min(limit for limit in limits if limit is not None)
@@ -143,6 +145,7 @@ class HuggingfaceGenerator(Generator):
             text = self._tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=True
             )
+            # The chat template has added the special tokens already.
             return list(self._tokenizer.encode(text, add_special_tokens=False))
         text = "\n\n".join([*(message.content for message in messages), "Answer:"])
         return list(self._tokenizer.encode(text))
@@ -159,12 +162,14 @@ class HuggingfaceGenerator(Generator):
         sampling = {"do_sample": True, "temperature": temperature} if temperature else {}
         config = GenerationConfig(
             max_new_tokens=self._chosen.max_tokens,
+            # Some models define no padding; one sequence at a time needs none.
             pad_token_id=self._tokenizer.pad_token_id or end or 0,
             eos_token_id=self._model.generation_config.eos_token_id or end,
             **sampling,
         )
         ids = torch.tensor([list(tokens)], device=self._device)
         with self._lock, torch.no_grad(), torch.random.fork_rng(enabled=bool(temperature)):
+            # Seeded for each answer, in a fork of the generator's state.
             if temperature:
                 torch.manual_seed(seed)
             output = self._model.generate(
@@ -172,6 +177,7 @@ class HuggingfaceGenerator(Generator):
             )
         continuation = output[0, len(tokens) :]
         text = self._tokenizer.decode(continuation, skip_special_tokens=True)
+        # Cut here, since the model stops at its own end token only.
         for stop in self._chosen.stop or ():
             text = text.split(stop, 1)[0]
         return text.strip(), len(continuation)

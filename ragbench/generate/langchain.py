@@ -60,6 +60,7 @@ class ChainRecorder:
 
     def on_retriever_end(self, documents: Any, *, run_id: Any, **more: Any) -> None:
         """Record the documents of a retriever, unless another retriever called it."""
+        # Any ancestor counts: an ensemble may call its retrievers through other chains.
         parent = self._parents.get(run_id)
         while parent is not None:
             if parent in self.retrievers:
@@ -99,6 +100,7 @@ class ChainRecorder:
         tokens = read_usage(getattr(message, "usage_metadata", None) or {})
         details = getattr(message, "response_metadata", None) or {}
         model = str(details.get("model_name") or details.get("model") or "")
+        # Cached: the table is parsed once, not for each reply.
         usd = llm.Prices.load().cost_usd(model, tokens)
         self._usages.append(replace(tokens, usd=usd))
 
@@ -123,10 +125,12 @@ def _new_recorder(question: str, hits: HitReader) -> tuple[ChainRecorder, list[C
         from langchain_core.callbacks import BaseCallbackHandler
     except ImportError:  # an object with `invoke` that is no chain of langchain
         return ChainRecorder(question, hits), []
+    # Derived here, since langchain is an optional package.
     recorder = type("Listener", (ChainRecorder, BaseCallbackHandler), {})(question, hits)
     return recorder, [recorder]
 
 
+# Keys of answers and documents in the outputs of usual chains, the most common first.
 _ANSWERS = ("answer", "output", "result", "output_text", "text")
 _CONTEXTS = ("context", "source_documents", "documents", "contexts")
 
@@ -198,6 +202,7 @@ class Chain:
             result = self._invoke(inputs, config={"callbacks": callbacks})
         else:
             result = self._invoke(inputs)
+        # Recorded documents take precedence over those in the output.
         if not recorder.retrievers and (documents := _documents_in(result)):
             recorder.add(documents)
         return recorder.prediction(self._text(result, recorder))
@@ -293,6 +298,7 @@ class LangchainGenerator(ChatGenerator):
 
 def is_chat_model(target: Any) -> bool:
     """Return True for a chat model, also one with bound options or fallbacks; False for a chain."""
+    # `bind` and `with_fallbacks` of langchain wrap the model in `bound` and `runnable`.
     while (
         inner := getattr(target, "bound", None) or getattr(target, "runnable", None)
     ) is not None:
@@ -301,11 +307,13 @@ def is_chat_model(target: Any) -> bool:
 
 
 def _name_of(target: Any, factory: str | None) -> str:
+    """Return the name of a model by its attributes, else its factory or class."""
     name = getattr(target, "model_name", None) or getattr(target, "model", None)
     return name if isinstance(name, str) else factory or type(target).__name__
 
 
 def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None:
+    """Raise an OptionError if an option of these groups differs from its default."""
     for field in itertools.chain.from_iterable(map(fields, groups)):
         value = getattr(chosen, field.name)
         if value != field.default:

@@ -46,6 +46,7 @@ class Predictions(Generator):
             MissingPrediction: The file has no answer to the query.
         """
         stored = self._samples[sample]
+        # By id first: two queries may have the same text.
         row = stored.get(query.id) or stored.get(query.text)
         if row is None or row.answer is None:
             raise MissingPrediction(query.id)

@@ -47,6 +47,7 @@ class OwnGenerator(OwnComponent, Generator):
 
     def __init__(self, component: Any) -> None:
         super().__init__(component)
+        # Without `generate`, an answer depends on the query alone, as a stored answer does.
         self.is_stored = not hasattr(component, "generate")
         self.asks = all(has_method(component, [name]) for name in _ASKING)
 
@@ -132,6 +133,7 @@ def read_answer(answer: Any) -> Prediction:
         raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {_SHAPES}")
     queries, usage, ms = prediction.queries, prediction.usage, prediction.latency_ms
     is_list = isinstance(queries, (list, tuple)) and all(isinstance(q, str) for q in queries)
+    # bool is a subclass of int, and NaN fails the comparison.
     is_number = isinstance(ms, (int, float)) and not isinstance(ms, bool) and 0 <= ms < math.inf
     for part, value, is_right, allowed in (
         ("queries", queries, is_list, "a list of texts"),
@@ -147,8 +149,10 @@ def read_answer(answer: Any) -> Prediction:
         )
         prediction = replace(prediction, tool_calls=calls)
     contexts, reader = prediction.contexts, HitReader(None)
+    # None means unknown passages, an empty list none.
     if contexts is None:
         return prediction
+    # A text or mapping can be iterated, but its parts are no passages.
     if isinstance(contexts, (str, bytes, Mapping)) or not isinstance(contexts, Iterable):
         allowed = f"a list of {_PASSAGES}"
         raise AdapterError(f"found {shown(contexts)} as contexts, allowed: {allowed}")

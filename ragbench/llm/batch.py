@@ -113,6 +113,7 @@ class BatchChat(ChatModel):
         await self._chat.aclose()
 
     def _wait(self, call: _BatchCall) -> None:
+        """Add a call to the next batch, and postpone its sending."""
         self._waiting.append(call)
         if self._alarm is not None:
             self._alarm.cancel()
@@ -156,6 +157,7 @@ class BatchChat(ChatModel):
             )
 
     def _follow(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes = b"") -> None:
+        """Start a task that answers calls from their batch."""
         task = asyncio.ensure_future(self._answer(note, calls, lines))
         self._following.add(task)
         task.add_done_callback(self._following.discard)
@@ -210,6 +212,7 @@ class BatchChat(ChatModel):
         raise AssertionError("the last try returns or raises")
 
     async def _create(self, note: BatchNote, lines: bytes) -> Any:
+        """Upload the lines and return the batch that the server creates."""
         file_name = f"ragbench-{note.name}.jsonl"
         file = await self._invoke("files.create", file=(file_name, lines), purpose="batch")
         return await self._invoke(
@@ -229,6 +232,7 @@ class BatchChat(ChatModel):
         return next(carriers, None)
 
     async def _ended_batch(self, note: BatchNote) -> Any:
+        """Return a batch after its end, polling at growing intervals of up to a minute."""
         wait_s = _FIRST_POLL_S
         while True:
             batch = await self._invoke("batches.retrieve", batch_id=note.batch)
@@ -268,6 +272,7 @@ class BatchChat(ChatModel):
                 call.answer.set_result(replace(reply, price_share=PRICE_SHARE))
 
     def _fail(self, calls: Iterable[_BatchCall], failure: CallFailure) -> None:
+        """Answer calls that have no answer yet with a failure."""
         for call in calls:
             if not call.answer.done():
                 call.answer.set_exception(replace(failure))

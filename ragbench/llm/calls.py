@@ -73,6 +73,7 @@ class Sender:
             await asyncio.sleep(self._wait(outcome, attempts, spent_s))
 
     async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
+        """Return the reply or the failure of one try; after a fatal failure, nothing is sent."""
         if self._hopeless is not None:
             return self._hopeless
         try:

@@ -265,6 +265,7 @@ def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wor
         response_format = _FORMATS[refused.formats]
         _add_format(body, response_format, request)
         left_out += ["response_format"] * (refused.formats > 0)
+    # Sent also to models that may refuse it: see `learn`.
     if request.reasoning_effort is not None:
         body["reasoning_effort"] = request.reasoning_effort
     if stream:
@@ -321,6 +322,7 @@ def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
 
 def as_asked(reply: ChatReply, request: ChatRequest, wording: Wording) -> ChatReply:
     """Return a reply with its left-out parameters; a refused `stop` is applied here instead."""
+    # Cut at the earliest stop text, as a server does.
     stops = request.stop if "stop" in wording.left_out else ()
     places = [place for stop in stops if (place := reply.text.find(stop)) >= 0]
     return replace(reply, text=reply.text[: min(places, default=None)], left_out=wording.left_out)

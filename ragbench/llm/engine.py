@@ -129,6 +129,7 @@ class ChatEngine:
         return await call.wait()
 
     async def _read_or_send(self, key: str, request: ChatRequest) -> ChatReply:
+        """Return the stored reply, or send the request under the lock of its key."""
         if self.replies is None:
             return await self._send_in_turn(key, request)
         if (reply := self.replies.get(key)) is not None:
@@ -140,6 +141,7 @@ class ChatEngine:
             return self.replies.get(key) or await self._send_in_turn(key, request)
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
+        """Return a reply with its cost, and count it in the totals."""
         reply = await self._read_or_send(key, request)
         # The price may have been added to the table after the reply was stored.
         if reply.usage.usd is None and reply.stored:
@@ -148,6 +150,7 @@ class ChatEngine:
         return reply
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
+        """Return a reply with its cost; None in it if the price is unknown."""
         usual = self.prices.cost_usd(request.model, reply.usage)
         usd = None if usual is None else usual * reply.price_share
         return replace(reply, usage=replace(reply.usage, usd=usd))
@@ -163,6 +166,7 @@ class ChatEngine:
             return await self._send(key, request)
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:
+        """Send a request within the budget, and return its reply as stored."""
         bound = None if self.budget is None else await self.budget.reserve(self._bound(request))
 
         async def store(reply: ChatReply) -> ChatReply:

@@ -192,6 +192,7 @@ def shortened(text: str) -> str:
 
 
 def _number(text: str | None) -> float | None:
+    """Return a finite number of at least 0 from a header; None for any other text."""
     try:
         value = float(text or "")
     except ValueError:
@@ -265,6 +266,7 @@ class _Size:
             raise CallFailure(Cause.MALFORMED, detail)
 
     def _size_of(self, piece: bytes) -> int:
+        """Return the size of a piece after decompression, counted no further than the limit."""
         if self._inflate is None:
             return len(piece)
         remaining = _MAX_REPLY + 1 - self._decompressed

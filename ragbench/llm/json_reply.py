@@ -229,6 +229,7 @@ class _JsonReader:
         self.has_key = False  # True after a key: prose has brackets, but no keys
 
     def value(self, depth: int) -> Any:
+        """Return the value at the position, and move behind it."""
         if depth > DEEPEST:
             raise Unreadable(f"nested more than {DEEPEST} deep")
         sign = self._peek()
@@ -241,6 +242,7 @@ class _JsonReader:
         return self._scalar()
 
     def _object(self, depth: int) -> dict[str, Any]:
+        """Return the object at the position; the outermost one may be cut off after a value."""
         pairs: list[tuple[str, Any]] = []
         self.position += 1
         try:
@@ -278,6 +280,7 @@ class _JsonReader:
         return _ESCAPE.sub(_unescape, match[1])
 
     def _scalar(self) -> Any:
+        """Return the number or word at the position; raise `Unreadable` for NaN or another word."""
         match = _NUMBER.match(self.text, self.position) or _WORD.match(self.text, self.position)
         if match is None:
             raise self._unexpected("a value")
@@ -296,6 +299,7 @@ class _JsonReader:
         return number(word)
 
     def _peek(self) -> str:
+        """Skip white space and return the next character; raise `_CutOff` at the end."""
         match = _SPACE.match(self.text, self.position)
         self.position = match.end() if match else self.position
         if self.position >= len(self.text):
@@ -381,6 +385,7 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
 
 def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return an object in the form of its schema, without unknown keys if it allows none."""
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
@@ -395,6 +400,7 @@ def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str)
 
 
 def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> list[Any]:
+    """Return a list in the form of its schema; raise `Unreadable` for a wrong number of entries."""
     least, most = schema.get("minItems", 0), schema.get("maxItems", math.inf)
     if not least <= len(value) <= most:
         place = path or "the reply"

@@ -66,6 +66,7 @@ class LangchainChat(ChatModel):
         """Do nothing: the model belongs to the user."""
 
     async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
+        """Return the message of the model, called in the way that it supports."""
         if callable(ainvoke := getattr(self._model, "ainvoke", None)):
             return await ainvoke(messages, **options)
         if callable(invoke := getattr(self._model, "invoke", None)):
@@ -77,6 +78,7 @@ class LangchainChat(ChatModel):
         return await answer if inspect.isawaitable(answer) else answer
 
     def _reply(self, message: Any) -> ChatReply:
+        """Return the reply of a message or text; raise a CallFailure for another object."""
         if isinstance(message, str):
             return ChatReply(message, model=self.name)
         content = getattr(message, "content", None)

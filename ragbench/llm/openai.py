@@ -174,6 +174,7 @@ class OpenAIChat(ChatModel):
         return completions.read_completion(body).cleaned(self.clean)
 
     async def _whole(self, wording: completions.Wording) -> str:
+        """Return the body of a completion, with secrets masked."""
         # The raw text: the client's own records accept bodies that are no completion, and building
         # them takes longer than the rest of a call.
         post = functools.partial(
@@ -182,6 +183,7 @@ class OpenAIChat(ChatModel):
         return self.clean(await (in_thread(post) if self._waits else post()))
 
     async def _streamed(self, wording: completions.Wording) -> str:
+        """Return the body of a completion that is received as a stream, with secrets masked."""
         import openai
         from openai.types.chat import ChatCompletionChunk
 
@@ -205,6 +207,7 @@ class OpenAIChat(ChatModel):
         return self.clean(completions.join_chunks(chunks))
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
+        """Return the failure of a connection, with the address of the server."""
         import openai
 
         if isinstance(error, openai.APITimeoutError):

@@ -75,6 +75,7 @@ class LoopThread:
             thread.join()
 
     def _loop_for(self, coroutine: Coroutine[Any, Any, Value]) -> asyncio.AbstractEventLoop:
+        """Return the running loop, started if necessary; close the coroutine on an error."""
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")
@@ -90,6 +91,7 @@ class LoopThread:
 
 
 def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then close its asynchronous generators and the loop."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

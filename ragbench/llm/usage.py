@@ -166,6 +166,7 @@ def _read(path: Path) -> dict[str, Price]:
 
 
 def _price(entry: Any, path: Path, name: str) -> Price:
+    """Return the price of an entry; raise a DataError for an entry of another form."""
     keys = {"input", "output"}
     has_keys = isinstance(entry, Mapping) and keys <= set(entry) <= {*keys, "cached"}
     # Compared by type, since isinstance() would accept True as a number.
@@ -376,6 +377,7 @@ class Budget:
         self._settle(reservation, 0, 0.0)
 
     def _settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
+        """Replace a reservation by tokens and cost, and wake the waiting calls."""
         with self._lock:
             self._reserved_usd -= reservation.usd
             self._reserved_tokens -= reservation.tokens
@@ -390,6 +392,7 @@ class Budget:
                 loop.call_soon_threadsafe(_wake, change)
 
     def _fits(self, bound: Reservation) -> bool:
+        """Return True if a reservation fits into the limits beside all others."""
         tokens = self.spent_tokens + self._reserved_tokens + bound.tokens
         usd = self.spent_usd + self._reserved_usd + bound.usd
         return (self.tokens is None or tokens <= self.tokens) and (

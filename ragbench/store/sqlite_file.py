@@ -207,6 +207,7 @@ class SQLiteFile:
         return connection
 
     def _open_to_write(self) -> Connection:
+        """Return a connection for writing; create a missing file, and replace a damaged one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with locked_beside(self.path):
             remove_left_over(self.path.parent, self.path.name)
@@ -219,6 +220,7 @@ class SQLiteFile:
             return self._prepared()
 
     def _prepared(self) -> Connection:
+        """Return a checked connection with its journal mode and its tables."""
         connection = self._checked(_connect(self.path))
         try:
             connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")  # effective for a new file only
@@ -245,6 +247,7 @@ class SQLiteFile:
             return self._checked(_connect(shutil.copy(self.path, copy)))
 
     def _checked(self, connection: Connection) -> Connection:
+        """Return a connection after checking its owner; close it on an error."""
         try:
             self._check_owner(connection)
             if self._thorough:
@@ -397,6 +400,7 @@ def _connect(target: str | Path, *, new: bool = False) -> Connection:
 
 
 def _create_tables(connection: Connection) -> None:
+    """Create the tables, unless the file has them."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == _SCHEMA:
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -166,6 +166,7 @@ def plain(value: Any) -> Any:
 
 
 def _bad_grade(problem: str, query_id: str, document: object) -> DataError:
+    """Return the error for a grade; an empty query id leaves the query out of its place."""
     return DataError(
         problem,
         record=f"qrels: query '{query_id}', document '{document}'" if query_id else f"'{document}'",

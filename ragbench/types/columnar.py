@@ -217,6 +217,7 @@ class Run:
         return self._rows(spans(begin, end), queries, borders(end - begin, len(queries)))
 
     def _rows(self, rows: IntArray, query_ids: tuple[str, ...], starts: IntArray) -> Run:
+        """Return a run of some rows with new queries and borders, without `duplicates`."""
         documents: Sequence[str]
         # Packed ids stay packed: decoding them would cost an object per row.
         if isinstance(self.documents, TextIds):
@@ -329,6 +330,7 @@ class Qrels:
 
     @cached_property
     def _digest(self) -> str:
+        """Fingerprint of ids and grades, which `fingerprint` returns."""
         # Sorting hashes instead of ids takes a few milliseconds per 100,000 judgements.
         queries = ByteIds.of(self.query_ids).hashes()
         rows = (self.document_hashes ^ np.repeat(queries, np.diff(self.starts)) * GOLDEN) * GOLDEN

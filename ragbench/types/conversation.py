@@ -250,6 +250,7 @@ class _ConversationReader:
         self._fail, self._documents = fail, documents
 
     def turns(self, value: Json) -> tuple[Turn, ...]:
+        """Return the turns of a list of messages, exchanges or `Turn` objects."""
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
             raise self._fail(_kind(value), TURNS_ALLOWED)
         drafts: list[_Draft] = []
@@ -266,11 +267,13 @@ class _ConversationReader:
         return tuple(draft.to_turn() for draft in drafts)
 
     def calls(self, value: Json) -> list[tuple[object, ToolCall]]:
+        """Return the id and the call of each entry of a list of tool calls."""
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
             raise self._fail(_kind(value), CALLS_ALLOWED)
         return [self._call(item, f"call {number}") for number, item in enumerate(value, start=1)]
 
     def _read(self, message: Entries, place: str, drafts: list[_Draft]) -> None:
+        """Add a message or an exchange to the drafts, as a new turn or to the last one."""
         label = message.get("role", message.get("type"))
         question = _first(message, _QUESTIONS)
         if question is not None and "role" not in message and label not in _ROLES:
@@ -291,6 +294,7 @@ class _ConversationReader:
             self._add(role, message, place, drafts)
 
     def _add(self, role: Role, message: Entries, place: str, drafts: list[_Draft]) -> None:
+        """Add text, passages and tool calls of a message to the turn of its role."""
         if not drafts or drafts[-1].role != role:
             drafts.append(_Draft(role))
         draft = drafts[-1]
@@ -324,6 +328,7 @@ class _ConversationReader:
         return "\n".join(texts).strip()
 
     def _passage(self, item: Json, place: str) -> str:
+        """Return the text of a passage: a text, a mapping with text, or the document of its id."""
         passage = _plain(item)
         if isinstance(passage, Mapping):
             title, text = passage.get("title"), _first(passage, _TEXTS)
@@ -337,6 +342,7 @@ class _ConversationReader:
         return passage
 
     def _call(self, item: Json, place: str) -> tuple[object, ToolCall]:
+        """Return the id of a tool call, None without one, and the call."""
         if isinstance(item, ToolCall):
             return None, item
         call = _plain(item)
@@ -356,6 +362,7 @@ class _ConversationReader:
         return call.get("id"), ToolCall(name.strip(), arguments, output)
 
     def _arguments(self, value: Json, place: str) -> dict[str, Json]:
+        """Return the arguments of a call from a mapping or JSON text; empty for None."""
         allowed = "arguments as a mapping, or as the text of a JSON object"
         if isinstance(value, str):
             try:

@@ -116,7 +116,7 @@ def add_usage(parts: Iterable[Usage]) -> Usage:
         >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, cached_tokens=4)])
         Usage(input_tokens=15, output_tokens=3, usd=None, reasoning_tokens=0, cached_tokens=4)
     """
-    usages = list(parts)
+    usages = list(parts)  # read several times below, and `parts` may be an iterator
     return Usage(
         _sum([usage.input_tokens for usage in usages], 0),
         _sum([usage.output_tokens for usage in usages], 0),
