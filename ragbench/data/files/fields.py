@@ -185,7 +185,7 @@ class Passages:
         ]
 
     def _passage(self, entry: Entry, place: str, item: Any) -> Document:
-        """Return one passage: its own text, or the text of the corpus document with its id.
+        """Return a passage with its own text, or the text of the corpus document with its id.
 
         A text without an id gets the id of the corpus document with that text, else a hash. Further
         keys become metadata. Raise a `DataError` that begins with `place` for anything else.
@@ -363,7 +363,7 @@ def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...
 
 def error_maker(entry: Entry, column: str) -> Fail:
     """Return a function of (found, allowed) that creates the error about a column of a row."""
-    return lambda found, allowed: entry.error(f"'{column}': {found}", allowed=allowed)
+    return lambda problem, allowed: entry.error(f"'{column}': {problem}", allowed=allowed)
 
 
 def chat_notes(

@@ -25,7 +25,7 @@ _FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both tex
 
 @dataclass(frozen=True, slots=True)
 class StoredPrediction:
-    """One stored answer, with the passages, queries and tool calls beside it.
+    """Stored answer, with the passages, queries and tool calls beside it.
 
     Attributes:
         answer: None if the system failed.

@@ -232,17 +232,17 @@ def _fraction(
 
 
 def _scaled(
-    before: Ints, after: tuple[Ints, ...], places: Ints | int
+    integer: Ints, fraction: tuple[Ints, ...], places: Ints | int
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return before + after / 10^places, and where the rounding of that may differ from `float`.
+    """Return integer + fraction / 10^places, and where `float` may round it otherwise.
 
-    `after` has the digits after the point in columns of eight, the last digits first.
+    `fraction` has the digits after the point in columns of eight, the last digits first.
     """
     powers = _POWERS[places]
-    size = before * powers + sum(part * 10.0 ** (8 * n) for n, part in enumerate(after))
+    size = integer * powers + sum(part * 10.0 ** (8 * n) for n, part in enumerate(fraction))
     unsure = size >= _LARGEST
-    whole = before * _WHOLE_POWERS[places] + after[0]
-    for n, part in enumerate(after[1:], start=1):
+    whole = integer * _WHOLE_POWERS[places] + fraction[0]
+    for n, part in enumerate(fraction[1:], start=1):
         whole += part * 10 ** (8 * n)
     if not (size >= _EXACT).any():
         return whole / powers, unsure
@@ -274,7 +274,7 @@ def _divided(whole: Ints, power: Floats) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def _halves(values: Floats) -> tuple[Floats, Floats]:
-    """Return each number as a sum of two halves whose products are exact (Dekker 1971)."""
+    """Return the high and the low half of each number, whose products are exact (Dekker 1971)."""
     high = values * _SPLIT
     high = high - (high - values)
     return high, values - high

@@ -1,4 +1,8 @@
-"""What a loader is, and what all loaders share: test sets, fingerprints, corpora kept packed."""
+"""Protocol of a loader, and the parts that loaders share.
+
+These are random test sets, fingerprints of a data set, and large corpora that are kept packed on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -34,38 +38,39 @@ SplitOption = Annotated[
 ]
 
 _WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces
-_FORMAT = "1"  # of packed corpora
-_ODD = "odd"  # what was odd, where anything was
+_FORMAT = "1"  # of packed corpora; another one is not read
+_NOTES = "odd"  # name of the array with the notes of the reader
 _AT_ONCE = 4096  # documents between two writes
 Value = TypeVar("Value")
 
 
 class Loader(Protocol):
-    """Reads a data set; its options are those of its constructor."""
+    """Reader of a data set; the options of a loader are those of its constructor."""
 
     def load(self) -> Collection:
-        """Return the data set, checked: ids are unique and refer to something.
+        """Return the data set, with ids that are unique and refer to something.
 
         Raises:
-            DataError: A file or record that cannot be read, with its place.
+            DataError: A file or record cannot be read; names its place.
         """
         ...
 
 
 class Previewed(ABC):
-    """A loader whose reading needs a look; `ragbench validate` shows its first rows."""
+    """Loader that interprets a file: `ragbench validate` shows its first rows as they are read."""
 
     @abstractmethod
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
-        """Return how the first rows were read: part -> value."""
+        """Return the first `count` rows as the loader reads them, each as part -> value."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomSplit:
-    """Which share of the queries is drawn, and by which seed.
+    """Share of the queries in a random test set, and the seed of the draw.
 
     Attributes:
-        test: The share of the queries that become the test set, above 0 and below 1.
+        test: Share of the queries that become the test set, above 0 and below 1.
+        seed: Seed of the draw, an integer from 0.
     """
 
     test: float
@@ -73,7 +78,11 @@ class RandomSplit:
 
 
 def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | None:
-    """Read `{test: 0.2, seed: 13}`; None is none."""
+    """Return the option `split: {test: 0.2, seed: 13}` as a `RandomSplit`; None for None.
+
+    Raises:
+        OptionError: A key or value is wrong; `owner` names the loader.
+    """
     if value is None:
         return None
     check_allowed(owner, "split", value, _KEYS)
@@ -88,19 +97,24 @@ def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | No
 
 
 def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str]:
-    """Draw the test queries: the share of the ids whose hashes with the seed are smallest.
+    """Return the ids of the test queries: those whose hashes with the seed are smallest.
 
-    The draw depends on the ids and the seed alone, not on the order of the file, and a query
-    that is added or removed moves at most one other. At least one query is drawn.
+    The draw depends on the ids and the seed alone, not on the order of the file, and a query that
+    is added or removed moves at most one other. At least one query is drawn.
     """
     by_hash = sorted(set(query_ids), key=lambda query: fingerprint([str(split.seed), query], 64))
     return frozenset(by_hash[: max(1, round(len(by_hash) * split.test))])
 
 
 def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Collection:
-    """Return a data set cut down to some queries, with a note; the corpus stays whole."""
+    """Return a data set with only the queries in `ids`, and a further note; the corpus stays whole.
 
-    def only(values: Mapping[str, Value]) -> dict[str, Value]:
+    Judgements, gold answers and recorded answers of other queries are left out, and so are systems
+    without an answer to any query in `ids`.
+    """
+
+    def select(values: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the values of the queries in `ids`."""
         return {query: value for query, value in values.items() if query in ids}
 
     answers = {
@@ -111,15 +125,15 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         collection,
         queries=[query for query in collection.queries if query.id in ids],
         qrels=None if collection.qrels is None else collection.qrels.of_queries(ids),
-        answers=only(collection.answers),
-        expected_tool_calls=only(collection.expected_tool_calls),
+        answers=select(collection.answers),
+        expected_tool_calls=select(collection.expected_tool_calls),
         given={name: rows for name, rows in answers.items() if rows},
         notes=[*collection.notes, note],
     )
 
 
 def finish_collection(collection: Collection, split: RandomSplit | None) -> Collection:
-    """Return a data set as loaders do: cut to its test set, with the fingerprints of its parts."""
+    """Return a data set with fingerprints, cut to a random test set if `split` is not None."""
     if split is not None:
         ids = draw_test_set(ids_of(collection.queries), split)
         share = f"{len(ids)} of {len(collection.queries)} queries"
@@ -129,8 +143,12 @@ def finish_collection(collection: Collection, split: RandomSplit | None) -> Coll
 
 
 def fingerprint_collection(collection: Collection) -> dict[str, str]:
-    """Return the fingerprint of every part that a data set has."""
-    # without metadata of queries: a CSV file has them as text where JSON has numbers
+    """Return part -> fingerprint, for each part that a data set has.
+
+    Parts are `queries`, `corpus`, `qrels`, `answers`, `expected_tool_calls` and `given`; none
+    depends on the order of the records.
+    """
+    # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
     prints = {"queries": _rows(queries)}
     if isinstance(collection.documents, PackedDocuments):
@@ -151,20 +169,23 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
 
 
 def _rows(rows: Iterable[list[str]]) -> str:
+    """Return a hash of rows of texts, whatever their order."""
     return fingerprint(sorted(fingerprint(row, _WHOLE) for row in rows))
 
 
 def _digests(records: Iterable[Turn | ToolCall]) -> list[str]:
+    """Return a hash of each turn or tool call, in order."""
     return [fingerprint_json(record.to_dict(), _WHOLE) for record in records]
 
 
 def document_digest(document: Document) -> str:
-    """Return a hash of all that a document has."""
+    """Return a hash of the id, title, text and metadata of a document."""
     extra = fingerprint_json(dict(document.metadata), _WHOLE) if document.metadata else ""
     return fingerprint([document.id, document.title, document.text, extra], _WHOLE)
 
 
 def _answered(answered: Answered) -> str:
+    """Return a hash of a recorded answer, with its passages, queries, tool calls and error."""
     # a missing answer is not an empty one, nor are missing passages an empty list
     answer = ["none"] if answered.answer is None else ["answer", answered.answer]
     contexts = answered.contexts
@@ -178,10 +199,10 @@ def _answered(answered: Answered) -> str:
 
 
 class CorpusReader:
-    """A loader of corpus files that can keep what it has read.
+    """Loader of corpus files that keeps large corpora packed on disk.
 
     Attributes:
-        arrays: Where large corpora are kept; set before `load`. None keeps nothing.
+        arrays: Store of packed corpora; set before `load`. None keeps nothing.
     """
 
     arrays: ArrayStore | None = None
@@ -189,11 +210,18 @@ class CorpusReader:
     def load_packed(
         self, folder: Path, files: Sequence[Path], read: Parse
     ) -> tuple[Sequence[Document], list[str]]:
-        """Return the documents of some files below a folder, with what was odd about them.
+        """Return the documents of some files below a folder, and the notes on them.
 
-        They are mapped where they are kept, else in memory. Every byte of the files is hashed each
-        time (1.4 GB/s), so that no change is missed, whatever times and sizes say; only then is
-        what was kept of them taken.
+        Documents of large files are memory-mapped, all others a list. Every byte of the files is
+        hashed each time (1.4 GB/s): times and sizes do not show every change.
+
+        Args:
+            folder: The folder.
+            files: Paths of the files within the folder.
+            read: Yields the documents, and appends notes to the list that it gets.
+
+        Raises:
+            DataError: A file cannot be read, or changes while it is read.
         """
         sources = [folder / file for file in files]
         states = _states(sources) if all(source.is_file() for source in sources) else []
@@ -203,45 +231,56 @@ class CorpusReader:
         key = fingerprint([_FORMAT, *_code(type(self)), *names, *map(_digest, sources)], 32)
 
         def write(writer: ArrayWriter) -> None:
-            odd = list[str]()
-            _pack(read(odd), writer)
-            if odd:
-                writer.add_texts(_ODD, odd)
+            """Write the documents and notes as arrays.
+
+            Raise a `DataError` if a file has changed.
+            """
+            notes = list[str]()
+            _pack(read(notes), writer)
+            if notes:
+                writer.add_texts(_NOTES, notes)
             if _states(sources) != states:
                 raise DataError("was changed while it was read", file=sources[0])
 
         arrays = _stored(self.arrays, ", ".join(names)[:200], key, write)
         if arrays is None:
             return load_list(folder, files, read)
-        return _unpacked(arrays), [] if arrays.get(_ODD) is None else [*arrays.texts(_ODD)]
+        return _unpacked(arrays), [] if arrays.get(_NOTES) is None else [*arrays.texts(_NOTES)]
 
-    def pack(self, documents: Iterable[Document], of: str) -> Sequence[Document]:
-        """Return documents that come from no file of ours: mapped where they are many.
+    def pack(self, documents: Iterable[Document], origin: str) -> Sequence[Document]:
+        """Return documents from a program as a sequence, memory-mapped if they are large.
 
-        They are kept under a hash of all of them, so that the next run keeps no second copy.
+        They are stored under a hash of all of them, so that the next run stores no second copy.
+        `origin` names their origin for the store.
         """
         corpus = list(documents)
         size = sum(len(document.full_text) for document in corpus)
         if self.arrays is None or size < WORTH_KEEPING:
             return corpus
         key = fingerprint([_FORMAT, "passed", *map(document_digest, corpus)], 32)
-        arrays = _stored(self.arrays, of, key, lambda writer: _pack(corpus, writer))
+        arrays = _stored(self.arrays, origin, key, lambda writer: _pack(corpus, writer))
         return corpus if arrays is None else _unpacked(arrays)
 
 
 class _Unpackable(Exception):
-    """A document whose metadata JSON does not hold."""
+    """Metadata of a document that JSON cannot hold; such a corpus stays in memory."""
 
 
 def _stored(
-    arrays: ArrayStore, of: str, key: str, write: Callable[[ArrayWriter], None]
+    arrays: ArrayStore, origin: str, key: str, write: Callable[[ArrayWriter], None]
 ) -> Arrays | None:
+    """Return stored or newly written arrays; None if a document cannot be packed."""
     with suppress(_Unpackable):
-        return arrays.ensure("corpus", of, key, write)
+        return arrays.ensure("corpus", origin, key, write)
     return None
 
 
 def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
+    """Write ids, titles, texts and metadata of documents as arrays.
+
+    Raises:
+        _Unpackable: JSON does not hold the metadata of a document.
+    """
     import numpy as np
 
     def append(name: str, texts: Iterable[str]) -> None:
@@ -271,13 +310,14 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
 
 
 def _unpacked(arrays: Arrays) -> PackedDocuments:
+    """Return documents on top of the arrays that `_pack` wrote."""
     key, size, whole, *empty = arrays.texts("facts")
     content = Content(key, int(size))
     return PackedDocuments(arrays.texts("ids"), arrays.texts("parts"), content, whole, empty)
 
 
 def _json(metadata: Mapping[str, object]) -> str:
-    """The metadata as JSON that is read as just the same."""
+    """Return metadata as JSON that reads back as equal; raise `_Unpackable` if none does."""
     if not metadata:
         return ""
     try:
@@ -290,11 +330,13 @@ def _json(metadata: Mapping[str, object]) -> str:
 
 
 def _states(sources: Sequence[Path]) -> list[tuple[int, int, int]]:
+    """Return size, time of change and inode of each file, to notice a change while it is read."""
     stats = [source.stat() for source in sources]
     return [(stat.st_size, stat.st_mtime_ns, stat.st_ino) for stat in stats]
 
 
 def _digest(source: Path) -> bytes:
+    """Return the SHA-256 of a file."""
     with source.open("rb") as stream:
         digest = hashlib.sha256()
         while block := stream.read(1 << 20):
@@ -303,7 +345,7 @@ def _digest(source: Path) -> bytes:
 
 
 def _code(loader: type) -> list[bytes]:
-    """Return the source of the readers: another version may read a file in another way."""
+    """Return the source of all readers: after a change a corpus is read and stored again."""
     readers = sorted(Path(files.__file__).parent.glob("*.py"))
     module = Path(__file__).parent / f"{loader.__module__.rpartition('.')[2]}.py"
     return [path.read_bytes() for path in [*readers, module] if path.is_file()]

@@ -27,12 +27,12 @@ _TEST = "test"
 
 
 class Beir(CorpusReader):
-    """Read a folder with corpus, queries, qrels and, where it has them, gold answers.
+    """Loader of a folder in the layout of BEIR: corpus, queries, qrels and optional gold answers.
 
-    The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain
-    or `.gz`. Queries that the split does not judge are left out and counted. A folder without
-    judgements but with answers is read with all its queries; one without a corpus serves stored
-    rankings.
+    The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain or
+    `.gz`. Queries that the split does not judge are left out and counted. A folder without
+    judgements but with answers is read with all its queries; a folder without a corpus is enough to
+    score stored rankings.
     """
 
     def __init__(
@@ -49,10 +49,15 @@ class Beir(CorpusReader):
         self._random = None if isinstance(split, str) else parse_split(split, "beir")
 
     def load(self) -> Collection:
-        """Read and check the folder."""
+        """Return the data set of the folder.
+
+        Raises:
+            DataError: The folder or `queries.jsonl` is missing, the split does not exist, a line is
+                wrong, or judgements or answers are of queries that `queries.jsonl` lacks.
+        """
         if not os.path.isdir(self._path):
-            found = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"
-            raise DataError(found, file=self._path)
+            fault = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"
+            raise DataError(fault, file=self._path)
         if (file := find_file(self._path, "queries.jsonl")) is None:
             present = ", ".join(sorted(entry.name for entry in self._path.iterdir())) or "nothing"
             raise DataError(f"no queries.jsonl (the folder has {present})", file=self._path)
@@ -61,7 +66,7 @@ class Beir(CorpusReader):
         documents = None
         if corpus is not None:
             name = Path(corpus.name)
-            documents, _ = self.load_packed(self._path, [name], lambda odd: read_documents(corpus))
+            documents, _ = self.load_packed(self._path, [name], lambda _: read_documents(corpus))
         judgements = self._judgements(queries)
         notes = corpus_notes(documents, "no corpus.jsonl: only stored rankings can be scored")
         judged = queries
@@ -74,63 +79,77 @@ class Beir(CorpusReader):
             notes += judgements.notes()
         answers_file = find_file(self._path, "answers.jsonl")
         answers = read_answers(answers_file, queries) if answers_file else {}
-        kept = {query.id for query in judged}
+        ids = {query.id for query in judged}
         collection = Collection(
             queries=judged,
             documents=documents,
             qrels=None if judgements is None else judgements.qrels(),
-            answers={query: gold for query, gold in answers.items() if query in kept},
+            answers={query: gold for query, gold in answers.items() if query in ids},
             notes=notes,
         )
         return finish_collection(collection, self._random)
 
     def _judgements(self, queries: list[Query]) -> QrelsTable | None:
-        """The judgements of the split, every query of them known; None where there are none."""
+        """Return the judgements of the split, checked against the queries; None without any."""
         parts = [read_judgements(path, beir=True) for path in self._qrels_files()]
         for part in parts:
             part.require_queries((query.id for query in queries), "queries.jsonl")
         return merge_judgements(parts) if parts else None
 
     def _qrels_files(self) -> list[Path]:
-        """The files of the split: one, all for a random split, none where answers do."""
+        """Return the files with the judgements of the split.
+
+        These are all files for a random split, and none in a folder with gold answers alone.
+
+        Raises:
+            DataError: The split has no file, or a random split is asked of a data set with a test
+                set.
+        """
         folder = self._path / "qrels"
         # partition: `test.tsv.gz` is the split `test` as well
         splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")})
-        found = {name: path for name in splits if (path := find_file(folder, f"{name}.tsv"))}
-        if not found and find_file(self._path, "answers.jsonl"):
+        files = {name: path for name in splits if (path := find_file(folder, f"{name}.tsv"))}
+        if not files and find_file(self._path, "answers.jsonl"):
             return []
-        if self._name is None and found:
-            if _TEST in found:
-                what = "a random split of a data set that has a test set"
+        if self._name is None and files:
+            if _TEST in files:
+                problem = "a random split of a data set that has a test set"
                 allowed = "split: test, or --limit for a sample of it"
-                raise DataError(what, file=found[_TEST], allowed=allowed)
-            return list(found.values())
-        if self._name is not None and self._name in found:
-            return [found[self._name]]
-        wanted = f"qrels/{self._name or '<split>'}.tsv"
-        close = nearest(self._name or "", found)
-        note = "" if found else " and no answers.jsonl: nothing to score against"
-        raise DataError(
-            f"no {wanted}{note}", file=self._path, allowed=", ".join(found) or None, nearest=close
-        )
+                raise DataError(problem, file=files[_TEST], allowed=allowed)
+            return list(files.values())
+        if self._name is not None and self._name in files:
+            return [files[self._name]]
+        file_name = f"qrels/{self._name or '<split>'}.tsv"
+        close = nearest(self._name or "", files)
+        note = "" if files else " and no answers.jsonl: nothing to score against"
+        allowed = ", ".join(files) or None
+        raise DataError(f"no {file_name}{note}", file=self._path, allowed=allowed, nearest=close)
 
 
 def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
-    """Read gold answers by query id; a query with an empty list has none."""
+    """Read `answers.jsonl` as query -> gold answers; queries with an empty list are left out.
+
+    Raises:
+        DataError: A line has no `query_id` or `answers`, a query comes again, or `queries` lack it.
+    """
     answers: dict[str, list[str]] = {}
-    seen: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for entry in read_jsonl(path):
         query_id = entry.id("query_id")
-        check_unique(query_id, "query_id", entry, seen)
+        check_unique(query_id, "query_id", entry, entries)
         answers[query_id] = _texts(entry)
-    known = {query.id for query in queries}
-    missing = [(entry.line or 0, name) for name, entry in seen.items() if name not in known]
+    query_ids = {query.id for query in queries}
+    missing = [(entry.line or 0, name) for name, entry in entries.items() if name not in query_ids]
     if missing:
-        raise unknown_query(str(path), missing, known, "queries.jsonl")
+        raise unknown_query(str(path), missing, query_ids, "queries.jsonl")
     return {query_id: gold for query_id, gold in answers.items() if gold}
 
 
 def _texts(entry: Entry) -> list[str]:
+    """Return the gold answers of a line, a list or one text.
+
+    Raise a `DataError` for other values.
+    """
     value = entry.field("answers")
     if isinstance(value, str):
         return [value]

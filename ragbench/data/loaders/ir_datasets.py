@@ -1,4 +1,4 @@
-"""Collections by name: `dataset: {type: ir_datasets, name: beir/scifact/test}`."""
+"""Collections of ir_datasets: `dataset: {type: ir_datasets, name: beir/scifact/test}`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PARTS = ("doc_id", "query_id", "text", "title", "answers")
 
 
 class IrDatasets:
-    """Read documents, queries and judgements of a collection that ir_datasets knows.
+    """Loader of documents, queries and judgements of a collection of ir_datasets.
 
     Queries without a judgement are left out and counted. Further plain fields of documents and
-    queries become their metadata; a topic of several fields is read as ir_datasets reads it by
-    default. The package downloads what is missing, or says how to get it.
+    queries become metadata; of a topic with several fields, the query is the default text of
+    ir_datasets. The package downloads missing files, or says how to get them.
     """
 
     def __init__(
@@ -33,7 +33,13 @@ class IrDatasets:
         self._split = parse_split(split, "ir_datasets")
 
     def load(self) -> Collection:
-        """Read and check the collection."""
+        """Return the collection.
+
+        Raises:
+            DataError: It has no queries, or cannot be downloaded or read.
+            MissingExtra: The extra `ir-datasets` is not installed.
+            OptionError: ir_datasets has no collection with this name.
+        """
         source = self._source()
         if not source.has_queries():
             raise DataError("no queries", file=self._name, allowed="a name that has queries")
@@ -44,20 +50,20 @@ class IrDatasets:
             documents = list(map(_document, source.docs_iter())) if source.has_docs() else None
         except Exception as error:  # downloads fail in many ways
             reason = str(error).split("\n", 1)[0]
-            found = f"cannot be read: {type(error).__name__}: {reason}"
-            raise DataError(found, file=self._name, allowed="a collection that is here") from error
-        known = {query.query_id for query in judged}
+            fault = f"cannot be read: {type(error).__name__}: {reason}"
+            raise DataError(fault, file=self._name, allowed="a downloaded collection") from error
+        ids = {query.query_id for query in judged}
         notes = []
         if n := len(queries) - len(judged):
             notes.append(f"{counted(n, 'query')} without a judgement left out")
-        if qrels is not None and (n := len(qrels) - len(known)):
+        if qrels is not None and (n := len(qrels) - len(ids)):
             notes.append(f"judgements of {n} queries that the collection lacks left out")
         collection = Collection(
             queries=[Query(q.query_id, _text(q), _metadata(q)) for q in judged],
             documents=documents,
             qrels=None
             if qrels is None
-            else Qrels.from_dict({query: qrels[query] for query in qrels if query in known}),
+            else Qrels.from_dict({query: qrels[query] for query in qrels if query in ids}),
             answers={query.query_id: gold for query in judged if (gold := _answers(query))},
             notes=notes,
         )
@@ -65,6 +71,7 @@ class IrDatasets:
         return collection if self._split is None else finish_collection(collection, self._split)
 
     def _source(self) -> Any:
+        """Return the data set object of the package."""
         try:
             import ir_datasets
         except ImportError as error:
@@ -79,16 +86,19 @@ class IrDatasets:
 
 
 def _document(record: Any) -> Document:
+    """Return a document with its title and plain metadata."""
     # many formats put the title into default_text(), where it would count twice
     title = record.title if {"text", "title"} <= set(record._fields) else ""
     return Document(record.doc_id, _text(record) or "", title or "", _metadata(record))
 
 
 def _text(record: Any) -> Any:
+    """Return the field `text` of a document or query, or else its default text."""
     return record.text if "text" in record._fields else record.default_text()
 
 
 def _metadata(record: Any) -> dict[str, Any]:
+    """Return the plain fields of a record: texts, numbers and truth values beside its parts."""
     return {
         key: value
         for key, value in record._asdict().items()
@@ -97,13 +107,14 @@ def _metadata(record: Any) -> dict[str, Any]:
 
 
 def _answers(record: Any) -> list[str]:
+    """Return the gold answers of a query; empty without any."""
     answers = getattr(record, "answers", None) or ()
     texts = [answers] if isinstance(answers, str) else answers
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def _qrels(records: Iterable[Any]) -> dict[str, dict[str, Any]]:
-    """Query -> document -> grade, or subtopic -> grade where judgements have subtopics."""
+    """Return query -> document -> grade; -> subtopic -> grade where judgements have subtopics."""
     grades: dict[str, dict[str, Any]] = {}
     for record in records:
         judged = grades.setdefault(record.query_id, {})

@@ -1,4 +1,4 @@
-"""Pairs of answers to compare: `dataset: {type: pairs, path: llmbar.jsonl}`."""
+"""Pairs of answers that are compared: `dataset: {type: pairs, path: llmbar.jsonl}`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragbench.errors import DataError
 from ragbench.registry import Option, check_allowed
 from ragbench.types import Answered, Collection, Query
 
-# Part -> the names of its column that are understood: ours, LLMBar's, MT-bench's.
+# Part -> known names of its column: ours, those of LLMBar and of MT-bench.
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "query_id", "question_id"),
     "question": ("question", "instruction", "prompt", "user_input", "input"),
@@ -25,13 +25,19 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "system_2": ("system_2", "model_2", "system_b", "model_b"),
     "turn": ("turn",),
 }
-# The systems of a file that names none.
+# Systems of a file that does not name its systems.
 FIRST, SECOND = "answer_1", "answer_2"
 
 
 @dataclass(frozen=True, slots=True)
 class PairRow:
-    """One row: two answers to a question."""
+    """Row with two answers to one question.
+
+    Attributes:
+        entry: The row in the file, for messages.
+        query_id: Id in the file, or a hash of the texts.
+        systems: Names of the two systems, fit for file names.
+    """
 
     entry: Entry
     query_id: str
@@ -41,53 +47,68 @@ class PairRow:
 
 
 def read_pairs(path: Path, columns: Mapping[str, str | None] | None = None) -> list[PairRow]:
-    """Read rows of two answers.
+    """Read rows with two answers to a question.
 
-    A file of LLMBar has `instruction`, `output_1`, `output_2`; one of MT-bench `question_id`,
-    `model_a`, `model_b`, `turn` and two conversations, whose messages up to the turn are question
-    and answer. A file of one's own has `question`, `answer_1`, `answer_2`, and `system_1`,
-    `system_2` where there are several. Other columns, such as the winner, are not read.
+    LLMBar has `instruction`, `output_1`, `output_2`. MT-bench has `question_id`, `model_a`,
+    `model_b`, `turn` and two conversations, whose messages up to the turn are question and answer.
+    A file of one's own has `question`, `answer_1`, `answer_2`, and `system_1`, `system_2` if there
+    are several systems. Other columns, such as the winner, are ignored.
 
     Raises:
-        DataError: A missing column, with the place.
-        OptionError: `columns` names no part.
+        DataError: A row lacks a column, a question or an answer, or both answers are of one system.
+        OptionError: `columns` has a key that is no part.
     """
     check_allowed("pairs", "columns", columns or {}, USUAL_NAMES)
-    return [_row(entry, _places(entry, columns or {})) for entry in read_rows(path, "pairs")]
+    return [_row(entry, _columns(entry, columns or {})) for entry in read_rows(path, "pairs")]
 
 
-def _places(entry: Entry, columns: Mapping[str, str | None]) -> dict[str, str]:
-    found = {part: column for part, column in columns.items() if column is not None}
-    for column in found.values():
+def _columns(entry: Entry, columns: Mapping[str, str | None]) -> dict[str, str]:
+    """Return part -> column of a row: the option `columns` first, then known names.
+
+    Raises:
+        DataError: A named column is missing, or the row has no two answers.
+    """
+    chosen = {part: column for part, column in columns.items() if column is not None}
+    for column in chosen.values():
         entry.field(column)
     for part, names in USUAL_NAMES.items():
-        free = [name for name in names if name in entry.values and name not in found.values()]
+        free = [name for name in names if name in entry.values and name not in chosen.values()]
         if part not in columns and free:
-            found[part] = free[0]
-    if not {"answer_1", "answer_2"} <= found.keys():
+            chosen[part] = free[0]
+    if not {"answer_1", "answer_2"} <= chosen.keys():
         has = ", ".join(entry.values)
         allowed = "question, answer_1, answer_2"
         raise entry.error(f"no pair of answers (columns: {has})", allowed=allowed)
-    return found
+    return chosen
 
 
-def _row(entry: Entry, places: Mapping[str, str]) -> PairRow:
-    def of(part: str) -> object:
-        return entry.values.get(places[part]) if part in places else None
+def _row(entry: Entry, columns: Mapping[str, str]) -> PairRow:
+    """Return a row as a pair; the id is a hash of the texts if the file has none.
 
-    written = str(of("turn") or "")
-    turn = int(written) if written.isascii() and written.isdecimal() else None
-    (asked, first), (_, second) = (_spoken(entry, of(part), turn) for part in (FIRST, SECOND))
-    question = _text(entry, "question", of("question")) or asked
+    Raises:
+        DataError: A question or answer is missing, or both answers are of one system.
+    """
+
+    def cell(part: str) -> object:
+        """Return the value of a part; None without a column."""
+        return entry.values.get(columns[part]) if part in columns else None
+
+    turn_text = str(cell("turn") or "")
+    turn = int(turn_text) if turn_text.isascii() and turn_text.isdecimal() else None
+    chats = (_read_chat(entry, cell(part), turn) for part in (FIRST, SECOND))
+    (message, first), (_, second) = chats
+    question = _text(entry, "question", cell("question")) or message
     if question is None or first is None or second is None:
         allowed = "question, answer_1 and answer_2 in every row"
         raise entry.error("no question or no answer", allowed=allowed)
-    names = [_text(entry, part, of(part)) for part in ("system_1", "system_2")]
+    names = [_text(entry, part, cell(part)) for part in ("system_1", "system_2")]
     systems = (system_name(names[0] or FIRST), system_name(names[1] or SECOND))
     if systems[0] == systems[1]:
         raise entry.error(f"both answers are of '{systems[0]}'", allowed="two systems")
-    identifier = _text(entry, "id", of("id"))
+    identifier = _text(entry, "id", cell("id"))
     if identifier is None:
+        # with named systems, the pairs of one question share its id; without names, each row is
+        # its own pair
         texts = [question] if all(names) else [question, first, second]
         identifier = content_id("\n".join(texts))
     if turn is not None and turn > 1:
@@ -96,6 +117,7 @@ def _row(entry: Entry, places: Mapping[str, str]) -> PairRow:
 
 
 def _text(entry: Entry, part: str, value: object) -> str | None:
+    """Return a text or a number as text; None for an empty cell; a `DataError` for other values."""
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -103,34 +125,43 @@ def _text(entry: Entry, part: str, value: object) -> str | None:
     return str(value)
 
 
-def _spoken(entry: Entry, value: object, turn: int | None) -> tuple[str | None, str | None]:
-    """Question and answer of a conversation up to a turn; a plain answer has no question."""
+def _read_chat(entry: Entry, value: object, turn: int | None) -> tuple[str | None, str | None]:
+    """Return question and answer of a conversation up to a turn; a plain answer has no question.
+
+    Raises:
+        DataError: A message has no role of user or assistant, or no text.
+    """
     if not isinstance(value, list):
         return None, _text(entry, "answer", value)
-    said: dict[str, list[str]] = {"user": [], "assistant": []}
+    texts: dict[str, list[str]] = {"user": [], "assistant": []}
     for message in value:
         role = message.get("role") if isinstance(message, dict) else None
-        if role not in said or not isinstance(message.get("content"), str):
+        if role not in texts or not isinstance(message.get("content"), str):
             allowed = "messages {role: user or assistant, content: text}"
             raise entry.error(f"a conversation with {message!r}", allowed=allowed)
-        said[role].append(message["content"])
-    return "\n\n".join(said["user"][:turn]), "\n\n".join(said["assistant"][:turn])
+        texts[role].append(message["content"])
+    return "\n\n".join(texts["user"][:turn]), "\n\n".join(texts["assistant"][:turn])
 
 
 def _add(row: PairRow, queries: dict[str, Query], systems: dict[str, dict[str, Answered]]) -> None:
+    """Add the question and both answers of a row.
+
+    Raises:
+        DataError: An earlier row has another question or answer with the same id.
+    """
     query = queries.setdefault(row.query_id, Query(row.query_id, row.question))
     if query.text != row.question:
-        raise row.entry.error(f"'{row.query_id}' has another question before")
+        raise row.entry.error(f"'{row.query_id}' has another question in an earlier row")
     for system, answer in zip(row.systems, row.answers, strict=True):
         answers = systems.setdefault(system, {})
-        before = answers.setdefault(row.query_id, Answered(row.query_id, answer))
-        if before.answer != answer:
-            found = f"'{row.query_id}' of '{system}' has another answer before"
-            raise row.entry.error(found, allowed="ids that tell pairs apart, or no id")
+        earlier = answers.setdefault(row.query_id, Answered(row.query_id, answer))
+        if earlier.answer != answer:
+            problem = f"'{row.query_id}' of '{system}' has another answer in an earlier row"
+            raise row.entry.error(problem, allowed="ids that tell pairs apart, or no id")
 
 
 class Pairs:
-    """Read pairs of answers that people compared, as two systems or as many as the file names.
+    """Loader of pairs of answers that people compared, as two systems or as many as the file names.
 
     A judge with the rubric `pairwise` compares them.
     """
@@ -153,7 +184,13 @@ class Pairs:
         self._path, self._columns = Path(path), columns
 
     def load(self) -> Collection:
-        """Read the rows; answers of one system to one question are one."""
+        """Return the pairs as recorded answers of systems.
+
+        Equal answers to a question are stored once.
+
+        Raises:
+            DataError: As `read_pairs`, and if one system has two answers to a question.
+        """
         rows = read_pairs(self._path, self._columns)
         queries: dict[str, Query] = {}
         systems: dict[str, dict[str, Answered]] = {}
@@ -163,6 +200,6 @@ class Pairs:
             raise DataError("no pairs", file=self._path, allowed="a row per comparison")
         pairs = len({(row.query_id, frozenset(row.systems)) for row in rows})
         counts = f"{len(rows)} comparisons of {pairs} pairs"
-        given = {name: list(answers.values()) for name, answers in systems.items()}
+        recorded = {name: list(answers.values()) for name, answers in systems.items()}
         notes = [f"{counts}, {len(queries)} questions, {len(systems)} systems"]
-        return finish_collection(Collection([*queries.values()], given=given, notes=notes), None)
+        return finish_collection(Collection([*queries.values()], given=recorded, notes=notes), None)

@@ -1,8 +1,8 @@
-"""Data sets of the user's own: `dataset: {type: "python:package.module:Name"}`.
+"""Data sets from a user's code: `dataset: {type: "python:package.module:Name"}`.
 
-`Name` is a class with `load()` (made with the options of the YAML), an object with it, or a
-plain function, to which the options are passed as keywords. What comes back is a
-`ragbench.Collection`, or a mapping:
+`Name` is a class with `load()` (created with the options of the YAML), an object with it, or a
+plain function, to which the options are passed as keywords. It returns a `ragbench.Collection`, or
+a mapping:
 
     {"queries": [{"id": "q1", "text": "..."}], "documents": [{"id": "d1", "text": "..."}],
      "qrels": {"q1": {"d1": 1}}, "answers": {"q1": ["..."]}}
@@ -33,63 +33,85 @@ from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.tables import is_frame, is_table, rows_of
 
 Record = TypeVar("Record", Query, Document)
-# Returns documents of somebody, kept somewhere.
-Keep = Callable[[Iterable[Document], str], Sequence[Document]]
+# Returns documents as a sequence, in memory or packed on disk, by the name of their origin.
+Pack = Callable[[Iterable[Document], str], Sequence[Document]]
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
 _QUERY_FIELDS = frozenset({"id", "text", "title", "metadata", "turns"})
-_NOT_TO_CHECK = (PackedDocuments, type(None))  # what is packed was checked
+_NOT_TO_CHECK = (PackedDocuments, type(None))  # documents are checked before they are packed
 
 
 class PythonLoader(CorpusReader):
-    """A user's function or object as a loader whose data sets are checked."""
+    """Loader that calls a user's function, and checks the data set that it returns."""
 
     def __init__(self, call: Callable[[], Any], owner: str) -> None:
         self._call, self._owner = call, owner
 
     def load(self) -> Collection:
-        """Call the user's code and check what it returns."""
+        """Return the data set of the user's code, checked.
+
+        Raises:
+            AdapterError: The code raises an error, or returns no data set.
+            DataError: An id is no id, repeated, or refers to nothing.
+        """
         try:
             returned = self._call()
         except (RagbenchError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # code of the user's may raise anything, also SystemExit
+        except BaseException as error:  # the user's code may raise anything, also SystemExit
             raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error
         return as_collection(returned, self._owner, self.pack)
 
 
 def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") -> Loader:
-    """Make a loader of a class, an object or a function; see `ragbench.registry.adapt`."""
+    """Return a loader for a class, an object or a function; see `ragbench.registry.adapt`.
+
+    Args:
+        target: The class, object or function.
+        options: Options of the YAML.
+        owner: Name of the loader for messages.
+    """
     loader = adapt(target, options, owner, methods=("load",), wrap=_Function, arguments="()")
     return PythonLoader(loader.load, owner)
 
 
 class _Function:
+    """Object with the method `load` for a function without arguments."""
+
     def __init__(self, function: Callable[[], Any]) -> None:
         self.load = function
 
 
 def passed() -> Collection:
-    """Stand in the config of a run whose data set was passed from Python."""
+    """Raise the error for re-running a config whose data set came from Python.
+
+    Raises:
+        DataError: Always; says how to pass the data set again.
+    """
     allowed = "run_experiment(..., dataset=...) with the same data"
     raise DataError(
-        "the data set of this run was passed from Python, and no file holds it", allowed=allowed
+        "the data set of this run was passed from Python and is in no file", allowed=allowed
     )
 
 
-# What `type` of `dataset` says in the config of such a run.
+# The `type` of `dataset` in the config of such a run.
 PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
 
 
 def collection_of(value: object) -> Collection:
-    """Return the data set that a program passes.
+    """Return the data set that a program passes, checked.
 
-    It is a `Collection`, a mapping of parts as a loader of one's own returns it, or a table with
-    a row per question: a data frame, or a list of mappings, read as a file of records is.
+    Args:
+        value: A `Collection`, a mapping of parts as a user's loader returns it, or a table with a
+            row per question: a data frame or a list of mappings, read like a file of records.
+
+    Raises:
+        OptionError: The value is none of these.
+        DataError: A row or id is wrong.
 
     Example:
         >>> rows = [{"user_input": "Why?", "response": "Because.", "reference": "So."}]
-        >>> found = collection_of(rows)
-        >>> found.queries[0].text, list(found.answers.values()), list(found.given)
+        >>> collection = collection_of(rows)
+        >>> collection.queries[0].text, list(collection.answers.values()), list(collection.given)
         ('Why?', [['So.']], ['given'])
     """
     if isinstance(value, (Collection, Mapping)):
@@ -106,20 +128,27 @@ def collection_of(value: object) -> Collection:
 
 
 def as_collection(
-    value: Any, owner: str, keep: Keep = lambda documents, of: list(documents)
+    value: Any, owner: str, pack: Pack = lambda documents, of: list(documents)
 ) -> Collection:
-    """Return a data set in our form, every record of it checked.
+    """Return a data set as a `Collection`, with every record checked, fingerprints and notes.
 
-    `keep` says where documents are kept, which may come one by one.
+    Args:
+        value: A `Collection`, or a mapping of parts.
+        owner: Name of the loader for messages.
+        pack: Returns the documents as a sequence; they may come one by one.
+
+    Raises:
+        AdapterError: The value is neither.
+        DataError: There is no query, or an id is no id, repeated, or refers to nothing.
     """
     if isinstance(value, Mapping):
-        value = _from_mapping(value, owner, keep)
+        value = _from_mapping(value, owner, pack)
     elif isinstance(value, Collection) and not isinstance(value.documents, _NOT_TO_CHECK):
         documents = _checked(value.documents, "documents", owner)
-        value = replace(value, documents=keep(documents, owner))
+        value = replace(value, documents=pack(documents, owner))
     if not isinstance(value, Collection):
-        found = f"found {type(value).__name__} instead of a data set"
-        raise AdapterError(f"{owner}: {found}, allowed: ragbench.Collection, a mapping")
+        problem = f"found {type(value).__name__} instead of a data set"
+        raise AdapterError(f"{owner}: {problem}, allowed: ragbench.Collection, a mapping")
     value = replace(value, qrels=None if value.qrels is None else _qrels(value.qrels, owner))
     if not value.queries:
         raise DataError("no queries", file=owner, allowed="at least one")
@@ -129,7 +158,8 @@ def as_collection(
     return checked
 
 
-def _from_mapping(value: Mapping[str, Any], owner: str, keep: Keep) -> Collection:
+def _from_mapping(value: Mapping[str, Any], owner: str, pack: Pack) -> Collection:
+    """Return a mapping of parts as a `Collection`; raise a `DataError` for unknown parts."""
     for part in value:
         if part not in _PARTS:
             close = nearest(str(part), _PARTS)
@@ -145,7 +175,7 @@ def _from_mapping(value: Mapping[str, Any], owner: str, keep: Keep) -> Collectio
         ],
         documents=None
         if documents is None
-        else keep(_checked(_documents(documents, owner), "documents", owner), owner),
+        else pack(_checked(_documents(documents, owner), "documents", owner), owner),
         qrels=None if qrels is None else _qrels(qrels, owner),
         answers=_answers(value.get("answers") or {}, owner),
         expected_tool_calls=_expected(value.get("expected_tool_calls") or {}, owner),
@@ -153,17 +183,22 @@ def _from_mapping(value: Mapping[str, Any], owner: str, keep: Keep) -> Collectio
 
 
 def _documents(items: object, owner: str) -> Iterator[Document]:
+    """Yield documents from records or mappings; a `DataError` names the position of a wrong one."""
     for item, entry in _entries(items, "documents", owner, Document):
         yield item if isinstance(item, Document) else read_document(entry, "id")
 
 
 def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[Any, Entry]]:
-    """Yield every item of a list with its place; items are records of ours or mappings."""
+    """Yield (item, row for messages) of each item of a part.
+
+    Raises:
+        DataError: The part is no list, or an item is neither a `record` nor a mapping.
+    """
     if is_frame(items):
         items = rows_of(items, part)
     if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
-        found = kind(items) if not isinstance(items, Mapping) else "a mapping"
-        raise DataError(f"'{part}' is {found}", file=owner, allowed="a list")
+        problem = kind(items) if not isinstance(items, Mapping) else "a mapping"
+        raise DataError(f"'{part}' is {problem}", file=owner, allowed="a list")
     for position, item in enumerate(items):
         place = f"{part}[{position}]"
         if not isinstance(item, (record, Mapping)):
@@ -174,12 +209,14 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
 
 
 def _query(entry: Entry) -> Query:
+    """Return a query from a mapping with `id`, `text` and optional `turns` and metadata."""
     name, text, turns = entry.id("id"), entry.text("text"), entry.values.get("turns")
     messages = () if turns is None else read_turns(turns, error_maker(entry, "turns"))
     return Query(name, text, read_metadata(entry, _QUERY_FIELDS), messages)
 
 
 def _qrels(value: Any, owner: str) -> Qrels:
+    """Return qrels from `{query: {document: grade}}`; raise a `DataError` for another form."""
     if isinstance(value, Qrels):
         return value
     if not isinstance(value, Mapping) or not all(isinstance(d, Mapping) for d in value.values()):
@@ -189,6 +226,7 @@ def _qrels(value: Any, owner: str) -> Qrels:
 
 
 def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
+    """Return query id -> gold tool calls; raise a `DataError` for a value that is no mapping."""
     part = "expected_tool_calls"
     if not isinstance(value, Mapping):
         allowed = "{query id: [{name, arguments}, ...]}"
@@ -201,6 +239,11 @@ def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
 
 
 def _answers(value: Any, owner: str) -> dict[str, list[str]]:
+    """Return query id -> gold answers; queries with an empty list are left out.
+
+    Raises:
+        DataError: The value is no mapping, or an answer is no text.
+    """
     if not isinstance(value, Mapping):
         allowed = "{query id: [answer, ...]}"
         raise DataError(f"'answers' is {kind(value)}", file=owner, allowed=allowed)
@@ -216,7 +259,11 @@ def _answers(value: Any, owner: str) -> dict[str, list[str]]:
 
 
 def _check(collection: Collection, owner: str) -> None:
-    """Check ids: well-formed, unique, and referring to something."""
+    """Check that ids are well-formed and unique, and that judgements and answers refer to queries.
+
+    Raises:
+        DataError: They do not; names the part and its key.
+    """
     queries = {query.id for query in _checked(collection.queries, "queries", owner)}
     parts: dict[str, Iterable[str]] = {
         "qrels": collection.qrels.query_ids if collection.qrels else (),
@@ -229,19 +276,23 @@ def _check(collection: Collection, owner: str) -> None:
     for query, place in places:
         if query not in queries:
             close = nearest(query, queries) if isinstance(query, str) else None
-            found = f"query {query!r} is not in the queries"
-            raise DataError(found, file=owner, record=place, nearest=close)
+            problem = f"query {query!r} is not in the queries"
+            raise DataError(problem, file=owner, record=place, nearest=close)
 
 
 def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Record]:
-    """Yield records whose ids are well-formed, and not there before."""
-    seen: dict[str, int] = {}
+    """Yield records with ids that are well-formed and unique.
+
+    Raises:
+        DataError: An id is no id or comes again, or a text is no text; names the position.
+    """
+    positions: dict[str, int] = {}
     for position, record in enumerate(records):
         entry = Entry(owner, None, {}, record=f"{part}[{position}]")
         if not isinstance(record.id, str) or not isinstance(record.text, str):
             raise entry.error(f"found {record!r:.80}", allowed="id and text are text")
-        if why := id_problem(record.id):
-            raise entry.error(f"id {why}: {record.id!r}", allowed=ID_ALLOWED)
-        if (first := seen.setdefault(record.id, position)) != position:
+        if reason := id_problem(record.id):
+            raise entry.error(f"id {reason}: {record.id!r}", allowed=ID_ALLOWED)
+        if (first := positions.setdefault(record.id, position)) != position:
             raise entry.error(f"id '{record.id}' is repeated, first at {part}[{first}]")
         yield record

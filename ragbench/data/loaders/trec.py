@@ -32,7 +32,7 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 class Trec(CorpusReader):
-    """Read TREC qrels and topics, and the documents where they are at hand.
+    """Loader of TREC qrels and topics, and of the documents if a corpus is named.
 
     Topics that the qrels do not judge are left out and counted. Without a corpus, stored rankings
     can be scored.
@@ -66,7 +66,11 @@ class Trec(CorpusReader):
         self._split = parse_split(split, "trec")
 
     def load(self) -> Collection:
-        """Read and check the files."""
+        """Return the collection.
+
+        Raises:
+            DataError: A file cannot be read, or the qrels judge a query that the topics lack.
+        """
         topics = read_topics(self._topics, self._field)
         judgements = read_judgements(self._qrels)
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
@@ -84,32 +88,36 @@ class Trec(CorpusReader):
         return finish_collection(collection, self._split)
 
     def _documents(self, corpus: Path) -> Sequence[Document]:
+        """Return the documents, packed on disk if the corpus is large."""
         folder = corpus if os.path.isdir(corpus) else corpus.parent
         files = [file.relative_to(folder) for file in _files(corpus)]
         return self.load_packed(folder, files, lambda odd: read_trec_corpus(corpus))[0]
 
 
 def read_trec_corpus(path: Path) -> Iterator[Document]:
-    """Read documents: a `.jsonl` corpus, or TREC's SGML in a file or in all files of a folder.
+    """Yield the documents of a `.jsonl` corpus, or of TREC's SGML in a file or a folder of files.
 
-    Of TREC's documents, the text is what stands between the `<TEXT>` tags, or everything but the
-    number and the title where there are none. Ids are bytes; text that is not UTF-8 gets
-    replacement characters.
+    The text of a TREC document is all between its `<TEXT>` tags, or without these tags everything
+    but the number and the title. Ids are bytes; text that is not UTF-8 gets replacement characters.
+
+    Raises:
+        DataError: There is no document, a document has no id, or an id comes again.
     """
     if plain_suffix(path) == ".jsonl":
         yield from read_documents(path)
         return
-    seen: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for file in _files(path):
         for line, content in _sections(file):
             document = _document(content, file, line)
-            check_unique(document.id, "DOCNO", Entry(str(file), line, {}), seen)
+            check_unique(document.id, "DOCNO", Entry(str(file), line, {}), entries)
             yield document
-    if not seen:
+    if not entries:
         raise DataError("no documents", file=path, allowed="<DOC> <DOCNO> ... </DOC>, or .jsonl")
 
 
 def _files(path: Path) -> list[Path]:
+    """Return the files of a corpus, sorted by path; hidden files are left out."""
     if not os.path.isdir(path):
         return [path]
     # the order of a folder differs between file systems
@@ -117,7 +125,11 @@ def _files(path: Path) -> list[Path]:
 
 
 def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line of `<DOC>`, what stands inside) for every document of a file."""
+    """Yield (line of `<DOC>`, content) of every document of a file.
+
+    Raises:
+        DataError: A `<DOC>` is not closed, or text stands outside of the documents.
+    """
     start: int | None = None
     inside: list[bytes] = []
     for number, line in read_lines(path):
@@ -138,6 +150,7 @@ def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _document(content: bytes, path: Path, line: int) -> Document:
+    """Return the document of a section; raise a `DataError` unless it has one id."""
     number = _DOCNO.search(content)
     if number is None or len(number[1].split()) != 1:
         raise DataError("no <DOCNO> id </DOCNO> in the document", file=path, line=line)
@@ -149,6 +162,7 @@ def _document(content: bytes, path: Path, line: int) -> Document:
 
 
 def _plain(parts: list[bytes]) -> str:
+    """Return the text of SGML parts, without tags, one part per line."""
     # tags go before entities are read: `&lt;b&gt;` is text
     texts = (html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace"))) for part in parts)
     return "\n".join(text.strip() for text in texts)
