@@ -125,10 +125,8 @@ def test_rows_without_gold_are_counted_and_repeated_ids_too(load):
 
     assert grades(collection) == [{IO: 1}]
     assert "2 of 3 rows name no gold document" in collection.notes
-    assert "1 gold ids stand twice in their row; counted once" in collection.notes
-    assert (
-        "1 gold document is not written as the corpus has them: 'io' is 'io.md'" in collection.notes
-    )
+    assert "1 gold ids stand twice in their row and count once" in collection.notes
+    assert "1 gold document is not spelled as in the corpus: 'io' is 'io.md'" in collection.notes
 
 
 def test_what_the_corpus_lacks_keeps_its_place(load):

@@ -1,4 +1,4 @@
-"""The rows of a table, put together by question and system, and the gold that they name."""
+"""Rows of a table of records, grouped by question and system, and their gold documents."""
 
 from __future__ import annotations
 
@@ -23,67 +23,74 @@ from ragbench.errors import DataError
 from ragbench.types import Answered, Document, Query, ToolCall
 
 GOLD_PARTS = ("relevant", "reference_contexts", "grades")
-_SHOWN = 3
+_LISTED = 3
 T = TypeVar("T")
 _LONGEST = 60
-# The name of the system that records are, where they name none.
-GIVEN = "given"
+# The system of records that do not name their system.
+DEFAULT_SYSTEM = "given"
+# file names hold the names of systems
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def system_name(written: str) -> str:
-    """Return the name of a system as file names can hold it.
+def system_name(label: str) -> str:
+    """Return the name of a system as file names can hold it; other characters become '-'.
 
     Example:
         >>> system_name("Original Ground Truth")
         'Original-Ground-Truth'
     """
-    return _NOT_IN_A_NAME.sub("-", written)
+    return _NOT_IN_A_NAME.sub("-", label)
 
 
 @dataclass(slots=True)
-class Gathered:
-    """The rows, grouped by question and system.
+class QuestionTable:
+    """Questions, gold and answers of the rows of a table, collected row by row.
 
     Attributes:
-        is_log: Whether rows have neither ids nor systems: then a question that is asked again is
-            another.
-        again: How many records of such a log ask a question again.
+        is_log: True if rows have neither ids nor systems: then each row is a question of its own.
+        n_repeated: Number of rows of such a log that repeat an earlier question.
+        queries: Query id -> question.
+        answers: Query id -> gold answers.
         expected: Query id -> gold tool calls.
-        whole: How many records are whole conversations.
+        n_whole: Number of rows that are whole conversations.
         grades: Query id -> gold document -> grade.
-        systems: System -> what it said to each query.
-        first: Query id -> the first record with it.
-        rows: (system, query id) -> its record, the first where several name gold of one question.
-        joined: How many records only add gold to a question that was there before.
-        written_as: System name -> how the records write it.
+        systems: System -> its answers and passages.
+        first: Query id -> its first row in the file.
+        rows: (system, query id) -> its row, or its first row if several name gold of one question.
+        n_joined: Number of rows that only add gold to an earlier question.
+        labels: System name -> its spelling in the rows.
     """
 
     is_log: bool = False
-    again: int = 0
+    n_repeated: int = 0
     queries: dict[str, Query] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
-    whole: int = 0
+    n_whole: int = 0
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     systems: dict[str, list[Answered]] = field(default_factory=dict)
     first: dict[str, Entry] = field(default_factory=dict)
-    rows: dict[tuple[str | None, str], Row] = field(default_factory=dict)
-    joined: int = 0
-    written_as: dict[str, str] = field(default_factory=dict)
+    rows: dict[tuple[str | None, str], ParsedRow] = field(default_factory=dict)
+    n_joined: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
 
-    def add(self, row: Row) -> None:
-        """Add a record."""
+    def add(self, row: ParsedRow) -> None:
+        """Add a row.
+
+        Raises:
+            DataError: The row repeats a question of its system, or contradicts an earlier row of
+                its question.
+        """
         if self.is_log and row.of_a_system:
             row = self._with_free_id(row)
         first = self.rows.setdefault((row.system, row.query.id), row)
         if first is not row:
-            self._join(row, first)
+            self._join_gold(row, first)
         self.first.setdefault(row.query.id, row.entry)
         self._add_query(row)
         if first is row and row.grades:
             self._add("other gold documents", row, self.grades, dict(row.grades))
-        self.whole += row.talk.whole is not None
+        self.n_whole += row.talk.whole is not None
         if not row.of_a_system:
             return
         answered = Answered(
@@ -91,17 +98,22 @@ class Gathered:
         )
         self.systems.setdefault(self._name(row), []).append(answered)
 
-    def _with_free_id(self, row: Row) -> Row:
-        """Return the record with another id where the log has the question already."""
+    def _with_free_id(self, row: ParsedRow) -> ParsedRow:
+        """Return the row with `-2`, `-3`, ... after its id if the log has the question already."""
         identifier, number = row.query.id, 1
         while (row.system, identifier) in self.rows:
             number += 1
             identifier = f"{row.query.id}-{number}"
-        self.again += number > 1
+        self.n_repeated += number > 1
         return row if number == 1 else replace(row, query=replace(row.query, id=identifier))
 
-    def _join(self, row: Row, first: Row) -> None:
-        """Let several rows name the gold of one question; a system answers it once."""
+    def _join_gold(self, row: ParsedRow, first: ParsedRow) -> None:
+        """Add the gold documents of a further row of a question.
+
+        Raises:
+            DataError: A row has an output of a system, which answers a question once, or a document
+                has two grades.
+        """
         if row.of_a_system or first.of_a_system:
             system = f" of system '{row.system}'" if row.system else ""
             raise row.entry.error(
@@ -112,15 +124,20 @@ class Gathered:
         for name, grade in row.grades.items():
             if self.grades.setdefault(row.query.id, {}).setdefault(name, grade) != grade:
                 raise row.entry.error(f"'{row.query.id}': '{name}' has two grades")
-        self.joined += 1
+        self.n_joined += 1
 
-    def _add_query(self, row: Row) -> None:
+    def _add_query(self, row: ParsedRow) -> None:
+        """Add the question, gold answers and gold tool calls of a row.
+
+        Raises:
+            DataError: An earlier row of the question has other ones.
+        """
         query = self.queries.setdefault(row.query.id, row.query)
         if query.text != row.query.text:
             raise self._conflict("another question", row)
         if query.turns != row.query.turns:
             raise self._conflict("other earlier turns", row)
-        # metadata that the rows of a question disagree on is about the answers, not the question
+        # metadata that differs between the rows of a question describes the answers
         shared = {
             key: value
             for key, value in query.metadata.items()
@@ -135,34 +152,44 @@ class Gathered:
             self._add("other expected tool calls", row, self.expected, row.talk.expected)
 
     def _add(
-        self, conflict: str, row: Row, gold: dict[str, T], value: T, allowed: str | None = None
+        self, fault: str, row: ParsedRow, gold: dict[str, T], value: T, hint: str | None = None
     ) -> None:
-        """Note the gold of a question; raise an error if an earlier row has other gold."""
+        """Store the gold of a question; raise a `DataError` if an earlier row has other gold."""
         if gold.setdefault(row.query.id, value) != value:
-            raise self._conflict(conflict, row, allowed)
+            raise self._conflict(fault, row, hint)
 
-    def _conflict(self, conflict: str, row: Row, allowed: str | None = None) -> DataError:
+    def _conflict(self, conflict: str, row: ParsedRow, allowed: str | None = None) -> DataError:
+        """Return the error for a row that contradicts the first row of its question."""
         first = self.first[row.query.id]
-        found = f"'{row.query.id}' has {conflict} at {first.place}: '{row.query.text[:60]}'"
-        return row.entry.error(found, allowed=allowed)
+        problem = f"'{row.query.id}' has {conflict} at {first.place}: '{row.query.text[:60]}'"
+        return row.entry.error(problem, allowed=allowed)
 
-    def _name(self, row: Row) -> str:
-        label = GIVEN if row.system is None else row.system
+    def _name(self, row: ParsedRow) -> str:
+        """Return the name of the system of a row.
+
+        Raise a `DataError` if two systems get one name.
+        """
+        label = DEFAULT_SYSTEM if row.system is None else row.system
         name = system_name(label)
-        if (other := self.written_as.setdefault(name, label)) != label:
+        if (other := self.labels.setdefault(name, label)) != label:
             raise row.entry.error(f"systems '{label}' and '{other}' would both be named '{name}'")
         return name
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One record, read.
+class ParsedRow:
+    """Row of a table, with the value of each part.
 
     Attributes:
-        reference: The gold answers; empty ones are left out.
-        talk: The conversation that it belongs to, and the tools that were called.
-        grades: The gold documents with their grades.
-        quoted: Gold passages, as they are written.
+        entry: The row in the file, for messages.
+        system: The system that answered; None if the row does not name it.
+        contexts: Retrieved passages, best first; None without any.
+        answer: Answer of the system; None without any.
+        reference: Gold answers, without empty ones.
+        queries: Search queries that the system formulated.
+        talk: Earlier turns, and tool calls.
+        grades: Gold documents with their grades.
+        quoted: Gold passages as texts.
     """
 
     entry: Entry
@@ -183,7 +210,7 @@ class Row:
         return bool(self.queries) or any(output is not None for output in outputs)
 
     def parts(self, columns: Columns) -> dict[str, Any]:
-        """Return the values by part, of the parts that a column plays."""
+        """Return part -> value, for the parts that have a column, for `ragbench validate`."""
         values: dict[str, Any] = {
             "id": self.query.id,
             "question": self.query.text,
@@ -196,12 +223,19 @@ class Row:
             "reference_contexts": self.quoted,
             "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.grades.items()],
         }
-        cut = () if self.talk.whole is None else ("question", "turns", "answer", "tool_calls")
-        return {part: values[part] for part in values if part in columns or part in cut}
+        # parts of a whole conversation have no columns of their own
+        derived = () if self.talk.whole is None else ("question", "turns", "answer", "tool_calls")
+        return {part: values[part] for part in values if part in columns or part in derived}
 
 
 class GoldColumns:
-    """Reads the gold documents of each row; what could not be placed is kept with its place."""
+    """Reader of the gold documents of each row; collects notes on gold that the corpus lacks.
+
+    Attributes:
+        columns: Part -> column, of the parts with gold.
+        passages: Gold passages by id, if there is no corpus to find them in.
+        places: Gold id that the corpus lacks -> its first place.
+    """
 
     def __init__(
         self,
@@ -212,6 +246,15 @@ class GoldColumns:
         *,
         cells: bool,
     ) -> None:
+        """Prepare to read; quoted passages of all rows are indexed at once.
+
+        Args:
+            columns: Part -> column.
+            entries: All rows of the table.
+            documents: The corpus; None without one.
+            names: Names of its documents; None without a corpus.
+            cells: True for files that hold text only, such as CSV.
+        """
         self.columns = {part: columns[part] for part in GOLD_PARTS if part in columns}
         self._cells, self._documents, self._names = cells, documents, names
         self._ids = GoldIds(names)
@@ -219,18 +262,21 @@ class GoldColumns:
         if documents is not None and "reference_contexts" in columns:
             texts = (text for entry in entries for text in self.texts(entry))
             self._quotes = QuotedPassages(texts, documents)
-        # Gold passages by id, where there is no corpus to find them in.
         self.passages: dict[str, Document] = {}
-        # Gold id as it is written -> where it stands first; those that the corpus lacks.
         self.places: dict[str, str] = {}
-        self._homeless: dict[str, str] = {}
-        self._alike: dict[str, str] = {}
-        self._several: dict[str, str] = {}
+        # quoted text -> its first place, by the kind of the note
+        self._unplaced: dict[str, str] = {}
+        self._inexact: dict[str, str] = {}
+        self._ambiguous: dict[str, str] = {}
         self._quoted: set[str] = set()
-        self._without = self._rows = 0
+        self._n_empty = self._n_rows = 0
 
     def read(self, entry: Entry) -> dict[str, int]:
-        """Return the grades of a row by document; empty where it names none."""
+        """Return document -> grade of a row; empty if it names no gold.
+
+        Raises:
+            DataError: Ids or grades cannot be read; see `GoldIds`.
+        """
         grades: dict[str, int] = {}
         if "relevant" in self.columns:
             gold = self._ids.read(entry, self.columns["relevant"])
@@ -242,14 +288,14 @@ class GoldColumns:
                 if self._names is not None and name not in self._names.ids:
                     self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         for text in self.texts(entry):
-            for document in self._placed(entry, text):
+            for document in self._place(entry, text):
                 grades.setdefault(document, 1)
-        self._rows += 1
-        self._without += not grades
+        self._n_rows += 1
+        self._n_empty += not grades
         return grades
 
     def texts(self, entry: Entry) -> list[str]:
-        """Return the gold passages of a row."""
+        """Return the gold passages of a row; empty without any, and if ids take their place."""
         column = self.columns.get("reference_contexts")
         # without a corpus, ids are of what the records hold, and passages have no id
         if column is None or (self._documents is None and "relevant" in self.columns):
@@ -257,8 +303,11 @@ class GoldColumns:
         texts = read_texts(entry, column, cells=self._cells) or []
         return [text for text in texts if text.strip()]
 
-    def _placed(self, entry: Entry, text: str) -> list[str]:
-        """Return the ids of the documents that hold a quoted text; its own without a corpus."""
+    def _place(self, entry: Entry, text: str) -> list[str]:
+        """Return the ids of the documents that hold a quoted text; empty if none does.
+
+        Without a corpus the text is a document of its own.
+        """
         if self._quotes is None:
             name = content_id(text)
             self.passages.setdefault(name, Document(name, text))
@@ -269,55 +318,60 @@ class GoldColumns:
         place = f"{entry.place}: '{quote}'"
         self._quoted.add(text)
         if not ids:
-            self._homeless.setdefault(text, place)
+            self._unplaced.setdefault(text, place)
         elif not is_exact:
-            self._alike.setdefault(text, place)
+            self._inexact.setdefault(text, place)
         if len(ids) > 1:
-            self._several.setdefault(text, place)
+            self._ambiguous.setdefault(text, place)
         return ids
 
-    def refuse_nothing(self, file: object, parts: Iterable[str]) -> None:
-        """Refuse columns of parts that the user named, without gold, and quotes that are all lost.
+    def check_gold(self, file: object, parts: Iterable[str]) -> None:
+        """Check, after all rows, that there is gold.
+
+        Args:
+            file: For messages.
+            parts: Parts that the user named; other columns may be empty.
 
         Raises:
-            DataError: No row has gold, or no quote stands in the corpus.
+            DataError: No row has gold in a column that the user named, or no quoted passage stands
+                in the corpus.
         """
-        if self._homeless and len(self._homeless) == len(self._quoted):
+        if self._unplaced and len(self._unplaced) == len(self._quoted):
             raise DataError(
                 f"none of the {len(self._quoted)} gold passages stands in the corpus, such as "
-                f"{next(iter(self._homeless.values()))}",
+                f"{next(iter(self._unplaced.values()))}",
                 file=file,
                 record=self.columns["reference_contexts"],
                 allowed="texts that documents of the corpus hold, or ids in `relevant`",
             )
         columns = [column for part, column in self.columns.items() if part in parts]
-        if columns and self._without == self._rows:
+        if columns and self._n_empty == self._n_rows:
             allowed = "the ids of gold documents, or gold passages, in one row at least"
             raise DataError("no row has any gold", file=file, record=columns[0], allowed=allowed)
 
     @property
     def notes(self) -> list[str]:
-        """How the gold was read, in sentences."""
+        """Notes on the gold: rows without any, other spellings, repeated ids, quoted passages."""
         notes = []
-        if self._without and self.columns:
-            notes.append(f"{self._without} of {self._rows} rows name no gold document")
+        if self._n_empty and self.columns:
+            notes.append(f"{self._n_empty} of {self._n_rows} rows name no gold document")
         if renamed := self._ids.renamed:
             name = next(iter(renamed))
-            (meant,) = self._names.resolve(name) if self._names else [""]
-            are = "document is" if len(renamed) == 1 else "documents are"
+            (document_id,) = self._names.resolve(name) if self._names else [""]
+            verb = "document is" if len(renamed) == 1 else "documents are"
             notes.append(
-                f"{len(renamed)} gold {are} not written as the corpus has them: "
-                f"'{name}' is '{meant}'"
+                f"{len(renamed)} gold {verb} not spelled as in the corpus: "
+                f"'{name}' is '{document_id}'"
             )
         if self._ids.repeated:
-            notes.append(f"{self._ids.repeated} gold ids stand twice in their row; counted once")
+            notes.append(f"{self._ids.repeated} gold ids stand twice in their row and count once")
         if self._quoted:
-            placed = len(self._quoted) - len(self._homeless)
+            placed = len(self._quoted) - len(self._unplaced)
             notes.append(f"{placed} of {len(self._quoted)} gold passages found in the corpus")
         for places, note in (
-            (self._alike, "of them not word for word (at least 80 % of their words in a row)"),
+            (self._inexact, "of them not word for word (at least 80 % of their words in a row)"),
             (
-                self._several,
+                self._ambiguous,
                 "gold passages stand in several documents, each of which counts as relevant",
             ),
         ):
@@ -330,14 +384,14 @@ class GoldColumns:
 
     @property
     def warnings(self) -> list[str]:
-        """Gold passages that have no place in the corpus."""
-        if not self._homeless:
+        """Warning on the gold passages that no document of the corpus holds; empty without any."""
+        if not self._unplaced:
             return []
-        shown = "; ".join(list(self._homeless.values())[:_SHOWN])
-        more = "; ..." if len(self._homeless) > _SHOWN else ""
+        places = "; ".join(list(self._unplaced.values())[:_LISTED])
+        more = "; ..." if len(self._unplaced) > _LISTED else ""
         return [
-            f"{len(self._homeless)} of {len(self._quoted)} gold passages stand in no document of "
-            f"the corpus and are left out: {shown}{more}"
+            f"{len(self._unplaced)} of {len(self._quoted)} gold passages stand in no document of "
+            f"the corpus and are left out: {places}{more}"
         ]
 
 
@@ -373,7 +427,7 @@ def map_columns(
 
 
 def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str) -> bool:
-    """Return True if at least half of the cells of a column are ids of the corpus."""
+    """Return True if at least half of the values in a column are ids of the corpus."""
     n_known, total = known_ids(entries, names, column)
     return total > 0 and n_known * 2 >= total
 
@@ -381,7 +435,10 @@ def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str
 def known_ids(
     entries: Sequence[Entry], names: DocumentNames | None, column: str
 ) -> tuple[int, int]:
-    """Return how many of the ids in a column the corpus knows, and how many there are."""
+    """Return the number of ids in a column that the corpus knows, and the number of all its ids.
+
+    (0, 0) without a corpus, and for a column that cannot be read as ids.
+    """
     if names is None:
         return 0, 0
     reader = GoldIds(names)

@@ -1,6 +1,7 @@
 """Records, a row per question: `dataset: {type: records, path: logs.jsonl, columns: {...}}`.
 
-From a file, or by name from the Hugging Face hub: `dataset: {type: huggingface, path: ...}`.
+They come from a file, or by name from the Hugging Face hub: `dataset: {type: huggingface, path:
+...}`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ragbench.data.loaders.base import (
     finish_collection,
     parse_split,
 )
-from ragbench.data.loaders.questions import Gathered, GoldColumns, Row, map_columns
+from ragbench.data.loaders.questions import GoldColumns, ParsedRow, QuestionTable, map_columns
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
@@ -32,7 +33,7 @@ from ragbench.types import Collection, Document, Qrels, Query
 
 
 class TableLoader(Previewed, CorpusReader):
-    """A loader of a table, a row per question, perhaps over a corpus."""
+    """Loader of a table with a row per question, with or without a corpus."""
 
     def __init__(
         self,
@@ -41,33 +42,40 @@ class TableLoader(Previewed, CorpusReader):
         corpus: Path | None,
         split: Mapping[str, object] | None,
     ) -> None:
+        """Check the options `columns` and `split`; `owner` names the loader in messages."""
         check_mapping(columns or {}, owner)
-        self._columns, self._corpus, self._drawn = columns, corpus, parse_split(split, owner)
+        self._columns, self._corpus, self._random_split = columns, corpus, parse_split(split, owner)
 
     def load(self) -> Collection:
-        """Read and check the rows, and the corpus where there is one."""
-        return finish_collection(self._rows().collection(), self._drawn)
+        """Return the data set of the rows, and the corpus if one is named.
+
+        Raises:
+            DataError: A file, column or row cannot be read, or rows contradict each other.
+            MissingExtra: The format of a file needs an extra.
+        """
+        return finish_collection(self._rows().collection(), self._random_split)
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
-        """Return how the first rows were read: part -> value."""
+        """Return the first `count` rows as they are read, each as part -> value."""
         return self._rows().preview(count)
 
     @abstractmethod
     def _rows(self) -> RecordTable:
-        """Return the table of the rows."""
+        """Return the table, read but not yet checked row by row."""
 
     def _table(self, entries: Sequence[Entry], file: object, *, cells: bool = False) -> RecordTable:
+        """Return the rows as a table, beside the corpus."""
         corpus = None if self._corpus is None else read_corpus(Path(self._corpus), self.load_packed)
         return RecordTable(entries, columns=self._columns, corpus=corpus, file=file, cells=cells)
 
 
 class Records(TableLoader):
-    """Read JSON lines, JSON arrays, CSV or Parquet with questions, gold and what systems answered.
+    """Loader of JSON lines, JSON arrays, CSV or Parquet with questions, gold and recorded answers.
 
-    `relevant` names the gold documents of a question (an id, or several in any usual writing),
-    `reference_contexts` quotes them, `reference` is the gold answer. Records that carry passages or
-    answers are themselves a system, named `given`, or one for each value of `system`. Columns that
-    play no part become metadata of the question.
+    `relevant` names the gold documents of a question (an id, or several in any usual notation),
+    `reference_contexts` quotes them, `reference` is the gold answer. Records with passages or
+    answers are also a system, named `given`, or one system for each value of `system`. Columns that
+    hold no part become metadata of the question.
     """
 
     def __init__(
@@ -109,10 +117,10 @@ class Records(TableLoader):
 
 
 class HuggingFace(TableLoader):
-    """Read a data set of the hub, or a folder in its layout, with a question in each row.
+    """Loader of a data set of the Hugging Face hub, or of a folder in its layout.
 
-    Rows are read as `records` reads them; the columns of the RAGBench data set are known. A
-    folder is read where it lies, what comes from the hub is kept by the datasets package.
+    Rows are read like those of `records`; the columns of the RAGBench data set are known. A folder
+    is read where it is; the datasets package stores what comes from the hub.
     """
 
     def __init__(
@@ -144,27 +152,27 @@ class HuggingFace(TableLoader):
     ) -> None:
         self._path, self._subset = path, subset
         self._name = split if isinstance(split, str) else None
-        drawn = None if isinstance(split, str) else split
-        super().__init__("huggingface", columns, corpus, drawn)
+        random_split = None if isinstance(split, str) else split
+        super().__init__("huggingface", columns, corpus, random_split)
 
     def _rows(self) -> RecordTable:
         name, rows = self._split()
-        place = self._path if self._subset is None else f"{self._path} ({self._subset})"
+        label = self._path if self._subset is None else f"{self._path} ({self._subset})"
         numbered = enumerate(rows, start=1)
-        entries = [Entry(place, None, dict(row), f"{name} row {n}") for n, row in numbered]
+        entries = [Entry(label, None, dict(row), f"{name} row {n}") for n, row in numbered]
         if not entries:
-            raise DataError("no rows", file=place, record=name, allowed="at least one")
-        return self._table(entries, place)
+            raise DataError("no rows", file=label, record=name, allowed="at least one")
+        return self._table(entries, label)
 
     def _split(self) -> tuple[str, Any]:
         try:
-            # by name: a folder `datasets` where we are would pass for the package itself
+            # by its content: a folder `datasets` in the working directory imports as well
             from datasets import load_dataset
         except ImportError as error:
             raise MissingExtra("dataset 'huggingface'", "datasets", "huggingface") from error
         is_local = os.path.isdir(self._path)
         try:
-            # streamed: files that are here already need no second copy in the cache
+            # streamed: local files need no second copy in the cache
             splits = load_dataset(self._path, self._subset, streaming=is_local)
         except Exception as error:
             reason = str(error).split("\n", 1)[0]
@@ -183,7 +191,7 @@ class HuggingFace(TableLoader):
 
 
 class RecordTable:
-    """Rows with a question each, read by the parts that their columns play."""
+    """Rows of records with the column of each part."""
 
     def __init__(
         self,
@@ -194,6 +202,18 @@ class RecordTable:
         file: object,
         cells: bool = False,
     ) -> None:
+        """Find the column of each part, and index quoted gold passages.
+
+        Args:
+            entries: The rows.
+            columns: The option `columns`.
+            corpus: The documents; None without a corpus.
+            file: For messages.
+            cells: True for files that hold text only, such as CSV.
+
+        Raises:
+            DataError: The rows are steps of traces, or the column of a part cannot be told.
+        """
         refuse_traces(entries, columns)
         documents = None if corpus is None else corpus.documents
         names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
@@ -201,126 +221,139 @@ class RecordTable:
         self._entries, self._corpus, self._file = entries, corpus, file
         self._columns, self._cells = resolved, cells
         self._gold = GoldColumns(resolved, entries, documents, names, cells=cells)
-        self._talk = ChatReader(entries, resolved, documents or (), cells=cells)
+        self._chat = ChatReader(entries, resolved, documents or (), cells=cells)
         self._passages = Passages(documents or [])
 
     def collection(self) -> Collection:
-        """Return the data set, without fingerprints."""
+        """Return the data set of all rows, without fingerprints.
+
+        Raises:
+            DataError: A row cannot be read, rows contradict each other, or there is no gold in a
+                column that the user named.
+        """
         columns, gold = self._columns, self._gold
-        gathered = Gathered(is_log=not {"id", "system"} & columns.keys())
+        table = QuestionTable(is_log=not {"id", "system"} & columns.keys())
         for entry in self._entries:
-            gathered.add(self._row(entry))
-        gold.refuse_nothing(self._file, self._named)
+            table.add(self._row(entry))
+        gold.check_gold(self._file, self._named)
         documents = None if self._corpus is None else self._corpus.documents
-        notes = _notes(self._entries, columns, gathered, documents)
+        notes = _notes(self._entries, columns, table, documents)
         return Collection(
-            queries=list(gathered.queries.values()),
+            queries=list(table.queries.values()),
             documents=documents,
-            qrels=Qrels.from_dict(gathered.grades) if gathered.grades else None,
+            qrels=Qrels.from_dict(table.grades) if table.grades else None,
             gold_passages=gold.passages,
             gold_places=gold.places,
-            answers=gathered.answers,
-            expected_tool_calls=gathered.expected,
-            given=gathered.systems,
+            answers=table.answers,
+            expected_tool_calls=table.expected,
+            given=table.systems,
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
             warnings=gold.warnings,
         )
 
     def preview(self, count: int) -> list[dict[str, Any]]:
-        """Return how the first rows were read: part -> value."""
+        """Return the first `count` rows as they are read, each as part -> value."""
         return [self._row(entry).parts(self._columns) for entry in self._entries[:count]]
 
-    def _row(self, entry: Entry) -> Row:
-        talk, contexts = self._talk.read(entry), self._columns.get("contexts")
-        whole = talk.whole
-        question = self._needed(entry, "question") if whole is None else whole.question
+    def _row(self, entry: Entry) -> ParsedRow:
+        """Return the parts of a row; raise a `DataError` if one cannot be read."""
+        chat, contexts = self._chat.read(entry), self._columns.get("contexts")
+        whole = chat.whole
+        question = self._required(entry, "question") if whole is None else whole.question
         column = self._columns.get("id")
-        identifier = talk.question_id(question) if column is None else entry.id(column)
-        standalone = [] if talk.standalone is None else [talk.standalone]
-        said = whole.answer if whole is not None and "answer" not in self._columns else None
-        return Row(
+        identifier = chat.question_id(question) if column is None else entry.id(column)
+        standalone = [] if chat.standalone is None else [chat.standalone]
+        answer = whole.answer if whole is not None and "answer" not in self._columns else None
+        return ParsedRow(
             entry=entry,
-            query=Query(identifier, question, self._metadata(entry), talk.turns),
-            system=self._needed(entry, "system") if "system" in self._columns else None,
-            contexts=talk.contexts
+            query=Query(identifier, question, self._metadata(entry), chat.turns),
+            system=self._required(entry, "system") if "system" in self._columns else None,
+            contexts=chat.contexts
             if contexts is None
             else self._passages.read(entry, contexts, cells=self._cells),
-            answer=said if said is not None else self._text(entry, "answer"),
+            answer=answer if answer is not None else self._text(entry, "answer"),
             reference=[text for text in self._texts(entry, "reference") if text.strip()],
             queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),
-            talk=talk,
+            talk=chat,
             grades=self._gold.read(entry),
             quoted=self._gold.texts(entry),
         )
 
-    def _needed(self, entry: Entry, part: str) -> str:
+    def _required(self, entry: Entry, part: str) -> str:
+        """Return the text of a part; raise a `DataError` if it is empty."""
         text = self._text(entry, part)
         if text is None or not text.strip():
             raise entry.error(f"no {part} in column '{self._columns[part]}'")
         return text
 
     def _text(self, entry: Entry, part: str) -> str | None:
+        """Return the text of a part; None without a column or for null."""
         column = self._columns.get(part)
         return None if column is None else read_text(entry, column, entry.values.get(column))
 
     def _texts(self, entry: Entry, part: str) -> list[str]:
+        """Return the texts of a part; empty without a column or for null."""
         column = self._columns.get(part)
         return [] if column is None else read_texts(entry, column, cells=self._cells) or []
 
     def _metadata(self, entry: Entry) -> dict[str, Any]:
-        """The columns that play no part; an object `metadata` is taken apart."""
+        """Return the columns that hold no part; the keys of an object `metadata` join them."""
         used = set(self._columns.values())
-        rest = {key: value for key, value in entry.values.items() if key not in used}
-        nested = rest.get("metadata")
+        metadata = {key: value for key, value in entry.values.items() if key not in used}
+        nested = metadata.get("metadata")
         if isinstance(nested, dict):
-            del rest["metadata"]
-            rest |= nested
-        return rest
+            del metadata["metadata"]
+            metadata |= nested
+        return metadata
 
 
 def _notes(
     entries: Sequence[Entry],
     columns: Columns,
-    gathered: Gathered,
+    table: QuestionTable,
     documents: Sequence[Document] | None,
 ) -> list[str]:
+    """Return notes on how the rows were read: columns, ids, repeated questions, systems."""
     used = set(columns.values())
-    rest = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
-    notes = [f"{len(entries)} rows, {len(gathered.queries)} questions"]
+    further = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
+    notes = [f"{len(entries)} rows, {len(table.queries)} questions"]
     notes.append("columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items()))
     if "id" not in columns:
         notes.append("ids are hashes of the questions")
-    if gathered.again:
-        verb = "asks a question" if gathered.again == 1 else "ask questions"
-        note = f"{gathered.again} of the rows {verb} again; each counts with an id of its own"
+    if table.n_repeated:
+        verb = "asks a question" if table.n_repeated == 1 else "ask questions"
+        note = f"{table.n_repeated} of the rows {verb} again; each counts with an id of its own"
         notes.append(f"{note}; a column id or system tells rows of one question apart")
-    if gathered.joined:
-        notes.append(f"{gathered.joined} of the rows repeat a question; their gold is put together")
-    notes += _asked_twice(gathered)
-    if rest:
-        notes.append(f"further columns, kept as metadata: {', '.join(rest)}")
-    for name, answers in gathered.systems.items():
-        written = gathered.written_as[name]
-        renamed = f" (written '{written}')" if written != name else ""
-        notes.append(f"system {name}{renamed}: {len(answers)} of {len(gathered.queries)} questions")
-    several = gathered.systems.values() if len(gathered.systems) > 1 else ()
-    answered = [answer.query_id for answers in several for answer in answers]
-    if answered and len(answered) == len(set(answered)):
+    if table.n_joined:
+        notes.append(f"{table.n_joined} of the rows repeat a question; their gold is put together")
+    notes += _repeated_text_note(table)
+    if further:
+        notes.append(f"further columns, kept as metadata: {', '.join(further)}")
+    for name, answers in table.systems.items():
+        label = table.labels[name]
+        renamed = f" (written '{label}')" if label != name else ""
+        notes.append(f"system {name}{renamed}: {len(answers)} of {len(table.queries)} questions")
+    answer_lists = table.systems.values() if len(table.systems) > 1 else ()
+    query_ids = [answer.query_id for answers in answer_lists for answer in answers]
+    if query_ids and len(query_ids) == len(set(query_ids)):
         advice = "if they answered the same ones, map id to the question's id, or to null"
         notes.append(f"no question is shared by two systems; {advice}")
     notes += corpus_notes(documents)
-    return notes + chat_notes(gathered.queries.values(), gathered.expected, gathered.whole)
+    return notes + chat_notes(table.queries.values(), table.expected, table.n_whole)
 
 
-def _asked_twice(gathered: Gathered) -> list[str]:
-    """Ask whether a row is a gold document, where one text stands under several ids."""
-    texts = Counter(
-        query.text for query in gathered.queries.values() if query.id in gathered.grades
-    )
+def _repeated_text_note(table: QuestionTable) -> list[str]:
+    """Return a note if questions with one text have several ids.
+
+    Each row may name one gold document.
+    """
+    texts = Counter(query.text for query in table.queries.values() if query.id in table.grades)
     text, count = next(iter(texts.most_common(1)), ("", 0))
     if count < 2:
         return []
-    several = sum(count > 1 for count in texts.values())
-    what = f"{several} {'question stands' if several == 1 else 'questions stand'} under several ids"
+    number = sum(count > 1 for count in texts.values())
+    repeats = (
+        f"{number} {'question stands' if number == 1 else 'questions stand'} under several ids"
+    )
     advice = "where each row names one of its gold documents, write columns: {id: null}"
-    return [f"{what}, such as '{text[:60]}'; {advice}"]
+    return [f"{repeats}, such as '{text[:60]}'; {advice}"]

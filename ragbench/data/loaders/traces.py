@@ -21,7 +21,7 @@ from ragbench.data.files.rows import (
     read_rows,
 )
 from ragbench.data.loaders.base import Previewed, SplitOption, finish_collection, parse_split
-from ragbench.data.loaders.questions import GIVEN
+from ragbench.data.loaders.questions import DEFAULT_SYSTEM
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces.exports import READERS
 from ragbench.data.traces.roles import Reading, Traced, Unclear, read_trace
@@ -103,7 +103,7 @@ class ReadTraces:
         # where no trace has a tool, it is not known whether they were recorded
         has_tools = any(trace.tool_calls for trace in self.traces)
         systems = {
-            GIVEN: [
+            DEFAULT_SYSTEM: [
                 Answered(
                     _id(trace),
                     trace.answer,
@@ -123,7 +123,7 @@ class ReadTraces:
             return systems
         # hop 0 is the union of all
         for hop in range(most + 1):
-            name = f"{GIVEN}-hop-{hop}" if hop else f"{GIVEN}-union"
+            name = f"{DEFAULT_SYSTEM}-hop-{hop}" if hop else f"{DEFAULT_SYSTEM}-union"
             answers = (_answer_of_hop(trace, hop) for trace in self.traces)
             systems[name] = [answer for answer in answers if answer is not None]
         return systems
