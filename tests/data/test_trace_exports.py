@@ -228,7 +228,7 @@ def test_a_step_that_returns_passages_is_named_and_not_guessed():
     [warning] = collection.warnings
     assert warning == (
         "'rerank' (chain, 18 times) returns passages, but is no retriever by its kind: "
-        "if it is one, say kinds: {rerank: retriever}, or reranker"
+        "if it is one, set kinds: {rerank: retriever}, or reranker"
     )
 
 

@@ -1,4 +1,4 @@
-"""Exported traces: `dataset: {type: traces, path: export.jsonl}`."""
+"""Traces that a tracing tool exported: `dataset: {type: traces, path: export.jsonl}`."""
 
 from __future__ import annotations
 
@@ -24,66 +24,71 @@ from ragbench.data.loaders.base import Previewed, SplitOption, finish_collection
 from ragbench.data.loaders.questions import DEFAULT_SYSTEM
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces.exports import READERS
-from ragbench.data.traces.roles import Reading, Traced, Unclear, read_trace
-from ragbench.data.traces.spans import Json, Kind, Span, tell_format
+from ragbench.data.traces.roles import RoleRules, TraceRoles, UnclearTrace, read_trace
+from ragbench.data.traces.spans import Json, Kind, Span, detect_format
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 
-# Whether each retrieval of a trace is a system of its own, too.
+# apart: each retrieval of a trace is a system as well; joined: it is not.
 Hops = Literal["apart", "joined"]
-_SHOWN = 3
+_LISTED = 3
 Value = TypeVar("Value")
 
 Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlflow"]
 
 
 @dataclass(slots=True)
-class ReadTraces:
-    """The traces of a file: those that are clear, and why the others are not.
+class TraceSet:
+    """Traces of a file, with the causes of those that are not clear.
 
     Attributes:
-        unclear: Cause -> ids of traces.
-        turns: Id of a trace -> what was said before.
-        unordered: Traces of sessions whose order is not known.
+        format: Format of the export, such as `langfuse`.
+        rules: Rules of the user for finding the roles of spans.
+        spans: Spans of all traces.
+        corpus: Documents; None without a corpus.
+        traces: Traces whose roles are clear.
+        unclear: Cause -> ids of the other traces.
+        turns: Id of a trace -> the turns before its question.
+        unordered: Number of traces in sessions without times, which get no earlier turns.
     """
 
     format: str
-    reading: Reading
+    rules: RoleRules
     spans: list[Span]
     corpus: Corpus | None
-    traces: list[Traced] = field(default_factory=list)
+    traces: list[TraceRoles] = field(default_factory=list)
     unclear: dict[str, list[str]] = field(default_factory=dict)
     turns: dict[str, tuple[Turn, ...]] = field(default_factory=dict)
     unordered: int = 0
 
     def read(self) -> None:
-        """Put each trace together, and each session."""
+        """Group the spans by trace, find their roles, and link the traces of each session."""
         groups: dict[str, list[Span]] = {}
         for span in self.spans:
             groups.setdefault(span.trace, []).append(span)
         for spans in groups.values():
             try:
-                self.traces.append(read_trace(spans, self.reading))
-            except Unclear as cause:
+                self.traces.append(read_trace(spans, self.rules))
+            except UnclearTrace as cause:
                 self.unclear.setdefault(str(cause), []).append(spans[0].trace)
         for trace in self.traces:
-            self.turns[trace.id] = self._before(trace)
+            self.turns[trace.id] = self._earlier_turns(trace)
 
-    def _before(self, trace: Traced) -> tuple[Turn, ...]:
-        """Return the turns before a question: of its own input, or else of earlier traces."""
+    def _earlier_turns(self, trace: TraceRoles) -> tuple[Turn, ...]:
+        """Return the turns before a question: those in its own input, or else of earlier traces."""
         if trace.turns or trace.session is None:
             return trace.turns
-        session = [other for other in self.traces if other.session == trace.session]
-        timed = [(other.start, other) for other in session if other.start is not None]
+        session = [member for member in self.traces if member.session == trace.session]
+        timed = [(member.start, member) for member in session if member.start is not None]
         if len(timed) < len(session) or trace.start is None:
             # the only trace of a session needs no order
             self.unordered += len(session) > 1
             return ()
         turns: list[Turn] = []
         for start, earlier in sorted(timed, key=lambda pair: pair[0]):
-            # strictly: the trace itself is in its session
+            # strictly before: the trace itself is in its session, and ends the turns
             if start < trace.start and earlier.answer is not None:
                 texts = tuple(passage.full_text for passage in earlier.passages or ())
                 turns.append(Turn("user", earlier.question))
@@ -92,15 +97,20 @@ class ReadTraces:
 
     @property
     def queries(self) -> list[Query]:
-        """The question of each trace, with the id of the trace."""
+        """Question of each trace, under the id of the trace."""
         return [
             Query(_id(trace), trace.question, _metadata(trace), self.turns[trace.id])
             for trace in self.traces
         ]
 
     def systems(self, hops: Hops) -> dict[str, list[Answered]]:
-        """Return system -> the answers and passages of the traces."""
-        # where no trace has a tool, it is not known whether they were recorded
+        """Return system -> the answers and passages of the traces.
+
+        `given` is the application. With `apart`, and where a trace has several retrievals or a
+        reranker, `given-union` has the passages of all retrievals, `given-hop-1`, ... those of
+        each.
+        """
+        # if no trace has a tool call, the tool may not record them: unknown, not none
         has_tools = any(trace.tool_calls for trace in self.traces)
         systems = {
             DEFAULT_SYSTEM: [
@@ -117,26 +127,26 @@ class ReadTraces:
                 for trace in self.traces
             ]
         }
-        most = max(len(trace.retrievals) for trace in self.traces)
-        is_single = most < 2 and not any(trace.is_reranked for trace in self.traces)
+        n_hops = max(len(trace.retrievals) for trace in self.traces)
+        is_single = n_hops < 2 and not any(trace.is_reranked for trace in self.traces)
         if hops == "joined" or is_single:
             return systems
-        # hop 0 is the union of all
-        for hop in range(most + 1):
+        # number 0 is the union of all hops
+        for hop in range(n_hops + 1):
             name = f"{DEFAULT_SYSTEM}-hop-{hop}" if hop else f"{DEFAULT_SYSTEM}-union"
             answers = (_answer_of_hop(trace, hop) for trace in self.traces)
             systems[name] = [answer for answer in answers if answer is not None]
         return systems
 
     def notes(self) -> list[str]:
-        """Say how the file was read, in sentences."""
-        kinds = Counter(self.reading.kind(span) for span in self.spans)
+        """Return notes on how the file was read: format, spans, retrievals, models and sessions."""
+        kinds = Counter(self.rules.kind(span) for span in self.spans)
         listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-        whole = len(self.traces) + sum(map(len, self.unclear.values()))
+        total = len(self.traces) + sum(map(len, self.unclear.values()))
         spans = f"{counted(len(self.spans), 'span')} ({listed})"
-        notes = [f"read as {self.format}: {counted(whole, 'trace')}, {spans}"]
+        notes = [f"read as {self.format}: {counted(total, 'trace')}, {spans}"]
         for kind in ("retriever", "reranker"):
-            names = Counter(s.name for s in self.spans if self.reading.kind(s) == kind)
+            names = Counter(span.name for span in self.spans if self.rules.kind(span) == kind)
             notes += _counts(f"{kind}s", names)
         hops = sorted(Counter(len(trace.retrievals) for trace in self.traces).items())
         shares = ", ".join(f"{counted(n, 'trace')} with {hop}" for hop, n in hops)
@@ -147,15 +157,15 @@ class ReadTraces:
             "time": sum(trace.latency_ms is not None for trace in self.traces),
         }
         n = len(self.traces)
-        notes.append("known: " + ", ".join(f"{fact} of {k} of {n}" for fact, k in facts.items()))
-        notes += _counts("models", Counter(m for trace in self.traces for m in trace.models))
+        notes.append("recorded: " + ", ".join(f"{fact} of {k} of {n}" for fact, k in facts.items()))
+        notes += _counts("models", Counter(name for trace in self.traces for name in trace.models))
         later = [trace for trace in self.traces if self.turns[trace.id]]
         if later:
             sessions = {trace.session for trace in later if trace.session and not trace.turns}
             suffix = f" (of {counted(len(sessions), 'session')})" if sessions else ""
             notes.append(f"{counted(len(later), 'question')} after earlier turns{suffix}")
         errors = Counter(trace.error for trace in self.traces if trace.error is not None)
-        for error, number in errors.most_common(_SHOWN):
+        for error, number in errors.most_common(_LISTED):
             notes.append(f"failed calls: {number}: {error}")
         if renamed := sum(trace.renamed for trace in self.traces):
             advice = "match: {level: document, id: metadata.document_id} counts them as one"
@@ -163,28 +173,28 @@ class ReadTraces:
         return [*notes, *(self.corpus.notes if self.corpus else [])]
 
     def warnings(self) -> list[str]:
-        """Name the traces that are left out, and steps that may be retrievals, in sentences."""
+        """Return warnings on unclear traces, possible retrievals, and sessions without times."""
         warnings = []
         for cause, ids in self.unclear.items():
-            shown = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
+            examples = ", ".join(ids[:_LISTED]) + (", ..." if len(ids) > _LISTED else "")
             verb = "is" if len(ids) == 1 else "are"
-            warnings.append(f"{counted(len(ids), 'trace')} {verb} left out: {cause} ({shown})")
+            warnings.append(f"{counted(len(ids), 'trace')} {verb} left out: {cause} ({examples})")
         returning = Counter(
             (span.name, span.kind) for span in self.spans if self._returns_passages(span)
         )
-        for (name, kind), number in returning.most_common(_SHOWN):
+        for (name, kind), number in returning.most_common(_LISTED):
             warnings.append(
                 f"'{name}' ({kind}, {number} times) returns passages, but is no retriever by its "
-                f"kind: if it is one, say kinds: {{{name}: retriever}}, or reranker"
+                f"kind: if it is one, set kinds: {{{name}: retriever}}, or reranker"
             )
         if self.unordered:
-            what = f"{counted(self.unordered, 'trace')} of sessions without times"
-            warnings.append(f"{what}: their order is not known, and they have no earlier turns")
+            traces = f"{counted(self.unordered, 'trace')} of sessions without times"
+            warnings.append(f"{traces}: their order is unknown, and they have no earlier turns")
         return warnings
 
     def _returns_passages(self, span: Span) -> bool:
-        """Return True if a step inside a trace returns passages alone, and is no retriever."""
-        if span.parent is None or self.reading.kind(span) not in ("chain", "tool", "unknown"):
+        """Return True if a step inside a trace returns only passages, but is no retriever."""
+        if span.parent is None or self.rules.kind(span) not in ("chain", "tool", "unknown"):
             return False
         if isinstance(span.output, Mapping) and len(span.output) > 1:
             return False
@@ -193,24 +203,29 @@ class ReadTraces:
 
 
 def _counts(label: str, counts: Counter[str]) -> list[str]:
-    """Return a note with the count of each name; none without names."""
+    """Return a note with the count of each name; an empty list without names."""
     names = ", ".join(f"{name} ({n})" for name, n in counts.most_common())
     return [f"{label}: {names}"] if names else []
 
 
-def _id(trace: Traced) -> str:
+def _id(trace: TraceRoles) -> str:
+    """Return the id of a trace as a query id, without white space."""
     return encode_spaces(trace.id)
 
 
-def _answer_of_hop(trace: Traced, hop: int) -> Answered | None:
-    """Return the passages of a retrieval of a trace, for 0 of all; None where there is none."""
+def _answer_of_hop(trace: TraceRoles, hop: int) -> Answered | None:
+    """Return the passages of one retrieval as an answer without text; hop 0 is all retrievals.
+
+    None if the trace has fewer retrievals and did not fail; its error if it failed.
+    """
     if 0 < len(trace.retrievals) >= hop:
         documents = trace.retrievals[hop - 1].documents if hop else trace.union
         return Answered(_id(trace), None, documents)
     return None if trace.error is None else Answered(_id(trace), error=trace.error)
 
 
-def _metadata(trace: Traced) -> dict[str, Json]:
+def _metadata(trace: TraceRoles) -> dict[str, Json]:
+    """Return the metadata of a trace, with its hops, retrievers, models and session."""
     metadata = {
         **trace.metadata,
         "hops": len(trace.retrievals),
@@ -221,7 +236,8 @@ def _metadata(trace: Traced) -> dict[str, Json]:
     return {key: value for key, value in metadata.items() if value not in (None, "")}
 
 
-def _parts(trace: Traced, turns: Sequence[Turn]) -> dict[str, Json]:
+def _parts(trace: TraceRoles, turns: Sequence[Turn]) -> dict[str, Json]:
+    """Return part -> value of a trace, for `ragbench validate`."""
     hops = [f"{r.span.name}: {len(r.documents)} passages" for r in trace.retrievals]
     return {
         "trace": trace.id,
@@ -235,7 +251,7 @@ def _parts(trace: Traced, turns: Sequence[Turn]) -> dict[str, Json]:
 
 @dataclass(frozen=True, kw_only=True)
 class TracesOptions:
-    """What traces are read with."""
+    """Options of `type: traces` in the YAML; each has its description beside it."""
 
     path: Annotated[Path, Option("The .jsonl, .json, .csv or .parquet export.", refers_to="path")]
     format: Annotated[Format, Option("The tool that wrote it; auto tells it by the keys.")] = "auto"
@@ -272,71 +288,88 @@ class TracesOptions:
 
 
 class Traces(Previewed):
-    """Read traces of OpenTelemetry, OpenInference (Phoenix), Langfuse, LangSmith or MLflow.
+    """Loader of traces of OpenTelemetry, OpenInference (Phoenix), Langfuse, LangSmith or MLflow.
 
-    A trace is a question with the answer and the passages of its retrievers, which are found by the
-    kinds of spans. What was answered is the system `given`; where traces have several retrievals or
-    a reranker, `given-union` has the passages of all retrievals, and `given-hop-1`, `given-hop-2`
+    A trace is a question with its answer and the passages of its retrievers, which are found by the
+    kinds of spans. The application is the system `given`; where traces have several retrievals or a
+    reranker, `given-union` has the passages of all retrievals, and `given-hop-1`, `given-hop-2`
     those of each. Earlier traces of a session are the turns before a question. A failed call is a
-    failed answer with its cause; a trace whose parts are not clear is left out and counted.
+    failed answer with its cause; a trace whose roles are not clear is left out and counted.
     """
 
     declares = TracesOptions
 
     def __init__(self, **options: Any) -> None:
         self._options = TracesOptions(**options)
-        self._drawn = parse_split(self._options.split, "traces")
+        self._split = parse_split(self._options.split, "traces")
 
     def load(self) -> Collection:
-        """Read the spans, and put each trace together."""
-        read, options = self._read(), self._options
-        gold = read_gold(options.gold, options.columns, read.corpus, read.queries)
+        """Return the traces as a data set.
+
+        Raises:
+            DataError: The file is no export of traces, no trace can be read, or no trace asks a
+                question of `gold`.
+            OptionError: `columns` is set without `gold`.
+        """
+        traces, options = self._read(), self._options
+        gold = read_gold(options.gold, options.columns, traces.corpus, traces.queries)
         whole = replace(
             gold,
-            documents=None if read.corpus is None else read.corpus.documents,
-            given=read.systems(options.hops),
-            notes=[*read.notes(), *gold.notes],
-            warnings=[*read.warnings(), *gold.warnings],
+            documents=None if traces.corpus is None else traces.corpus.documents,
+            given=traces.systems(options.hops),
+            notes=[*traces.notes(), *gold.notes],
+            warnings=[*traces.warnings(), *gold.warnings],
         )
-        return finish_collection(whole, self._drawn)
+        return finish_collection(whole, self._split)
 
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
-        """Return how the first traces were read."""
-        read = self._read()
-        return [_parts(trace, read.turns[trace.id]) for trace in read.traces[:count]]
+        """Return the first `count` traces, each as part -> value."""
+        traces = self._read()
+        return [_parts(trace, traces.turns[trace.id]) for trace in traces.traces[:count]]
 
-    def _read(self) -> ReadTraces:
+    def _read(self) -> TraceSet:
+        """Read the export, and find the roles of its spans.
+
+        Raises:
+            DataError: The format or a name in `kinds` is unknown, or no trace is clear.
+        """
         options, path = self._options, Path(self._options.path)
         entries = list(read_export(path))
-        form = tell_format(entries[0].values) if options.format == "auto" else options.format
+        form = detect_format(entries[0].values) if options.format == "auto" else options.format
         if form is None:
-            shown = ", ".join(list(entries[0].values)[:8])
+            keys = ", ".join(list(entries[0].values)[:8])
             formats = ", ".join(get_args(Format)[1:])
-            raise entries[0].error(f"no spans (keys: {shown})", allowed=f"an export of {formats}")
+            raise entries[0].error(f"no spans (keys: {keys})", allowed=f"an export of {formats}")
         spans = list(READERS[form](entries))
         present = list(dict.fromkeys(span.name for span in spans))
         for name in options.kinds or ():
             if name not in present:
-                found, shown = f"kinds: no step is named '{name}'", ", ".join(present[:20])
-                raise DataError(found, file=path, allowed=shown, nearest=nearest(name, present))
+                problem, keys = f"kinds: no step is named '{name}'", ", ".join(present[:20])
+                raise DataError(problem, file=path, allowed=keys, nearest=nearest(name, present))
         corpus = None if options.corpus is None else read_corpus(Path(options.corpus))
-        reading = Reading(
+        rules = RoleRules(
             question=options.question,
             answer=options.answer,
             id_field=options.id_field,
             kinds=options.kinds or {},
             corpus={d.id: d for d in ([] if corpus is None else corpus.documents)},
         )
-        read = ReadTraces(form, reading, spans, corpus)
-        read.read()
-        if not read.traces:
-            causes = "; ".join(read.warnings()) or "the file has no spans"
+        traces = TraceSet(form, rules, spans, corpus)
+        traces.read()
+        if not traces.traces:
+            causes = "; ".join(traces.warnings()) or "the file has no spans"
             raise DataError(f"no trace can be read: {causes}", file=path)
-        return read
+        return traces
 
 
 def read_export(path: Path) -> Iterator[Entry]:
-    """Yield the objects of an export; a JSON file may be one object, or one with a list `data`."""
+    """Return an iterator over the objects of an export.
+
+    A JSON file may be an array, one object, or an object with a list `data`.
+
+    Raises:
+        DataError: The file cannot be read, or has no objects.
+    """
     if plain_suffix(path) != ".json":
         return read_rows(path, "traces")
     whole = read_json(path)
@@ -351,10 +384,18 @@ def read_export(path: Path) -> Iterator[Entry]:
 def read_gold(
     path: Path | None, columns: PartMap | None, corpus: Corpus | None, queries: Sequence[Query]
 ) -> Collection:
-    """Read a table of gold, and give each trace its row; without one, no trace has any.
+    """Return the gold of each trace from a table, under the ids of the traces.
+
+    Rows and traces meet by id, or by the question without case and repeated spaces.
+
+    Args:
+        path: The table; None returns a data set without gold.
+        columns: The option `columns` of the table.
+        corpus: Documents, to resolve gold ids; may be None.
+        queries: Questions of the traces.
 
     Raises:
-        DataError: No trace asks a question of the table.
+        DataError: No trace asks a question of the table, or the table cannot be read.
         OptionError: `columns` without a table.
     """
     if path is None:
@@ -374,6 +415,7 @@ def read_gold(
         raise DataError("no trace asks a question of this table", file=path, allowed=allowed)
 
     def by_trace(values: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the values of the rows under the ids of their traces."""
         return {trace: values[row] for trace, row in row_of.items() if row in values}
 
     judged = {} if gold.qrels is None else by_trace(gold.qrels.to_dict())
@@ -391,4 +433,5 @@ def read_gold(
 
 
 def _folded(text: str) -> str:
+    """Return a question for comparison, without case and repeated spaces."""
     return " ".join(text.split()).casefold()

@@ -1,7 +1,8 @@
-"""Spans out of what tools export: by attributes, and in forms of Langfuse and LangSmith.
+"""Readers of spans in the exports of tools, one function per format.
 
-Attributes are those of OpenInference (Phoenix), GenAI of OpenTelemetry, OTLP JSON and MLflow. A
-table for each form has the paths at which a part of a span may lie; the first with a value counts.
+Phoenix, GenAI of OpenTelemetry, OTLP JSON and MLflow have attributes; Langfuse and LangSmith have
+columns. A table for each form has the paths at which a part of a span may lie; the first with a
+value counts.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from ragbench.data.traces.spans import (
     Json,
     Span,
     Tree,
-    at,
     count,
     error_reason,
-    first,
-    first_at,
+    find,
+    first_in,
     kind_of,
-    mapping_of,
     nested,
     number,
-    parsed,
+    parse,
+    pick,
     seconds,
     snake,
-    text_of,
+    to_mapping,
+    to_text,
 )
 from ragbench.types import Usage
 
@@ -168,61 +169,71 @@ _LANGSMITH: Paths = {
 
 
 def _span(entry: Entry, row: Tree, paths: Paths) -> Span:
-    """Read a span from the parts that the table of its form finds in a row."""
+    """Return the span in a row, with each part at the first of its paths that has a value.
+
+    Raises:
+        DataError: The row has no id of the trace or of the span.
+    """
 
     def part(name: str) -> Json:
-        return first_at(row, *paths.get(name, ()))
+        """Return the value of a part; None without one."""
+        return first_in(row, *paths.get(name, ()))
 
-    trace, identifier = text_of(part("trace")), text_of(part("id"))
+    trace, identifier = to_text(part("trace")), to_text(part("id"))
     if trace is None or identifier is None:
         part_without_id = "trace" if trace is None else "span"
         allowed = f"{paths['trace'][-1]} and {paths['id'][-1]} in each row"
         raise entry.error(f"a span without the id of its {part_without_id}", allowed=allowed)
-    kind, output = kind_of(*(at(row, path) for path in paths["kind"])), parsed(part("output"))
+    kind, output = kind_of(*(find(row, path) for path in paths["kind"])), parse(part("output"))
     documents = part("documents")
     return Span(
         trace=trace,
         id=identifier,
-        parent=text_of(part("parent")),
+        parent=to_text(part("parent")),
         name=str(row.get("name") or ""),
         kind=kind,
         entry=entry,
         start=seconds(part("start")),
         end=seconds(part("end")),
-        input=parsed(part("input")),
+        input=parse(part("input")),
         output=output,
+        # tools without a field for passages write them as the output of the step
         documents=output if documents is None and kind in ("retriever", "reranker") else documents,
         reranked=part("reranked"),
-        error=error_reason(part("status"), *(at(row, path) for path in paths["reasons"])),
-        model=text_of(part("model")),
+        error=error_reason(part("status"), *(find(row, path) for path in paths["reasons"])),
+        model=to_text(part("model")),
         usage=Usage(
             count(part("input_tokens")),
             count(part("output_tokens")),
             number(part("usd")),
             count(part("reasoning_tokens")) or 0,
         ),
-        session=text_of(part("session")),
-        metadata=mapping_of(part("metadata")),
+        session=to_text(part("session")),
+        metadata=to_mapping(part("metadata")),
     )
 
 
 def read_rows_of_spans(entries: Iterable[Entry]) -> Iterator[Span]:
-    """Yield the spans of rows with a span each, as Phoenix and the OpenTelemetry SDK write them."""
-    return (span_of(entry, entry.values) for entry in entries)
+    """Yield the spans of rows with a span each, as Phoenix and OpenTelemetry write them."""
+    return (read_span(entry, entry.values) for entry in entries)
 
 
-def span_of(entry: Entry, values: Tree) -> Span:
-    """Read a span whose attributes are columns, a mapping with dots or without, or JSON text."""
-    # an empty cell of a table is nothing
+def read_span(entry: Entry, values: Tree) -> Span:
+    """Return a span whose attributes are columns, a tree, keys with dots, or JSON text.
+
+    Raises:
+        DataError: The row has no id of the trace or of the span.
+    """
+    # in tables, a part that a span lacks is an empty cell
     cells = {key: value for key, value in values.items() if value != ""}
-    row = nested({**cells, "attributes": parsed(values.get("attributes"))})
-    attributes = mapping_of(row.get("attributes"))
-    attributes = {**attributes, "metadata": mapping_of(attributes.get("metadata"))}
+    row = nested({**cells, "attributes": parse(values.get("attributes"))})
+    attributes = to_mapping(row.get("attributes"))
+    attributes = {**attributes, "metadata": to_mapping(attributes.get("metadata"))}
     if texts := attributes.get("mlflow"):  # JSON texts
-        attributes["mlflow"] = {key: _of_mlflow(value) for key, value in texts.items()}
-    events = parsed(row.get("events"))
+        attributes["mlflow"] = {key: _decode_mlflow(value) for key, value in texts.items()}
+    events = parse(row.get("events"))
     messages = (
-        at(nested(event["attributes"]), "exception.message")
+        find(nested(event["attributes"]), "exception.message")
         for event in (events if isinstance(events, list) else ())
         if isinstance(event, Mapping) and isinstance(event.get("attributes"), Mapping)
     )
@@ -230,40 +241,50 @@ def span_of(entry: Entry, values: Tree) -> Span:
     return _span(entry, {**row, "attributes": attributes, "exception": exception}, _SPAN)
 
 
-def _of_mlflow(value: Json) -> Json:
+def _decode_mlflow(value: Json) -> Json:
+    """Return an attribute of MLflow with the JSON texts inside it parsed, quoted texts too."""
     if isinstance(value, Mapping):
-        return {key: _of_mlflow(inner) for key, inner in value.items()}
+        return {key: _decode_mlflow(inner) for key, inner in value.items()}
     if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
-        unquoted = parsed(f"[{value}]")
+        unquoted = parse(f"[{value}]")
         return unquoted[0] if isinstance(unquoted, list) and len(unquoted) == 1 else value
-    return parsed(value)
+    return parse(value)
 
 
 def read_otlp(entries: Iterable[Entry]) -> Iterator[Span]:
-    """Yield the spans of OTLP JSON, an export request per entry."""
+    """Yield the spans of OTLP JSON, an export request per row.
+
+    Raises:
+        DataError: A row has no list `resourceSpans`, or a span no id.
+    """
     for entry in entries:
-        resources = first(entry.values, "resourceSpans", "resource_spans")
+        resources = pick(entry.values, "resourceSpans", "resource_spans")
         if not isinstance(resources, list):
             allowed = '{"resourceSpans": [...]}, as OTLP exports it'
             raise entry.error("no resourceSpans", allowed=allowed)
         for resource in resources:
-            scopes = first(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+            scopes = pick(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")
             for scope in scopes or ():
                 for span in scope.get("spans") or ():
                     events = [_with_attributes(event) for event in span.get("events") or ()]
-                    yield span_of(entry, {**_with_attributes(snake(span)), "events": events})
+                    yield read_span(entry, {**_with_attributes(snake(span)), "events": events})
 
 
 def _with_attributes(values: Tree) -> dict[str, Json]:
-    """Return a span or event whose attributes are a mapping in place of OTLP's list."""
+    """Return a span or event with its attributes as a mapping instead of OTLP's list of pairs."""
     return {**values, "attributes": _attributes(values.get("attributes"))}
 
 
 def _attributes(pairs: Json) -> dict[str, Json]:
+    """Return OTLP's list of {key, value} as a mapping; empty for null."""
     return {pair["key"]: _any_value(pair.get("value")) for pair in pairs or ()}
 
 
 def _any_value(value: Json) -> Json:
+    """Return the value in an AnyValue of OTLP, such as `{"intValue": "3"}`.
+
+    None for an empty one.
+    """
     if not isinstance(value, Mapping) or not value:
         return None
     kind, inner = next(iter(value.items()))
@@ -272,31 +293,40 @@ def _any_value(value: Json) -> Json:
         return [_any_value(item) for item in inner.get("values") or ()]
     if kind == "kvlistvalue":
         return _attributes(inner.get("values"))
+    # protobuf writes 64-bit integers as texts
     return int(inner) if kind == "intvalue" else inner
 
 
 def read_mlflow(entries: Iterable[Entry]) -> Iterator[Span]:
-    """Yield the spans of MLflow traces: `trace.to_json()`, or rows of `search_traces()`."""
+    """Yield the spans of MLflow traces: `trace.to_json()`, or rows of `search_traces()`.
+
+    Raises:
+        DataError: A row has no list of spans, or a span no id.
+    """
     for entry in entries:
-        values = {**entry.values, **mapping_of(entry.values.get("trace"))}
-        info = mapping_of(values.get("info")) or values
-        spans = parsed(first(mapping_of(values.get("data")) or values, "spans"))
+        values = {**entry.values, **to_mapping(entry.values.get("trace"))}
+        info = to_mapping(values.get("info")) or values
+        spans = parse(pick(to_mapping(values.get("data")) or values, "spans"))
         if not isinstance(spans, list):
             raise entry.error("no spans", allowed="a trace per row, as trace.to_json() writes it")
-        metadata = mapping_of(first(info, "trace_metadata", "request_metadata"))
-        session = text_of(metadata.get("mlflow.trace.session"))
-        trace = first(info, "trace_id", "request_id")
+        metadata = to_mapping(pick(info, "trace_metadata", "request_metadata"))
+        session = to_text(metadata.get("mlflow.trace.session"))
+        trace = pick(info, "trace_id", "request_id")
         for row in spans:
             ids = {"context": {}, "trace_id": trace, "span_id": row.get("span_id")} if trace else {}
-            span = span_of(entry, {**row, **ids})
+            span = read_span(entry, {**row, **ids})
             yield replace(span, session=span.session or session)
 
 
 def read_langfuse(entries: Iterable[Entry]) -> Iterator[Span]:
-    """Yield the spans of Langfuse: traces with their observations, or a row per observation."""
+    """Yield the spans of Langfuse: traces with their observations, or a row per observation.
+
+    Raises:
+        DataError: Observations are ids without content, or one has no id.
+    """
     for entry in entries:
         row = snake(entry.values)
-        observations = parsed(row.get("observations"))
+        observations = parse(row.get("observations"))
         if not isinstance(observations, list):
             yield _observation(entry, row)
             continue
@@ -304,19 +334,23 @@ def read_langfuse(entries: Iterable[Entry]) -> Iterator[Span]:
             allowed = "traces with whole observations, or an export of observations"
             raise entry.error("observations are ids without content", allowed=allowed)
         trace = {"trace_id": row.get("id")}
-        spans = [_observation(entry, {**snake(each), **trace}) for each in observations]
+        spans = [_observation(entry, {**snake(item), **trace}) for item in observations]
         yield from _under_root(entry, row, spans)
 
 
 def _observation(entry: Entry, row: Tree) -> Span:
-    usage = mapping_of(row.get("usage_details")) or mapping_of(row.get("usage"))
-    costs = mapping_of(row.get("cost_details"))
+    """Return an observation of Langfuse as a span, with the older and newer names of its usage."""
+    usage = to_mapping(row.get("usage_details")) or to_mapping(row.get("usage"))
+    costs = to_mapping(row.get("cost_details"))
     return _span(entry, {**row, "usage": usage, "cost_details": costs}, _LANGFUSE)
 
 
 def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
-    """Return spans below their trace as root, where that has an input and output of its own."""
-    session = text_of(row.get("session_id"))
+    """Return the spans of a trace below a root with the input and output of the trace.
+
+    Unchanged if the trace has no input, or one outermost span that is a chain or agent already.
+    """
+    session = to_text(row.get("session_id"))
     outermost = [span for span in spans if span.parent is None]
     spans = [replace(span, session=span.session or session) for span in spans]
     is_root = len(outermost) == 1 and outermost[0].kind in ("chain", "agent")
@@ -331,7 +365,7 @@ def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
         "type": "chain",
         "start_time": min(starts, default=row.get("timestamp")),
         "end_time": max((span.end for span in spans if span.end is not None), default=None),
-        "level": "error" if errors and parsed(row.get("output")) is None else None,
+        "level": "error" if errors and parse(row.get("output")) is None else None,
         "status_message": next(iter(errors), None),
     }
     root = _span(entry, parts, _LANGFUSE)
@@ -339,21 +373,26 @@ def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
 
 
 def read_langsmith(entries: Iterable[Entry]) -> Iterator[Span]:
-    """Yield the spans of LangSmith: a row per run, with the runs inside it where it has them."""
+    """Yield the spans of LangSmith: a row per run, with its child runs if it has them.
+
+    Raises:
+        DataError: A run has no id.
+    """
     for entry in entries:
-        yield from _runs(entry, entry.values, first(entry.values, "trace_id", "id"), None)
+        yield from _runs(entry, entry.values, pick(entry.values, "trace_id", "id"), None)
 
 
 def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[Span]:
-    metadata = mapping_of(mapping_of(run.get("extra")).get("metadata"))
-    usage = mapping_of(mapping_of(run.get("outputs")).get("usage_metadata"))
+    """Yield the span of a run, then those of its child runs; `parent` is the run around it."""
+    metadata = to_mapping(to_mapping(run.get("extra")).get("metadata"))
+    usage = to_mapping(to_mapping(run.get("outputs")).get("usage_metadata"))
     row = {
         **run,
         "trace_id": trace,
         "parent_run_id": run.get("parent_run_id") or parent,
         "status": "error" if run.get("error") else run.get("status"),
         "metadata": metadata,
-        "usage": usage or mapping_of(metadata.get("usage_metadata")),
+        "usage": usage or to_mapping(metadata.get("usage_metadata")),
     }
     span = _span(entry, row, _LANGSMITH)
     yield replace(
@@ -362,13 +401,13 @@ def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[
         usage=span.usage if span.kind == "llm" else Usage(),
         metadata={key: value for key, value in metadata.items() if not key.startswith("ls_")},
     )
-    children = parsed(run.get("child_runs"))
+    children = parse(run.get("child_runs"))
     for child in children if isinstance(children, list) else []:
         if isinstance(child, Mapping):
             yield from _runs(entry, child, trace, span.id)
 
 
-# Format -> its reader.
+# Format -> function that yields the spans of its rows.
 READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[Span]]] = {
     "openinference": read_rows_of_spans,
     "otlp": read_otlp,

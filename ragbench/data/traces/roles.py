@@ -1,7 +1,7 @@
-"""What part each span of a trace played: the question, the answer, each retrieval, the model.
+"""Roles of the spans of a trace: the question, the answer, each retrieval, the model.
 
-Parts are found by the kinds of spans and by what is inside what, never by position. A trace whose
-parts are not clear is not read: it is `Unclear`, with the cause.
+Roles follow from the kinds of spans and from which span is inside which, never from positions. A
+trace whose roles are not clear is left out: `UnclearTrace` has the cause.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import chain
 
 from ragbench.data.traces.spans import Kind, Span, Tree
 from ragbench.data.traces.values import (
-    keep_apart,
     read_answer,
     read_documents,
     read_question,
+    unique_passages,
 )
 from ragbench.types import Document, ToolCall, Turn, Usage
 from ragbench.types.records import add_usage
@@ -30,20 +30,21 @@ UNREADABLE = "a retrieval whose passages cannot be read"
 CIRCLE = "its spans are inside each other in a circle"
 REPEATED = "two spans have the same id"
 
-# What can be a whole application, seen from outside.
+# Kinds of an outermost span that may be a whole application.
 _ANSWERING: tuple[Kind, ...] = ("chain", "agent", "llm", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """How traces are read, as far as the user says it.
+class RoleRules:
+    """Rules of the user for finding the roles in traces.
 
     Attributes:
-        question: Path of the question in the input of the outermost step.
-        answer: Path of the answer in its output.
-        id_field: Key of the metadata of passages with their ids.
-        kinds: Name of a span -> what it is, whatever its own kind.
-        corpus: Documents that passages without a text are looked up in.
+        question: Path of the question in the input of the outermost span; None finds it by its
+            keys.
+        answer: Path of the answer in the output of the outermost span; None finds it by its keys.
+        id_field: Metadata key with the id of a passage; None takes the usual keys.
+        kinds: Name of a span -> kind that replaces its own.
+        corpus: Id -> document, for passages without a text.
     """
 
     question: str | None = None
@@ -53,13 +54,13 @@ class Reading:
     corpus: Mapping[str, Document] = field(default_factory=dict)
 
     def kind(self, span: Span) -> Kind:
-        """Return the kind of a span, or what its name is said to be."""
+        """Return the kind that the user gave to the name of a span, or else its own kind."""
         return self.kinds.get(span.name, span.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """The query and the passages of an outermost retriever of a trace."""
+    """Outermost retriever of a trace, with its query and its passages."""
 
     span: Span
     query: str | None
@@ -67,17 +68,22 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traced:
-    """A trace whose parts are clear.
+class TraceRoles:
+    """Roles of the spans of one trace.
 
     Attributes:
-        answer: None where the call failed.
-        error: Why the call failed.
-        turns: Earlier turns in its own input.
-        union: The passages of all retrievals, each once, in the order of the hops.
-        passages: The passages of the answer: reranked where there is a reranker.
-        renamed: Passages with the id of another one but another text.
-        queries: What retrievers were asked, apart from the question itself.
+        answer: The answer; None if the call failed.
+        error: Reason of a failed call; None for one that succeeded.
+        turns: Earlier turns in the input of the trace.
+        session: Id of the conversation; None without one.
+        start: Seconds since 1970; None if unknown.
+        retrievals: Outermost retrievers, in order of time.
+        union: Passages of all retrievals, each once, in the order of the retrievals.
+        passages: Passages behind the answer: after reranking if there is a reranker. None without
+            retrievals.
+        renamed: Number of passages with the id of another passage but another text.
+        queries: Queries of the retrievers that differ from the question.
+        models: Names of the models that were called, sorted.
     """
 
     id: str
@@ -100,35 +106,35 @@ class Traced:
     metadata: Tree
 
 
-class Unclear(Exception):
-    """A trace whose parts are not clear; its text is the cause."""
+class UnclearTrace(Exception):
+    """Trace whose roles are not clear; the text of the exception is the cause."""
 
 
-def read_trace(spans: Sequence[Span], reading: Reading) -> Traced:
-    """Find the parts of a trace.
+def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
+    """Return the roles of the spans of one trace.
 
     Raises:
-        Unclear: They are not clear.
+        UnclearTrace: The question, the answer or the passages of a retrieval cannot be told.
     """
-    tree = _Tree([replace(span, kind=reading.kind(span)) for span in spans])
-    root = _root(tree, reading)
+    tree = _Tree([replace(span, kind=rules.kind(span)) for span in spans])
+    root = _root(tree, rules)
     retrievals = [
-        Retrieval(span, read_question(span.input)[0], _documents(span, reading))
+        Retrieval(span, read_question(span.input)[0], _documents(span, rules))
         for span in tree.outermost("retriever")
     ]
-    union, renamed = keep_apart([d for retrieval in retrievals for d in retrieval.documents])
-    reranked = _reranked(tree, retrievals, reading)
-    passages = union if reranked is None else keep_apart(reranked)[0]
-    question, turns = _question(root, retrievals, reading)
-    answer = read_answer(root.output, reading.answer)
+    union, renamed = unique_passages([d for retrieval in retrievals for d in retrieval.documents])
+    reranked = _reranked(tree, retrievals, rules)
+    passages = union if reranked is None else unique_passages(reranked)[0]
+    question, turns = _question(root, retrievals, rules)
+    answer = read_answer(root.output, rules.answer)
     error = root.error
     if answer is None and error is None:
         error = next((span.error for span in tree.spans if span.error), None)
         if error is None:
-            raise Unclear(NO_ANSWER)
+            raise UnclearTrace(NO_ANSWER)
     queries = dict.fromkeys(retrieval.query for retrieval in retrievals)
-    calls = [call for outer in tree.outermost("llm") for call in tree.calls_with_usage(outer)]
-    return Traced(
+    calls = [call for span in tree.outermost("llm") for call in tree.calls_with_usage(span)]
+    return TraceRoles(
         id=root.trace,
         question=question,
         answer=None if root.error is not None else answer,
@@ -142,7 +148,7 @@ def read_trace(spans: Sequence[Span], reading: Reading) -> Traced:
         is_reranked=reranked is not None,
         renamed=renamed,
         queries=[query for query in queries if query is not None and query != question],
-        tool_calls=tuple(map(_call, tree.outermost("tool"))),
+        tool_calls=tuple(map(_tool_call, tree.outermost("tool"))),
         usage=add_usage(call.usage for call in calls) if calls else Usage(),
         latency_ms=root.latency_ms,
         models=sorted({span.model for span in tree.spans if span.kind == "llm" and span.model}),
@@ -150,8 +156,8 @@ def read_trace(spans: Sequence[Span], reading: Reading) -> Traced:
     )
 
 
-def _call(span: Span) -> ToolCall:
-    """Return the call of a tool; an input that is no object is its argument `input`."""
+def _tool_call(span: Span) -> ToolCall:
+    """Return the call of a tool; an input that is no object becomes its argument `input`."""
     arguments: Tree = {} if span.input is None else {"input": span.input}
     arguments = span.input if isinstance(span.input, Mapping) else arguments
     output = span.output
@@ -161,28 +167,35 @@ def _call(span: Span) -> ToolCall:
 
 
 class _Tree:
-    """The spans of a trace by what is inside what, each list in the order of time."""
+    """Spans of a trace with their nesting, in order of time if all have times.
+
+    Attributes:
+        by_id: Id -> span.
+        spans: All spans, in order.
+        inside: Id of a span -> spans directly inside it; None -> outermost spans.
+    """
 
     def __init__(self, spans: Sequence[Span]) -> None:
+        """Link the spans; raise `UnclearTrace` for repeated ids and for circles."""
         self.by_id = {span.id: span for span in spans}
         if len(self.by_id) < len(spans):
-            raise Unclear(REPEATED)
+            raise UnclearTrace(REPEATED)
         are_timed = all(span.start is not None for span in spans)
         self.spans = sorted(spans, key=lambda span: span.start or 0) if are_timed else list(spans)
         self.inside: dict[str | None, list[Span]] = {}
         for span in self.spans:
             parent = span.parent if span.parent in self.by_id else None
             self.inside.setdefault(parent, []).append(span)
-            # raises where steps lie in a circle
+            # for its error: a circle has no outermost span
             self.above(span)
 
     def above(self, span: Span) -> list[Span]:
-        """Return the spans that a span is inside of, the nearest first."""
+        """Return the spans around a span, the nearest first; raise `UnclearTrace` for a circle."""
         ancestors: list[Span] = []
         while span.parent in self.by_id:
             span = self.by_id[span.parent or ""]
             if span in ancestors:
-                raise Unclear(CIRCLE)
+                raise UnclearTrace(CIRCLE)
             ancestors.append(span)
         return ancestors
 
@@ -191,9 +204,10 @@ class _Tree:
         return self._roots([span for span in self.spans if span.kind == kind])
 
     def calls_with_usage(self, call: Span) -> list[Span]:
-        """Return the model calls that have the tokens of a call: itself, or calls inside it.
+        """Return the model calls with the tokens of a call: the call itself, or calls inside it.
 
-        A call may be written twice, by an application and by its client.
+        An application and its client may both record one call, so that tokens of both would count
+        twice.
         """
         if call.usage != Usage():
             return [call]
@@ -201,90 +215,97 @@ class _Tree:
         return self._roots([span for span in calls if span.usage != Usage()]) or [call]
 
     def _roots(self, spans: Sequence[Span]) -> list[Span]:
-        """Return the spans that are inside no other of them."""
+        """Return the spans that are inside none of the others."""
         ids = {span.id for span in spans}
-        return [span for span in spans if not any(a.id in ids for a in self.above(span))]
+        return [span for span in spans if not any(outer.id in ids for outer in self.above(span))]
 
 
-def _root(tree: _Tree, reading: Reading) -> Span:
-    """Return the outermost step that has a question, and an answer or an error."""
+def _root(tree: _Tree, rules: RoleRules) -> Span:
+    """Return the outermost span with a question, and with an answer or an error.
+
+    Raises:
+        UnclearTrace: No span or several have them.
+    """
     roots: list[Span] = []
     causes: list[str] = []
     steps = [*tree.inside.get(None, ())]
     for span in steps:
         if span.kind not in _ANSWERING:
             continue
-        question = read_question(span.input, reading.question)[0]
-        answer = read_answer(span.output, reading.answer)
+        question = read_question(span.input, rules.question)[0]
+        answer = read_answer(span.output, rules.answer)
         if question is not None and (answer is not None or span.error is not None):
             roots.append(span)
         elif span.input is None or span.output is None:
             steps += tree.inside.get(span.id, ())
-        else:  # an input and output that cannot be read are not those of the steps inside
+        else:  # inner spans do not speak for a span whose own input or output cannot be read
             causes.append(NO_QUESTION if question is None else NO_ANSWER)
     if len(roots) == 1:
         return roots[0]
-    raise Unclear(SEVERAL if roots else [*causes, NO_ROOT][0])
+    raise UnclearTrace(SEVERAL if roots else [*causes, NO_ROOT][0])
 
 
 def _question(
-    root: Span, retrievals: Sequence[Retrieval], reading: Reading
+    root: Span, retrievals: Sequence[Retrieval], rules: RoleRules
 ) -> tuple[str, tuple[Turn, ...]]:
-    """Return the question, and the turns before it.
+    """Return the question of a trace, and the turns before it.
 
     The input of a model is often a prompt with passages in it. The question is then the query of
-    the retrievers, if it stands in the prompt word by word.
+    the retrievers, if it stands in the prompt word for word.
+
+    Raises:
+        UnclearTrace: There is no question, or it cannot be told from the prompt.
     """
-    question, turns = read_question(root.input, reading.question)
+    question, turns = read_question(root.input, rules.question)
     if question is None:
-        raise Unclear(NO_QUESTION)
+        raise UnclearTrace(NO_QUESTION)
     texts = [d.text for retrieval in retrievals for d in retrieval.documents if d.text]
     if root.kind != "llm" or not any(text in question for text in texts):
         return question, turns
-    query, *others = {retrieval.query for retrieval in retrievals}
-    if others or query is None or query not in question:
-        raise Unclear(PROMPT)
+    query, *other_queries = {retrieval.query for retrieval in retrievals}
+    if other_queries or query is None or query not in question:
+        raise UnclearTrace(PROMPT)
     return query, turns
 
 
-def _documents(span: Span, reading: Reading) -> list[Document]:
-    """Return the passages that a span returned; a span that failed returned none."""
+def _documents(span: Span, rules: RoleRules) -> list[Document]:
+    """Return the passages of a span, none of a failed one; raise `UnclearTrace` if unreadable."""
     output = span.output if span.documents is None else span.documents
-    passages = read_documents(output, reading.id_field, reading.corpus)
+    passages = read_documents(output, rules.id_field, rules.corpus)
     if passages is None and span.error is None:
-        raise Unclear(UNREADABLE)
+        raise UnclearTrace(UNREADABLE)
     return passages or []
 
 
 def _reranked(
-    tree: _Tree, retrievals: Sequence[Retrieval], reading: Reading
+    tree: _Tree, retrievals: Sequence[Retrieval], rules: RoleRules
 ) -> list[Document] | None:
-    """Return the passages after the rerankers, then the passages that these did not get.
+    """Return the passages after all rerankers; None without a reranker.
 
-    A reranker gets the passages in its record, or else all that was retrieved until then. A
-    reranker inside of a retriever is a part of it.
+    A reranker gets the passages in its record, or else all retrieved before it; passages that no
+    reranker got follow in their order. A reranker inside of a retriever is a part of it.
     """
     rerankers = [
         span
         for span in tree.outermost("reranker")
-        if span.error is None and not any(a.kind == "retriever" for a in tree.above(span))
+        if span.error is None and not any(outer.kind == "retriever" for outer in tree.above(span))
     ]
     if not rerankers:
         return None
     passages: list[Document] = []
-    waiting = list(retrievals)
+    pending = list(retrievals)
     for reranker in sorted(rerankers, key=_end):
-        ready = [retrieval for retrieval in waiting if _end(retrieval.span) <= _end(reranker)]
-        waiting = [retrieval for retrieval in waiting if retrieval not in ready]
+        ready = [retrieval for retrieval in pending if _end(retrieval.span) <= _end(reranker)]
+        pending = [retrieval for retrieval in pending if retrieval not in ready]
         passages += chain.from_iterable(retrieval.documents for retrieval in ready)
         record = reranker.input if reranker.reranked is None else reranker.reranked
-        inputs = read_documents(record, reading.id_field, reading.corpus)
+        inputs = read_documents(record, rules.id_field, rules.corpus)
         ids = {document.id for document in (passages if inputs is None else inputs)}
-        others = [document for document in passages if document.id not in ids]
-        passages = [*_documents(reranker, reading), *others]
-    return [*passages, *chain.from_iterable(retrieval.documents for retrieval in waiting)]
+        untouched = [document for document in passages if document.id not in ids]
+        passages = [*_documents(reranker, rules), *untouched]
+    return [*passages, *chain.from_iterable(retrieval.documents for retrieval in pending)]
 
 
 def _end(span: Span) -> float:
-    """Return the time when a step ended; 0, before everything else, without times."""
+    """Return the time when a span ended, or else started; 0 without times, as if it came first."""
     return next((time for time in (span.end, span.start) if time is not None), 0.0)

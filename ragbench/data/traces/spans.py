@@ -1,4 +1,4 @@
-"""A span of a trace, whichever tool wrote it, and the values that all tools write alike."""
+"""Span of a trace, whichever tool wrote it, and the values that all tools write alike."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ragbench.data.files.rows import Entry
 from ragbench.json_yaml import load_json
 from ragbench.types import Usage
 
-# A value as a tool wrote it: looked at before it is believed.
+# A value as a tool wrote it; its kind is checked before use.
 Json = Any
 # An object of such values.
 Tree = Mapping[str, Json]
-# What a step was for.
+# Purpose of a step.
 Kind = Literal[
     "retriever",
     "reranker",
@@ -52,18 +52,22 @@ _FAILED = ("error", "status_code_error", "2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One step of a trace.
+    """Step of a trace, such as a retrieval or a call of a model.
 
     Attributes:
-        trace: The id of its trace.
-        id: Unique within the trace.
-        parent: The span that it is a step of; None for the outermost.
-        entry: Where it stands, for messages.
-        start: Seconds since 1970; None where it is not known.
-        documents: The passages that it returned, as they are written; None where they are not.
-        reranked: The passages that a reranker got.
-        error: Why it failed; None where it did not.
-        session: The conversation that its trace is a turn of.
+        trace: Id of its trace.
+        id: Id of the step, unique within the trace.
+        parent: Id of the step around it; None for the outermost.
+        kind: Purpose of the step, `unknown` where the tool does not name a known one.
+        entry: Row of the file, for messages.
+        start: Seconds since 1970; None if unknown, as `end`.
+        input: Input of the step, as the tool wrote it.
+        output: Output of the step, as the tool wrote it.
+        documents: Passages that it returned, as the tool wrote them; None without any.
+        reranked: Passages that a reranker received.
+        error: Reason of a failure; None for a step that succeeded.
+        usage: Tokens and cost.
+        session: Id of the conversation in which its trace is a turn.
     """
 
     trace: str
@@ -86,30 +90,32 @@ class Span:
 
     @property
     def latency_ms(self) -> float | None:
-        """How long it took."""
+        """Duration in milliseconds; None where a time is missing or the end is before the start."""
         if self.start is None or self.end is None or self.end < self.start:
             return None
         return (self.end - self.start) * 1000
 
 
-def kind_of(*written: Json) -> Kind:
-    """Return the kind by the first word that is one.
+def kind_of(*words: Json) -> Kind:
+    """Return the kind by the pick word that names one; `unknown` if none does.
 
     Example:
         >>> kind_of(None, "RETRIEVER"), kind_of("SpanKind.INTERNAL")
         ('retriever', 'unknown')
     """
-    for word in written:
-        if isinstance(word, str) and (found := _KINDS.get(word.strip().strip('"').lower())):
-            return found
+    for word in words:
+        if isinstance(word, str) and (kind := _KINDS.get(word.strip().strip('"').lower())):
+            return kind
     return "unknown"
 
 
-def parsed(value: Json) -> Json:
-    """Return what a text holds as JSON, or as Python prints it; any other value as it is.
+def parse(value: Json) -> Json:
+    """Return the value in a text: JSON, or as Python prints it; all else is returned as it is.
+
+    NaN, an empty cell in tables of pandas, becomes None.
 
     Example:
-        >>> parsed('{"question": "Why?"}'), parsed("[1] says so"), parsed("['a']")
+        >>> parse('{"question": "Why?"}'), parse("[1] says so"), parse("['a']")
         ({'question': 'Why?'}, '[1] says so', ['a'])
     """
     if isinstance(value, float) and math.isnan(value):
@@ -125,7 +131,9 @@ def parsed(value: Json) -> Json:
 
 
 def seconds(value: Json) -> float | None:
-    """Return a time as seconds since 1970: ISO 8601, or a number by its size.
+    """Return a time as seconds since 1970, from ISO 8601 or a number; None if it cannot be read.
+
+    The size of a number tells its unit: s, ms, us or ns. A time without a zone is UTC.
 
     Example:
         >>> seconds("1970-01-01T00:00:02Z"), seconds("1700000000000000000"), seconds("soon")
@@ -143,58 +151,63 @@ def seconds(value: Json) -> float | None:
     if isinstance(value, datetime):
         zoned = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
         return zoned.timestamp()
-    found = number(value)
-    if found is None:
+    time = number(value)
+    if time is None:
         return None
-    # nanoseconds, microseconds, milliseconds
-    return next((found / 10**n for n in (9, 6, 3) if found >= 10 ** (n + 8)), found)
+    # nano-, micro- and milliseconds: since 1973 a time has at least 10^8 seconds
+    return next((time / 10**n for n in (9, 6, 3) if time >= 10 ** (n + 8)), time)
 
 
 def number(value: Json) -> float | None:
-    """Return a number that is not below 0, as of dollars; None where there is none."""
+    """Return a finite number from 0, such as a cost; None for other values."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        found = float(value)
+        result = float(value)
     except ValueError:
         return None
-    return found if math.isfinite(found) and found >= 0 else None
+    return result if math.isfinite(result) and result >= 0 else None
 
 
 def count(value: Json) -> int | None:
-    """Return a number of tokens; None where there is none."""
-    found = number(value)
-    return None if found is None else int(found)
+    """Return a number of tokens as an integer; None if there is none."""
+    tokens = number(value)
+    return None if tokens is None else int(tokens)
 
 
 def error_reason(code: Json, *messages: Json) -> str | None:
-    """Return why a step failed, in one line; None where its status is no error."""
+    """Return why a step failed, in one line; None if its status is no error.
+
+    Args:
+        code: Status as the tool writes it.
+        messages: Texts that may hold the reason; the pick one that is not empty counts.
+    """
     if str(code).strip().rsplit(".", 1)[-1].lower() not in _FAILED:
         return None
     lines = (str(message).strip() for message in messages if message)
     return next((line.splitlines()[0] for line in lines if line), "no reason is recorded")
 
 
-def mapping_of(value: Json) -> Tree:
-    """Return an object, also one that is written as JSON; an empty one for anything else."""
-    value = parsed(value)
+def to_mapping(value: Json) -> Tree:
+    """Return an object, also if it is written as JSON; an empty one for anything else."""
+    value = parse(value)
     return value if isinstance(value, Mapping) else {}
 
 
-def first(values: Tree, *keys: str) -> Json:
-    """Return the value of the first key that has one."""
+def pick(values: Tree, *keys: str) -> Json:
+    """Return the value of the first key that is not null; None without any."""
     return next((values[key] for key in keys if values.get(key) is not None), None)
 
 
-def text_of(value: Json) -> str | None:
-    """Return a text, or a whole number as its digits; None for anything else."""
+def to_text(value: Json) -> str | None:
+    """Return a text that is not blank, or an integer as its digits; None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) and value.strip() else None
 
 
 def nested(values: Tree) -> dict[str, Json]:
-    """Return attributes as a tree: keys are split at dots, numbers are places in lists.
+    """Return attributes as a tree: keys are split at dots, and numbers are positions in lists.
 
     Example:
         >>> nested({"retrieval.documents.0.document.id": "a", "input.value": "Why?"})
@@ -203,46 +216,51 @@ def nested(values: Tree) -> dict[str, Json]:
     tree: dict[str, Json] = {}
     for key, value in values.items():
         if value is not None:
-            _place(tree, key.split("."), _inner(value))
-    listed = _listed(tree)
-    return listed if isinstance(listed, dict) else tree
+            _insert(tree, key.split("."), _nest_items(value))
+    lists = _to_lists(tree)
+    return lists if isinstance(lists, dict) else tree
 
 
-def _inner(value: Json) -> Json:
+def _nest_items(value: Json) -> Json:
+    """Return a value with all objects inside it as trees."""
     if isinstance(value, Mapping):
         return nested(value)
     if isinstance(value, (list, tuple)):
-        return [_inner(item) for item in value]
+        return [_nest_items(item) for item in value]
     return value
 
 
-def _place(tree: dict[str, Json], path: Sequence[str], value: Json) -> None:
+def _insert(tree: dict[str, Json], path: Sequence[str], value: Json) -> None:
+    """Insert a value into a tree.
+
+    A value and a branch at one place share it, the value under the key ''.
+    """
     for step in path[:-1]:
         inner = tree.get(step)
         if not isinstance(inner, dict):
             inner = tree[step] = {} if inner is None else {"": inner}
         tree = inner
-    last, before = path[-1], tree.get(path[-1])
-    if isinstance(before, dict) and isinstance(value, dict):
-        for key, each in value.items():
-            _place(before, [key], each)
-    elif isinstance(before, dict):
-        before[""] = value
+    last, present = path[-1], tree.get(path[-1])
+    if isinstance(present, dict) and isinstance(value, dict):
+        for key, item in value.items():
+            _insert(present, [key], item)
+    elif isinstance(present, dict):
+        present[""] = value
     else:
         tree[last] = value
 
 
-def _listed(value: Json) -> Json:
-    """A tree in which objects whose keys are all numbers are lists."""
+def _to_lists(value: Json) -> Json:
+    """Return a tree whose objects with only numbers as keys are lists."""
     if not isinstance(value, dict):
         return value
     if value and all(key.isdigit() for key in value):
-        return [_listed(value[key]) for key in sorted(value, key=int)]
-    return {key: _listed(each) for key, each in value.items()}
+        return [_to_lists(value[key]) for key in sorted(value, key=int)]
+    return {key: _to_lists(item) for key, item in value.items()}
 
 
-def at(tree: Json, path: str) -> Json:
-    """Return what stands at a path of a tree; None where nothing does."""
+def find(tree: Json, path: str) -> Json:
+    """Return the value at a dotted path of a tree; None where the path leads nowhere."""
     for step in path.split("."):
         if not isinstance(tree, Mapping) or step not in tree:
             return None
@@ -250,13 +268,13 @@ def at(tree: Json, path: str) -> Json:
     return tree
 
 
-def first_at(tree: Tree, *paths: str) -> Json:
-    """Return what stands at the first of some paths that lead to something."""
-    return next((found for path in paths if (found := at(tree, path)) is not None), None)
+def first_in(tree: Tree, *paths: str) -> Json:
+    """Return the value at the first of some paths that leads to one; None if none does."""
+    return next((value for path in paths if (value := find(tree, path)) is not None), None)
 
 
 def snake(values: Tree) -> dict[str, Json]:
-    """Return an object with its own keys in snake case; what stands inside stays as it is.
+    """Return an object with its keys in snake case; objects inside stay as they are.
 
     Example:
         >>> snake({"parentObservationId": 1, "trace_id": 2})
@@ -265,11 +283,11 @@ def snake(values: Tree) -> dict[str, Json]:
     return {_CAPITAL.sub(r"_\1", key).lower(): value for key, value in values.items()}
 
 
-def tell_format(values: Tree) -> str | None:
-    """Return the format that an object of a file is in; None where it is none of them.
+def detect_format(values: Tree) -> str | None:
+    """Return the format of an export by the keys of one of its objects; None if none fits.
 
     Example:
-        >>> tell_format({"run_type": "chain", "id": "1"}), tell_format({"question": "Why?"})
+        >>> detect_format({"run_type": "chain", "id": "1"}), detect_format({"question": "Why?"})
         ('langsmith', None)
     """
     keys = set(snake(values))
@@ -287,34 +305,39 @@ def tell_format(values: Tree) -> str | None:
 
 
 def refuse_traces(entries: Sequence[Entry], columns: Mapping[str, Json] | None) -> None:
-    """Refuse records that are steps of traces and are read by their place, which is by chance.
+    """Check that records are no spans that `columns` addresses by position.
 
-    Where an item of a list of steps is another step in another row, or is no retriever and should
-    be the passages, `type: traces` finds it by its kind.
+    The third item of a list of steps may be another step in another row; `type: traces` finds steps
+    by their kind.
+
+    Args:
+        entries: Rows of the file.
+        columns: The option `columns`.
 
     Raises:
-        DataError: With the row, and what stands there.
+        DataError: The file is an export of traces, a path leads to different kinds of steps, or the
+            path of `contexts` leads to a step that is no retriever.
     """
     allowed = "dataset: {type: traces, path: ...}, which finds steps by their kinds"
-    told = tell_format(entries[0].values) if entries else None
-    if told is not None and not columns and "question" not in entries[0].values:
-        found = f"this is an export of traces ({told}), not a record per question"
-        raise entries[0].error(found, allowed=allowed)
+    format_name = detect_format(entries[0].values) if entries else None
+    if format_name is not None and not columns and "question" not in entries[0].values:
+        problem = f"this is an export of traces ({format_name}), not a record per question"
+        raise entries[0].error(problem, allowed=allowed)
     for part, path in (columns or {}).items():
         item_path = re.match(r"(.+\.\d+)(?:\.|$)", path) if isinstance(path, str) else None
         if item_path is None:
             continue
-        seen: dict[str, Entry] = {}
+        kinds: dict[str, Entry] = {}
         for entry in entries:
             span = value_at(entry.values, item_path[1])  # the last list item on the path
-            kind = first(mapping_of(span), "type", "run_type", "span_kind")
+            kind = pick(to_mapping(span), "type", "run_type", "span_kind")
             if isinstance(kind, str) and kind_of(kind) != "unknown":
-                seen.setdefault(kind, entry)
-        odd = [kind for kind in seen if kind_of(kind) not in ("unknown", "retriever", "reranker")]
-        if len(seen) > 1:
-            (first_kind, first_entry), (kind, entry) = list(seen.items())[:2]
-            found = f"columns.{part}: '{path}' is a {kind} here, and a {first_kind} in "
-            raise entry.error(found + first_entry.place, allowed=allowed)
-        if part == "contexts" and odd:
-            found = f"columns.contexts: '{path}' is a {odd[0]}, not a retriever"
-            raise seen[odd[0]].error(found, allowed=allowed)
+                kinds.setdefault(kind, entry)
+        wrong = [kind for kind in kinds if kind_of(kind) not in ("retriever", "reranker")]
+        if len(kinds) > 1:
+            (first_kind, first_entry), (kind, entry) = list(kinds.items())[:2]
+            problem = f"columns.{part}: '{path}' is a {kind} here, and a {first_kind} in "
+            raise entry.error(problem + first_entry.place, allowed=allowed)
+        if part == "contexts" and wrong:
+            problem = f"columns.contexts: '{path}' is a {wrong[0]}, not a retriever"
+            raise kinds[wrong[0]].error(problem, allowed=allowed)

@@ -1,4 +1,4 @@
-"""Questions, answers and passages in what applications write as inputs and outputs of a step."""
+"""Questions, answers and passages in the inputs and outputs that applications write."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import suppress
 from ragbench.data.files.columns import value_at
 from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import encode_spaces
-from ragbench.data.traces.spans import Json, Tree, first, mapping_of, parsed, text_of
+from ragbench.data.traces.spans import Json, Tree, parse, pick, to_mapping, to_text
 from ragbench.types import Document, Turn
 from ragbench.types.conversation import Role
 
-# Keys of a question: sure ones, and those that count where there is no sure one.
+# Keys of a question: first the sure ones, then those that count if there is no sure one.
 QUESTIONS = (
     ("question", "user_input", "input", "query", "user_query", "user_question"),
     ("text", "prompt", "message", "content", "inputs", "request", "search_query", "value"),
@@ -36,14 +36,15 @@ _LISTS = ("documents", "nodes", "results", "matches", "hits", "passages", "conte
 _LISTS_TOO = ("output", "outputs", "result", "return", "value")
 
 
-# The role of a message, as it is written, and its text.
+# Role of a message in lower case, as the tool names it, and its text.
 Message = tuple[str, str]
 
 
 def read_question(value: Json, path: str | None = None) -> tuple[str | None, tuple[Turn, ...]]:
     """Return the question in an input, and the turns before it.
 
-    None where there is none, or where several texts could be it: nothing is guessed.
+    The question is None if there is none, or if several texts could be it: nothing is guessed.
+    `path` leads to the question inside the input; None searches for it.
 
     Example:
         >>> read_question({"question": "Why?", "k": 3})
@@ -53,7 +54,7 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
         >>> read_question({"topic": "moons", "tone": "dry"})[0] is None
         True
     """
-    value = value_at(parsed(value), path)
+    value = value_at(parse(value), path)
     messages = _conversation(value)
     if messages is None:
         return _only_text(value, QUESTIONS), ()
@@ -66,7 +67,9 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
 
 
 def read_answer(value: Json, path: str | None = None) -> str | None:
-    """Return the answer in an output; None where there is none or none is sure.
+    """Return the answer in an output; None if there is none, or if several texts could be it.
+
+    `path` leads to the answer inside the output; None searches for it.
 
     Example:
         >>> read_answer({"answer": "Io.", "context": [{"page_content": "Io is hot."}]})
@@ -74,7 +77,7 @@ def read_answer(value: Json, path: str | None = None) -> str | None:
         >>> read_answer({"choices": [{"message": {"role": "assistant", "content": "Io."}}]})
         'Io.'
     """
-    value = value_at(parsed(value), path)
+    value = value_at(parse(value), path)
     messages = _conversation(value)
     if messages is None:
         return _only_text(value, ANSWERS)
@@ -83,8 +86,12 @@ def read_answer(value: Json, path: str | None = None) -> str | None:
 
 
 def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
-    """The one text that a value can mean by its keys."""
-    value = parsed(value)
+    """Return the one text in a value, by groups of keys or as its only text; else None.
+
+    The first group of `names` of which a key has a text decides; two different texts in it are
+    None.
+    """
+    value = parse(value)
     if isinstance(value, str):
         return value if value.strip() else None
     if isinstance(value, list):
@@ -103,8 +110,11 @@ def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
 
 
 def _conversation(value: Json) -> list[Message] | None:
-    """The messages in a value; None where it is no chat."""
-    value = parsed(value)
+    """Return the messages in a value, also inside `messages` or `choices`.
+
+    None if it is no chat.
+    """
+    value = parse(value)
     if isinstance(value, Mapping):
         if (message := _message(value)) is not None:
             return [message]
@@ -123,6 +133,7 @@ def _conversation(value: Json) -> list[Message] | None:
 
 
 def _message(value: Json) -> Message | None:
+    """Return the role and text of a chat message of OpenAI or LangChain; None for other values."""
     if not isinstance(value, Mapping):
         return None
     inner = [value.get(key) for key in ("message", "kwargs", "data")]
@@ -135,33 +146,34 @@ def _message(value: Json) -> Message | None:
     role = value.get("role") or value.get("type") or (word and word[0])
     if not isinstance(role, str) or "document" in role.lower():
         return None
-    content = first(value, "content", "parts", "contents")
+    content = pick(value, "content", "parts", "contents")
     if content is None and "tool_calls" not in value:
         return None
     return role.lower(), _content(content)
 
 
 def _content(content: Json) -> str:
+    """Return the text of a message; parts of a list are joined by line ends, images left out."""
     if isinstance(content, str):
         return content
     texts = []
     for part in content if isinstance(content, list) else []:
         inner = part.get("message_content", part) if isinstance(part, Mapping) else part
-        text = first(inner, "text", "content") if isinstance(inner, Mapping) else inner
+        text = pick(inner, "text", "content") if isinstance(inner, Mapping) else inner
         texts += [text] if isinstance(text, str) else []
     return "\n".join(texts)
 
 
 def documents_in(value: Json) -> list[Json] | None:
-    """Return the list of passages in an output as it is written; None where there is none."""
-    value = parsed(value)
+    """Return the list of passages in an output as the tool wrote it; None without a list."""
+    value = parse(value)
     if isinstance(value, list):
         are_passages = all(isinstance(item, (str, Mapping)) for item in value)
         return value if are_passages and not any(map(_message, value)) else None
     if not isinstance(value, Mapping):
         return None
     for key in _LISTS:
-        if isinstance(passages := parsed(value.get(key)), list):
+        if isinstance(passages := parse(value.get(key)), list):
             return documents_in(passages)
     for key in _LISTS_TOO:
         if (inner := documents_in(value.get(key))) is not None:
@@ -172,30 +184,35 @@ def documents_in(value: Json) -> list[Json] | None:
 def read_documents(
     value: Json, id_field: str | None, corpus: Mapping[str, Document]
 ) -> list[Document] | None:
-    """Return passages, best first; None where one of them has neither an id nor a text."""
-    listed = documents_in(value)
-    if listed is None:
+    """Return the passages in an output, best first.
+
+    None without a list of passages, or if one of them has neither an id nor a text. `id_field` is
+    the metadata key of ids; `corpus` gives a text to passages that have an id alone.
+    """
+    items = documents_in(value)
+    if items is None:
         return None
-    documents = [_document(item, id_field, corpus) for item in listed]
+    documents = [_document(item, id_field, corpus) for item in items]
     passages = [document for document in documents if document is not None]
     return passages if len(passages) == len(documents) else None
 
 
 def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document]) -> Document | None:
-    value = parsed(value)
+    """Return one passage; None if it has neither an id nor a text."""
+    value = parse(value)
     if isinstance(value, str):
         return Document(content_id(value), value)
-    whole: Tree = dict(_layers(value))
-    text = text_of(first(whole, *_TEXTS))
-    metadata = dict(mapping_of(whole.get("metadata")))
+    fields: Tree = dict(_layers(value))
+    text = to_text(pick(fields, *_TEXTS))
+    metadata = dict(to_mapping(fields.get("metadata")))
     ids = [metadata.get(id_field)] if id_field is not None else []
-    ids += [first(whole, *_IDS), metadata.get("_id"), metadata.get("id")]
-    name = next(filter(None, map(text_of, ids)), None)
+    ids += [pick(fields, *_IDS), metadata.get("_id"), metadata.get("id")]
+    name = next(filter(None, map(to_text, ids)), None)
     if name is None and text is None:
         return None
     with suppress(TypeError, ValueError):  # cells of tables are texts
-        metadata["score"] = float(first(whole, *_SCORES))
-    title = text_of(whole.get("title")) or text_of(metadata.get("title")) or ""
+        metadata["score"] = float(pick(fields, *_SCORES))
+    title = to_text(fields.get("title")) or to_text(metadata.get("title")) or ""
     identifier = content_id(text or "") if name is None else encode_spaces(name)
     if text is None and identifier in corpus:
         text, title = corpus[identifier].text, corpus[identifier].title
@@ -203,7 +220,7 @@ def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document])
 
 
 def _layers(value: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the keys of a passage, those of its wrapper first: `document`, `node`, `kwargs`."""
+    """Yield the (key, value) pairs of a passage: first its own, then those of what it wraps."""
     # an id beside `kwargs` is the path of a class
     yield from ((key, inner) for key, inner in value.items() if not isinstance(inner, list))
     for key in ("document", "node", "kwargs"):
@@ -211,14 +228,15 @@ def _layers(value: Json) -> Iterator[tuple[str, Json]]:
             yield from _layers(value[key])
 
 
-def keep_apart(documents: Sequence[Document]) -> tuple[list[Document], int]:
-    """Return each passage once; one with the id of another, but another text, gets its own id.
+def unique_passages(documents: Sequence[Document]) -> tuple[list[Document], int]:
+    """Return each passage once; one with the id of another passage but another text gets a new id.
 
-    The second value counts these; their metadata has the id as it was in `document_id`.
+    The second value is the number of new ids; the old id stays in the metadata as `document_id`.
 
     Example:
-        >>> kept, renamed = keep_apart([Document("a", "x"), Document("a", "y"), Document("a", "x")])
-        >>> len(kept), renamed, kept[1].metadata
+        >>> documents = [Document("a", "x"), Document("a", "y"), Document("a", "x")]
+        >>> passages, renamed = unique_passages(documents)
+        >>> len(passages), renamed, passages[1].metadata
         (2, 1, {'document_id': 'a'})
     """
     passages: dict[str, Document] = {}
