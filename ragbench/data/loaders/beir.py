@@ -122,8 +122,8 @@ class Beir(CorpusReader):
         file_name = f"qrels/{self._name or '<split>'}.tsv"
         close = nearest(self._name or "", files)
         note = "" if files else " and no answers.jsonl: nothing to score against"
-        allowed = ", ".join(files) or None
-        raise DataError(f"no {file_name}{note}", file=self._path, allowed=allowed, nearest=close)
+        names = ", ".join(files) or None
+        raise DataError(f"no {file_name}{note}", file=self._path, allowed=names, nearest=close)
 
 
 def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
