@@ -128,7 +128,7 @@ def _score(
     written_measures = [replace(measure, written=name) for name, measure in measures.items()]
     with _reading_progress(run) as advance:
         ranked_file = rank_run_file(
-            run, qrels, written_measures, rules, workers=workers, told=advance
+            run, qrels, written_measures, rules, workers=workers, on_bytes=advance
         )
         evaluation = evaluate_ranked_file(ranked_file, written_measures, rules)
     refuse_unjudged(evaluation, run)

@@ -1,4 +1,4 @@
-"""Compare answers with gold answers by their words; count causes, and queries that moved."""
+"""Words that answers and passages share with gold answers; counts of causes and their changes."""
 
 from __future__ import annotations
 
@@ -19,25 +19,30 @@ from ragbench.stats import mean_interval
 from ragbench.text.analyzer import Analyzer
 from ragbench.text.tokenize import sentences
 
-# Up to so many content words, all numbers of a gold answer must be there.
+# Gold answers of up to so many content words are names, numbers or terms: all their numbers and
+# most of their words must be in an answer, as half a name is another name.
 SHORT = 4
-_MOST = 2 / 3
+_SHORT_SHARE = 2 / 3
+# Gold answers that hardly any text lacks: they count only as the first word of an answer.
 _YES_OR_NO = frozenset([("yes",), ("no",), ("true",), ("false",)])
 _TOKENS = answer_tokens("contains")
 
 
 class Share(NamedTuple):
-    """The share of the best gold answer that a text has.
+    """Share of the content words of a gold answer that a text has.
+
+    Words of the question do not count, neither in the gold answer nor in the text.
 
     Attributes:
-        n_gold: Content words of the gold answer beyond those of the question.
-        whole: Whether a gold answer stands in the text, word by word.
-        n_text: Content words of the text beyond those of the question.
-        is_short: Whether the gold answer is a name, a number, a few words.
-        lacks_number: Whether a short gold answer has a number that the text lacks.
+        n_shared: Number of content words that both have.
+        n_gold: Number of content words of the gold answer.
+        whole: True if a gold answer stands in the text, word by word.
+        n_text: Number of content words of the text.
+        is_short: True if the gold answer has at most `SHORT` content words.
+        lacks_number: True if a short gold answer has a number that the text lacks.
     """
 
-    n_found: int
+    n_shared: int
     n_gold: int
     whole: bool
     n_text: int = 0
@@ -45,32 +50,33 @@ class Share(NamedTuple):
     lacks_number: bool = False
 
     def reaches(self, least: float) -> bool:
-        """Return True for a whole gold answer, or for a share of its words.
+        """Return True if the text has a gold answer word by word, or at least a share of its words.
 
-        Of a short one most words: half a name is another name, unless the text says nothing else.
+        `least` is the share. A short gold answer needs at least two thirds of its words, or an F1
+        of two thirds, and all its numbers.
         """
-        if self.whole or not self.n_found:
+        if self.whole or not self.n_shared:
             return self.whole
         if not self.is_short:
-            return self.n_found >= least * self.n_gold
-        f1 = 2 * self.n_found / (self.n_text + self.n_gold)
-        enough = self.n_found >= max(least, _MOST) * self.n_gold or f1 >= _MOST
+            return self.n_shared >= least * self.n_gold
+        f1 = 2 * self.n_shared / (self.n_text + self.n_gold)
+        enough = self.n_shared >= max(least, _SHORT_SHARE) * self.n_gold or f1 >= _SHORT_SHARE
         return enough and not self.lacks_number
 
     @property
     def says(self) -> str:
-        """The share in words."""
+        """Share in words: `has 2 of 3 words of the gold answer`."""
         if self.whole:
             return "has a gold answer word by word"
         lacks = ", lacks a number" if self.lacks_number else ""
-        return f"has {self.n_found} of {self.n_gold} words of the gold answer{lacks}"
+        return f"has {self.n_shared} of {self.n_gold} words of the gold answer{lacks}"
 
 
 class GoldWords:
-    """The gold answers of one question, by their words.
+    """Gold answers of one question, compared with texts by their content words.
 
     Example:
-        The words that an answer takes from the question count for nothing.
+        Words that an answer repeats from the question do not count.
 
         >>> gold = GoldWords(["The capital of France is Paris."], "What is the capital of France?")
         >>> wrong, right = "The capital of France is Lyon.", "It is Paris."
@@ -82,21 +88,22 @@ class GoldWords:
         self._question = question_terms = terms(question)
         contents = [(terms(answer), tuple(_TOKENS(answer))) for answer in answers]
         self._gold = [(words - question_terms or words, tokens) for words, tokens in contents]
-        # where one says it in few words, most words of a sentence that says it are others
+        # of "Paris" and "The capital of France is Paris, on the Seine" the short one decides: a
+        # right answer need not repeat the other words of the sentence
         short = [answer for answer in self._gold if 0 < len(answer[0]) <= SHORT]
         self._by_words = short or self._gold
 
     @property
     def can_be_found(self) -> bool:
-        """Whether a passage can have it: `yes` and `no` stand in no passage as an answer."""
+        """True if a passage can have a gold answer: it has content words, and is not yes or no."""
         return any(words and tokens not in _YES_OR_NO for words, tokens in self._gold)
 
     def share(self, text: str) -> Share:
-        """Return the share of the gold answer, of several the best, that a text has."""
+        """Return the share of the gold answer that a text has, the best one of several."""
         words, tokens = terms(text), _TOKENS(text)
         shares = [self._share_of(answer, words, tokens) for answer in self._by_words]
         best = max(
-            shares, key=lambda s: (s.whole, not s.lacks_number, s.n_found / max(s.n_gold, 1))
+            shares, key=lambda s: (s.whole, not s.lacks_number, s.n_shared / max(s.n_gold, 1))
         )
         is_whole = any(_is_whole(gold_tokens, tokens) for _, gold_tokens in self._gold)
         return best._replace(whole=is_whole)
@@ -107,6 +114,7 @@ class GoldWords:
         words: frozenset[str],
         tokens: Sequence[str],
     ) -> Share:
+        """Return the share of one gold answer, by the content words and all tokens of a text."""
         gold_words, gold_tokens = gold
         whole = _is_whole(gold_tokens, tokens)
         if tuple(gold_tokens) in _YES_OR_NO:
@@ -118,29 +126,30 @@ class GoldWords:
 
 
 def _is_whole(gold: Sequence[str], tokens: Sequence[str]) -> bool:
-    """Return True if a gold answer stands in a text; `no`, which stands in many, comes first."""
+    """Return True if a text has a gold answer word by word; yes or no has to be its first word."""
     if tuple(gold) in _YES_OR_NO:
         return tuple(tokens[:1]) == tuple(gold)
     return holds_run(tokens, gold)
 
 
+# on first use: its stemmer and stop words are slow to load
 @functools.cache
 def _analyzer() -> Analyzer:
     return Analyzer()
 
 
-# passages come up again, for other questions and systems
+# several systems retrieve the same passages for a query
 @functools.lru_cache(maxsize=200)
 def terms(text: str) -> frozenset[str]:
     """Return the content words of a text as stems."""
-    # one copy of each stem for all texts
+    # interned: the stems of cached texts repeat, and take most of their memory
     return frozenset(map(sys.intern, terms_of(text, _analyzer())))
 
 
 def refuses(answer: str) -> str | None:
-    """Return the words for an answer that refuses; None if it does not.
+    """Return the kind of refusal of an answer, `declines` or `is empty`; None if it answers.
 
-    It does where it is empty, or its first sentence says that there is no answer.
+    An answer declines if its first sentence says that there is no answer.
 
     Example:
         >>> refuses("I don't know."), refuses(" "), refuses("Paris. The texts do not say more.")
@@ -159,42 +168,47 @@ def has_no_answer(gold: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SystemCauses:
-    """The cause of every query of one system.
+    """Cause of each query of one system.
 
     Attributes:
-        lost: In the order of the queries.
+        losses: Cause and reason of each query, in the order of the queries.
     """
 
-    lost: Sequence[Loss]
+    losses: Sequence[Loss]
 
     def counts(self) -> dict[AnswerCause, int]:
-        """Return how many queries have each cause; they add up to the queries."""
-        counter = Counter(lost.cause for lost in self.lost)
+        """Return the number of queries of every cause, 0 for those that do not occur."""
+        counter = Counter(loss.cause for loss in self.losses)
         return {cause: counter[cause] for cause in CAUSES}
 
     def shares(
         self, confidence: float, clusters: Sequence[str] | None = None
     ) -> dict[AnswerCause, CauseShare]:
-        """Return the share of each cause that occurs, with its interval."""
-        causes = np.array([lost.cause for lost in self.lost], dtype=object)
+        """Return count, share and interval of each cause that occurs.
+
+        `clusters` has the cluster label of each query; None if queries are units.
+        """
+        causes = np.array([loss.cause for loss in self.losses], dtype=object)
         shares: dict[AnswerCause, CauseShare] = {}
         for cause, count in self.counts().items():
             if count:
                 hits = (causes == cause).astype(np.float64)
                 limits = mean_interval(hits, confidence=confidence, clusters=clusters)
                 shares[cause] = CauseShare(
-                    count=count, share=count / len(self.lost), interval=(limits.lower, limits.upper)
+                    count=count,
+                    share=count / len(self.losses),
+                    interval=(limits.lower, limits.upper),
                 )
         return shares
 
     def by_slice(self, slicings: Sequence[Slicing]) -> dict[str, dict[str, dict[AnswerCause, int]]]:
-        """Return field -> slice -> how many of its queries have each cause that occurs there."""
+        """Return field -> slice -> cause -> number of its queries, without causes of 0 queries."""
         fields: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:
             counts: dict[str, Counter[AnswerCause]] = {name: Counter() for name in slicing.names}
-            for labels, lost in zip(slicing.labels, self.lost, strict=True):
+            for labels, loss in zip(slicing.labels, self.losses, strict=True):
                 for label in labels:
-                    counts[label][lost.cause] += 1
+                    counts[label][loss.cause] += 1
             fields[slicing.field] = {
                 name: {cause: count[cause] for cause in CAUSES if count[cause]}
                 for name, count in counts.items()
@@ -207,8 +221,11 @@ def cause_flows(
     baselines: Iterable[tuple[str, str | None]],
     query_ids: Sequence[str],
 ) -> tuple[CauseFlow, ...]:
-    """Return the moves of queries between causes, from each baseline to its systems."""
-    of_queries = {name: [lost.cause for lost in each.lost] for name, each in causes.items()}
+    """Return the moves of queries between causes from each baseline to its system.
+
+    `baselines` has pairs of a system and its baseline; those without a baseline are left out.
+    """
+    of_queries = {name: [loss.cause for loss in system.losses] for name, system in causes.items()}
     return tuple(
         flow_of(system, baseline, of_queries[baseline], of_queries[system], query_ids)
         for system, baseline in baselines
@@ -219,11 +236,13 @@ def cause_flows(
 def flow_of(
     system: str,
     baseline: str,
-    before: Sequence[AnswerCause],
-    after: Sequence[AnswerCause],
+    old_causes: Sequence[AnswerCause],
+    new_causes: Sequence[AnswerCause],
     query_ids: Sequence[str],
 ) -> CauseFlow:
-    """Group the queries whose cause differs.
+    """Return the moves of queries between causes, the largest group first.
+
+    `old_causes` are those of the baseline, `new_causes` those of the system, one for each query.
 
     Example:
         >>> flow = flow_of("new", "old", ["right", "refused"], ["right", "right"], ["q1", "q2"])
@@ -231,7 +250,7 @@ def flow_of(
         (1, [('refused', 'right', ('q2',))])
     """
     groups: dict[tuple[AnswerCause, AnswerCause], list[str]] = defaultdict(list)
-    for query, old, new in zip(query_ids, before, after, strict=True):
+    for query, old, new in zip(query_ids, old_causes, new_causes, strict=True):
         if old != new:
             groups[old, new].append(query)
     order = {cause: place for place, cause in enumerate(CAUSES)}

@@ -1,4 +1,4 @@
-"""Compare the systems of several runs, or of one: `ragbench.comparison/1` with all its rows."""
+"""Comparison of the systems of several runs, or of one: the record `ragbench.comparison/1`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ragbench.comparison.causes import flow_of
 from ragbench.comparison.differences import TestedPairs, compare_systems
-from ragbench.comparison.matching import Met
+from ragbench.comparison.matching import MatchedSources
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import summarize
@@ -35,23 +35,23 @@ from ragbench.records.manifest import QuestionRow
 from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import ScoreColumn
 
-_LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
+# Letters of systems in tables; most fonts have no superscript q.
+_LETTERS = "abcdefghijklmnoprstuvwxyz"
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
-# How many documents of a ranking are shown.
+# Number of documents of each ranking beside a query that moved.
 DEPTH = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A system that is compared, with the marks of tables.
+class ComparedRow:
+    """System of a comparison, with its label and letter in tables.
 
     Attributes:
-        letter: Stands for it in marks: `a`, `b`, and after `z` `a1`.
-        label: Unlike that of any other row: `bm25`, or `bm25 (runs/new)`.
-        source: The number of its source; 0 is the base.
-        group: What it is compared with has the same group: the name of the system in the base.
-        scores: The columns of the compared measures, over the compared queries, under the system's
-            name.
+        letter: Letter in marks of significance: `a`, `b`, and after `z` `a1`.
+        label: Name that no other row has: `bm25`, or `bm25 (runs/new)`.
+        source: Position of its source; 0 is the base.
+        group: Name of the system of the base that it is compared with.
+        scores: Columns of the compared measures over the compared queries.
     """
 
     letter: str
@@ -61,30 +61,33 @@ class Row:
     scores: SystemScores
 
 
-def rows_of(met: Met) -> list[Row]:
-    """Name the systems, those that are compared with each other side by side."""
+def compared_rows(matched: MatchedSources) -> list[ComparedRow]:
+    """Return a row for each system, those that are compared with each other side by side.
+
+    Systems without any of the measures have no row.
+    """
     places = [
-        (group, place, met.sources[place].systems[name])
-        for group, names in met.groups.items()
+        (group, place, matched.sources[place].systems[name])
+        for group, names in matched.groups.items()
         for place, name in enumerate(names)
         if name is not None
     ]
     columns = [
-        {name: system.columns[name] for name in met.measures if name in system.columns}
+        {name: system.columns[name] for name in matched.measures if name in system.columns}
         for _, _, system in places
     ]
-    # those with the same measures stand together, so that the letters of a table have no gaps
+    # a table has the systems of the same measures: together, so that its letters have no gaps
     kinds = list(dict.fromkeys(map(tuple, columns)))
     order = [row for kind in kinds if kind for row, c in enumerate(columns) if tuple(c) == kind]
     names = [places[row][2].name for row in order]
-    tails = short_names([source.source for source in met.sources])
+    tails = short_names([source.source for source in matched.sources])
     rows = []
     for i, row in enumerate(order):
         group, place, system = places[row]
         turn, letter = divmod(i, len(_LETTERS))
         is_unique = names.count(system.name) == 1
         rows.append(
-            Row(
+            ComparedRow(
                 letter=f"{_LETTERS[letter]}{turn or ''}",
                 label=system.name if is_unique else f"{system.name} ({tails[place]})",
                 source=place,
@@ -96,9 +99,9 @@ def rows_of(met: Met) -> list[Row]:
 
 
 def short_names(sources: Sequence[str]) -> list[str]:
-    """Cut paths to as many of their last parts as tell them apart; number what is the same.
+    """Return the shortest ends of paths that differ; equal paths get numbers.
 
-    Run folders of one day go without it.
+    Run folders of the same day are named without the date.
 
     Example:
         >>> short_names(["runs/a/20261122-183350-2371", "runs/a/20261122-190412-1ce2"])
@@ -113,33 +116,40 @@ def short_names(sources: Sequence[str]) -> list[str]:
     return [f"{source} #{place}" for place, source in enumerate(sources, start=1)]
 
 
-def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None) -> ComparedRuns:
-    """Compare the systems of sources that may be compared.
+def compare_sources(
+    matched: MatchedSources, method: Method, clusters: Sequence[str] | None = None
+) -> ComparedRuns:
+    """Compare each system of a run with its system of the base, measure by measure.
 
-    Each system of a run is compared with that of the base; within one source, each with the
-    source's baseline. The family of a measure are these comparisons. Which of all rows is better
-    than which is tested by max-T over all pairs.
+    With one source, each system is compared with the source's baseline. The comparisons by one
+    measure are a family, whose p-values are adjusted together. `better_than` of the result rests on
+    max-T tests of all pairs of rows.
+
+    Args:
+        matched: Sources over the same queries.
+        method: Test, correction and interval.
+        clusters: Cluster label of each query; None if queries are units.
     """
-    rows = rows_of(met)
-    systems = [_relabelled(row, met) for row in rows]
-    base, several = met.sources[0], len(met.sources) > 1
+    rows = compared_rows(matched)
+    systems = [_as_experiment(row, matched) for row in rows]
+    base, several = matched.sources[0], len(matched.sources) > 1
     tested = TestedPairs(systems, method, clusters)
     baseline = "0" if several else base.baseline
     comparisons = compare_systems(systems, baseline, method, clusters, tested)
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
         **asdict(method),
-        measures=tuple(_with_all_pairs(f, rows, met, tested) for f in comparisons.measures),
-        sources=tuple(source.source for source in met.sources),
+        measures=tuple(_with_all_pairs(f, rows, matched, tested) for f in comparisons.measures),
+        sources=tuple(source.source for source in matched.sources),
         queries=len(base.query_ids),
-        left_out=dict(met.left_out),
-        differing=dict(met.differing),
+        left_out=dict(matched.left_out),
+        differing=dict(matched.differing),
         systems=tuple(
             ComparedSystem(
                 name=row.label,
                 letter=row.letter,
                 system=row.scores.name,
-                source=met.sources[row.source].source,
+                source=matched.sources[row.source].source,
                 retriever=row.scores.retriever,
                 generator=row.scores.generator,
                 scores={
@@ -149,29 +159,36 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
             )
             for row in rows
         ),
-        notes=met.notes,
+        notes=matched.notes,
     )
 
 
-def _relabelled(row: Row, met: Met) -> SystemScores:
-    """Return the row as `compare_systems` pairs it: sources as retrievers, groups as generators."""
-    if len(met.sources) == 1:
+def _as_experiment(row: ComparedRow, matched: MatchedSources) -> SystemScores:
+    """Return the scores of a row as a system of one experiment with all rows.
+
+    `compare_systems` pairs a system with that of the baseline retriever and the same generator: the
+    source stands for the retriever, the group for the generator.
+    """
+    if len(matched.sources) == 1:
         return row.scores
     return replace(
         row.scores,
         name=row.label,
         retriever=str(row.source),
         generator=row.group,
-        # an app or a control is compared with its like: that it is one says nothing here
+        # apps and controls are compared with the same app or control of the base
         role="system",
     )
 
 
 def _with_all_pairs(
-    family: MeasureComparison, rows: Sequence[Row], met: Met, tested: TestedPairs
+    family: MeasureComparison,
+    rows: Sequence[ComparedRow],
+    matched: MatchedSources,
+    tested: TestedPairs,
 ) -> MeasureComparison:
-    """Return the comparisons of a measure with the tests of all pairs, and failures counted."""
-    name, query_ids = family.measure, met.sources[0].query_ids
+    """Return the comparisons of a measure with `better_than` and the number of failed queries."""
+    name, query_ids = family.measure, matched.sources[0].query_ids
     columns = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
     better = better_than(columns, tested.of(name), tested.method.confidence)
 
@@ -187,12 +204,13 @@ def _with_all_pairs(
     )
 
 
-def with_changes(compared: ComparedRuns, met: Met) -> ComparedRuns:
-    """Add what run folders tell beyond scores: what changed in config and data, and in causes.
+def add_changes(compared: ComparedRuns, matched: MatchedSources) -> ComparedRuns:
+    """Add changes of config and data, moves between causes, and the questions of moved queries.
 
-    A source without a config, such as a baseline file, is not said to have changed.
+    They are read from the run folders. Without a config in the base, such as in a baseline file,
+    no changes of config are added.
     """
-    folders = [source.folder for source in met.sources]
+    folders = [source.folder for source in matched.sources]
     facts = [
         read_facts(folder) if folder is not None and (folder / CONFIG_FILE).is_file() else None
         for folder in folders
@@ -205,53 +223,64 @@ def with_changes(compared: ComparedRuns, met: Met) -> ComparedRuns:
             commit=run.manifest.commit,
             changed=() if run is first else changes(first, run),
         )
-        for source, run in zip(met.sources, facts, strict=True)
+        for source, run in zip(matched.sources, facts, strict=True)
         if first is not None and run is not None
     )
-    flows = tuple(_flows(compared, met))
-    question_of = _questions(met)
+    flows = tuple(_flows(compared, matched))
+    question_of = _questions(matched)
     moved = dict.fromkeys(q for flow in flows for move in flow.moves for q in move.queries)
     questions = {query: text for query in moved if (text := question_of(query))}
     return replace(compared, runs=runs, causes=flows, questions=questions)
 
 
-def _flows(compared: ComparedRuns, met: Met) -> Iterator[CauseFlow]:
-    """Yield the moves of queries between causes, for each comparison of run folders."""
-    rows = {row.label: row for row in rows_of(met)}
+def _flows(compared: ComparedRuns, matched: MatchedSources) -> Iterator[CauseFlow]:
+    """Yield the moves of queries between causes for each comparison; none without causes."""
+    rows = {row.label: row for row in compared_rows(matched)}
     causes = [
         {} if source.folder is None else read_causes(source.folder / CAUSES_FILE)
-        for source in met.sources
+        for source in matched.sources
     ]
     pairs = ((c.system, c.baseline) for family in compared.measures for c in family.comparisons)
     for system, baseline in dict.fromkeys(pairs):
         new, old = (
             causes[row.source].get(row.scores.name, {}) for row in (rows[system], rows[baseline])
         )
-        ids = [query for query in met.sources[0].query_ids if query in old and query in new]
+        ids = [query for query in matched.sources[0].query_ids if query in old and query in new]
         if ids:
-            before, after = ([side[query].cause for query in ids] for side in (old, new))
-            yield flow_of(system, baseline, before, after, ids)
+            old_causes, new_causes = ([side[q].cause for q in ids] for side in (old, new))
+            yield flow_of(system, baseline, old_causes, new_causes, ids)
 
 
-def pairs_of(
-    comparison: Comparisons, met: Met, measure: str, clusters: Sequence[str] | None = None
-) -> Iterator[tuple[Row, Row, PairedScores]]:
-    """Yield (system, baseline, both columns) for each comparison of a measure."""
-    rows = {row.label: row for row in rows_of(met)}
+def paired_rows(
+    comparison: Comparisons,
+    matched: MatchedSources,
+    measure: str,
+    clusters: Sequence[str] | None = None,
+) -> Iterator[tuple[ComparedRow, ComparedRow, PairedScores]]:
+    """Yield system, baseline and their paired scores for each comparison by a measure.
+
+    A measure that was not compared yields nothing.
+    """
+    rows = {row.label: row for row in compared_rows(matched)}
     family = comparison.measure(measure)
     for difference in () if family is None else family.comparisons:
         pair = rows[difference.system], rows[difference.baseline]
         system, baseline = (row.scores.columns[measure] for row in pair)
-        yield *pair, PairedScores(system, baseline, met.sources[0].query_ids, clusters)
+        yield *pair, PairedScores(system, baseline, matched.sources[0].query_ids, clusters)
 
 
 def better_than(
     columns: Mapping[str, ScoreColumn], pairs: SystemPairs, confidence: float = 0.95
 ) -> dict[str, list[str]]:
-    """Name, for each system, those that it is significantly better than.
+    """Return system -> systems that it is significantly better than, in the order of `columns`.
 
-    Tests all pairs of systems as one family by step-down max-T, as the marks in tables of
-    papers do. `better` obeys the direction of the measure. A count that is summed is not tested.
+    All pairs are one family of step-down max-T tests, as for the marks in tables of papers. Better
+    means lower if lower scores are better. Sums over the queries are not tested.
+
+    Args:
+        columns: System -> its scores.
+        pairs: Tests of all pairs of these systems, in the same order.
+        confidence: 1 - error rate of the family.
 
     Example:
         >>> from ragbench.signature import Signature
@@ -275,31 +304,38 @@ def better_than(
     return {name: sorted(losers, key=names.index) for name, losers in worse.items()}
 
 
-def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple[MovedQueries, ...]:
-    """Return, for each comparison of a measure, the `n` queries that moved most, up or down."""
-    read, question_of = cache(read_run), _questions(met)
+def moved_most(
+    comparison: Comparisons, matched: MatchedSources, measure: str, n: int
+) -> tuple[MovedQueries, ...]:
+    """Return the `n` queries with the largest changes, up or down, for each comparison.
 
-    def top(row: Row, query: str) -> tuple[str, ...] | None:
-        """Return the first documents of a query; None if no rankings are at hand."""
-        file = met.sources[row.source].rankings.get(row.scores.name)
+    They come with both scores, the question, and the first documents of both rankings. Queries
+    without a change, or without a score of both systems, are never among them.
+    """
+    # a run file is read once for all its queries
+    read, question_of = cache(read_run), _questions(matched)
+
+    def top(row: ComparedRow, query: str) -> tuple[str, ...] | None:
+        """Return the first documents of a query; None if the source has no ranking file."""
+        file = matched.sources[row.source].rankings.get(row.scores.name)
         if file is None:
             return None
         return tuple(document for document, _ in read(file).ranking(query)[:DEPTH])
 
     moved = []
-    for system, baseline, pairs in pairs_of(comparison, met, measure):
+    for system, baseline, pairs in paired_rows(comparison, matched, measure):
         d = pairs.gains
         order = np.argsort(-np.abs(np.nan_to_num(d)), kind="stable")[:n]
         queries = []
         for position in order[np.nan_to_num(d)[order] != 0].tolist():
             query = pairs.query_ids[position]
-            score, before = (c.values[position] for c in (pairs.system, pairs.baseline))
+            score, baseline_score = (c.values[position] for c in (pairs.system, pairs.baseline))
             queries.append(
                 MovedQuery(
                     query_id=query,
                     score=float(score),
-                    baseline_score=float(before),
-                    difference=float(score - before),
+                    baseline_score=float(baseline_score),
+                    difference=float(score - baseline_score),
                     question=question_of(query),
                     ranking=top(system, query),
                     baseline_ranking=top(baseline, query),
@@ -319,9 +355,12 @@ def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple
     return tuple(moved)
 
 
-def _questions(met: Met) -> Callable[[str], str]:
-    """Return a function from a query to its text, by the first run folder that has it."""
-    folders = [source.folder for source in met.sources if source.folder is not None]
+def _questions(matched: MatchedSources) -> Callable[[str], str]:
+    """Return a function from a query to its question, read from the first run that has it.
+
+    The function returns an empty text for a query that no run folder has.
+    """
+    folders = [source.folder for source in matched.sources if source.folder is not None]
     files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 
     def question_of(query: str) -> str:

@@ -1,4 +1,4 @@
-"""Paired differences of systems to their baselines, over all queries and in slices of them."""
+"""Differences of systems from their baselines with tests, over all queries and in slices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.comparison.method import Method, adjust_family
-from ragbench.comparison.pairs import Labels, PairedScores, having, pair_systems, paired_interval
+from ragbench.comparison.pairs import (
+    Labels,
+    PairedScores,
+    pair_systems,
+    paired_interval,
+    systems_with,
+)
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
 from ragbench.stats.mean import finite
@@ -19,7 +25,11 @@ from ragbench.types import FloatArray, ScoreColumn
 
 
 class TestedPairs:
-    """All pairs of the systems that have a measure, tested once for everything that asks."""
+    """Tests of all pairs of systems by each measure, computed once on first use.
+
+    The best set, the marks of tables and the comparisons with the baseline share them: resampling
+    is the slow part of a comparison.
+    """
 
     def __init__(
         self, systems: Sequence[SystemScores], method: Method, clusters: Sequence[str] | None
@@ -29,9 +39,9 @@ class TestedPairs:
         self._pairs: dict[str, SystemPairs] = {}
 
     def of(self, measure: str) -> SystemPairs:
-        """Return the pairs by a measure, of the systems that have it in their order."""
+        """Return the pairs of all systems that have a measure, in the order of the systems."""
         if measure not in self._pairs:
-            systems = having(measure, self._systems).values()
+            systems = systems_with(measure, self._systems).values()
             self._pairs[measure] = SystemPairs(
                 np.column_stack([system.columns[measure].values for system in systems]),
                 self._clusters,
@@ -41,11 +51,11 @@ class TestedPairs:
         return self._pairs[measure]
 
     def sums(self, pairs: Sequence[PairedScores]) -> FloatArray:
-        """Return the sums of pairs under random flips, a column for each."""
+        """Return the sums of differences under random sign flips, shape (flips, pairs)."""
         sums = np.empty((self.method.resamples, len(pairs)))
         for measure in dict.fromkeys(pair.measure for pair in pairs):
             columns = [column for column, pair in enumerate(pairs) if pair.measure == measure]
-            names = [*having(measure, self._systems)]
+            names = [*systems_with(measure, self._systems)]
             first, second = (
                 [names.index(pairs[column].names[side]) for column in columns] for side in (0, 1)
             )
@@ -60,11 +70,17 @@ def compare_systems(
     clusters: Sequence[str] | None = None,
     tested: TestedPairs | None = None,
 ) -> Comparisons:
-    """Compare the systems of one experiment that have a measure, measure by measure.
+    """Compare each system with its baseline by each measure.
 
-    The p-values of a family are adjusted together: by default those of a measure's comparisons
-    with the baseline, by Holm's procedure. Only queries that both systems have a score for are
-    compared. `tested` is of these systems, where somebody else asks for all their pairs, too.
+    Only queries that both systems have a score for are compared.
+
+    Args:
+        systems: Systems over the same queries.
+        baseline: Baseline retriever, or baseline system of records; see `baseline_of`.
+        method: Test, correction, family and interval; by default, p-values of the comparisons by
+            one measure are adjusted together by Holm's procedure.
+        clusters: Cluster label of each query; None if queries are units.
+        tested: Tests of all pairs of these systems, if the caller needs them too.
     """
     tested = tested or TestedPairs(systems, method, clusters)
     labels = None if clusters is None else np.asarray(clusters)
@@ -80,7 +96,7 @@ def compare_systems(
         baseline=baseline,
         **asdict(method),
         measures=tuple(
-            _measure(name, having(name, systems), comparisons, tested)
+            _measure(name, systems_with(name, systems), comparisons, tested)
             for name, comparisons in compared.items()
         ),
     )
@@ -92,6 +108,10 @@ def _measure(
     comparisons: Sequence[Difference],
     tested: TestedPairs,
 ) -> MeasureComparison:
+    """Return the comparisons by a measure, with the best system and those tied with it.
+
+    `systems` are those that have the measure, at least one.
+    """
     first = next(iter(systems.values()))
     column = first.columns[name]
     same = same_everywhere([system.columns[name] for system in systems.values()])
@@ -111,7 +131,8 @@ def _measure(
 def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     """Return a sentence if all systems have the same value on every query, else None.
 
-    Counts, such as the relevant documents, say nothing of systems anyway.
+    It is None also for one system, for sums such as counts of relevant documents, and if there are
+    no values.
     """
     values = columns[0].values
     if len(columns) < 2 or columns[0].aggregate == "sum" or not np.isfinite(values).any():
@@ -127,9 +148,10 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
 def _best(
     name: str, systems: Mapping[str, SystemScores], tested: TestedPairs
 ) -> tuple[str | None, list[str]]:
-    """Return the system with the best mean, and those that max-T does not tell from it.
+    """Return the system with the best mean, and the systems that max-T cannot tell from it.
 
-    A system that shares no scored query with the best was not compared, and is not among them.
+    The best is None for a sum, or without finite means. A system that shares no scored query with
+    the best was not compared, and is left out.
     """
     columns = [system.columns[name] for system in systems.values()]
     means = np.array([column.mean for column in columns])
@@ -152,7 +174,10 @@ def _best(
 def _test(
     family: Sequence[PairedScores], method: Method, clusters: Labels | None, tested: TestedPairs
 ) -> list[Difference]:
-    """Test the pairs of a family; a query without a score of either system is left out."""
+    """Return differences, intervals and adjusted p-values of the pairs of a family, in order.
+
+    A pair without a query that both systems have a score for has no p-value.
+    """
     if not family:
         return []
     table = np.column_stack([pair.differences for pair in family])
@@ -169,7 +194,7 @@ def _test(
     differences = []
     for place, pair in enumerate(family):
         difference = describe(pair, pair.differences, method, clusters)
-        # nothing was tested where no query has both, whatever a sum over no queries gives
+        # without common queries the sums are 0: no test, whatever p-value they give
         if difference.n:
             test, adjusted = result.tests[place], result.adjusted[place]
             difference = replace(
@@ -224,18 +249,18 @@ def describe(
     )
 
 
-# A slice of fewer queries is listed and not tested: it could not tell a loss from chance.
+# A slice of fewer queries is listed but not tested: it cannot tell a loss from chance.
 ENOUGH_QUERIES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """A field that sorts the queries into slices, which may overlap.
+    """Slices of the queries by one field; slices may overlap.
 
     Attributes:
-        field: `metadata.topic`, `query_length`.
-        names: The slices, in the order of tables.
-        labels: The slices of each query: one, or several where its metadata is a list.
+        field: Name of the field: `metadata.topic`, `query_length`.
+        names: Names of the slices, in the order of tables.
+        labels: Slices of each query: one, or several if its metadata is a list.
     """
 
     field: str
@@ -243,18 +268,18 @@ class Slicing:
     labels: Sequence[tuple[str, ...]]
 
     def members(self) -> NDArray[np.bool_]:
-        """Return which query is in which slice, shape (queries, slices).
+        """Return True for each query in each slice, shape (queries, slices).
 
         Example:
             >>> Slicing("metadata.tags", ("law", "tax"), [("tax",), ("law", "tax")]).members()
             array([[False,  True],
                    [ True,  True]])
         """
-        places = {name: place for place, name in enumerate(self.names)}
-        found = np.zeros((len(self.labels), len(self.names)), np.bool_)
-        for row, own in enumerate(self.labels):
-            found[row, [places[name] for name in own]] = True
-        return found
+        column_of = {name: column for column, name in enumerate(self.names)}
+        is_member = np.zeros((len(self.labels), len(self.names)), np.bool_)
+        for row, slices in enumerate(self.labels):
+            is_member[row, [column_of[name] for name in slices]] = True
+        return is_member
 
 
 def compare_slices(
@@ -264,11 +289,12 @@ def compare_slices(
     slicings: Sequence[Slicing],
     clusters: Sequence[str] | None = None,
 ) -> tuple[SliceDifference, ...]:
-    """Ask of every slice whether a system is worse there than its baseline.
+    """Test in every slice whether a system is worse than its baseline.
 
-    One-sided, and adjusted by studentized max-T over the tested slices of one field: the chance
-    that any of them is called worse though none is stays below 1 - confidence. Fields, measures
-    and systems are families of their own. `worse` is None where the slice was not tested.
+    The test is one-sided, adjusted by studentized max-T over the tested slices of one field: if no
+    slice is worse, the chance that any is called worse is at most 1 - confidence. Fields, measures
+    and systems are families of their own. `worse` is None for a slice of fewer than
+    `ENOUGH_QUERIES` queries, or clusters, which is not tested.
     """
     labels = None if clusters is None else np.asarray(clusters)
     return tuple(
@@ -283,6 +309,7 @@ def compare_slices(
 def _compare_slices(
     pair: PairedScores, slicing: Slicing, method: Method, clusters: Labels | None
 ) -> list[SliceDifference]:
+    """Return the difference of a pair in each slice of one field, with its one-sided test."""
     table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
     upwards = table if pair.system.direction == "higher" else -table
     units = upwards if clusters is None else stats.cluster_sums(upwards, clusters)

@@ -1,4 +1,8 @@
-"""Match scored systems, their measures and queries; refuse what may not be compared."""
+"""Match the systems, measures and queries of several sources; refuse those that differ.
+
+Equal query ids say nothing: many collections number their queries from 1. Run folders and baseline
+files hold a fingerprint of each part of each query, and run files those of their judgements.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ from ragbench.signature import Signature
 from ragbench.types import Cause
 
 # Number of queries that an error names.
-SHOWN = 3
+_IN_ERROR = 3
 # Number of queries that a note names; the record has all.
-NAMED = 20
+_IN_NOTE = 20
 
 # Part of a query -> words of a message, and the part of a signature that covers all queries.
 _PARTS = {
@@ -31,17 +35,17 @@ _PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
-    """Sources that may be compared, over their common queries in one order.
+class MatchedSources:
+    """Sources that may be compared, cut to their common queries in one order.
 
     Attributes:
-        sources: The first is what the others are compared with.
-        measures: What all compared systems have, or what was asked for.
-        groups: Name of a group -> for each source the system in it; None where a source has none.
-        left_out: Source -> how many of its queries the others lack; empty where none.
-        differing: `question`, `judgements`, `subtopics`, `answers` -> the queries that all have and
-            that were left out, as it is not the same in all; empty where none.
-        notes: What a reader should know, one sentence each.
+        sources: Scored systems; the first source is the base of the others.
+        measures: Measures to compare: those that several systems have, or those of the caller.
+        groups: Name of a group -> the system of each source in it; None if a source has none.
+        left_out: Source -> number of its queries that other sources lack; only sources with some.
+        differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`) -> common
+            queries that were left out because the part differs between sources.
+        notes: Sentences for the reader of the numbers.
     """
 
     sources: tuple[ScoredSystems, ...]
@@ -52,24 +56,35 @@ class Met:
     notes: tuple[str, ...] = ()
 
 
-def meet(
+def match_sources(
     base: ScoredSystems,
     runs: Sequence[ScoredSystems],
     *,
     measures: Sequence[str] | None = None,
     intersect: bool = False,
     alone: bool = False,
-) -> Met:
-    """Match the systems of base and runs, and put their queries into one order.
+) -> MatchedSources:
+    """Match the systems of a base and of runs, and put their queries into one order.
 
-    With `intersect` query sets may differ: the common queries are compared, the others counted.
-    Common ones whose question, judgements or gold answers differ are left out by name; where most
-    differ, nothing is compared.
-    Without runs the systems of the base are compared with each other; `alone` keeps the systems
-    that only one source has, which are compared with nothing. All that differs is in one error.
+    Args:
+        base: Source that the runs are compared with; without runs, its systems are compared with
+            each other.
+        runs: Further sources.
+        measures: Names of measures in any spelling; None takes all that several systems have.
+        intersect: Compare the common queries if the query sets differ. Common queries whose text,
+            judgements or gold answers differ are left out too, unless these are most of them.
+        alone: Keep systems that only one source has.
+
+    Returns:
+        The sources, over the same queries in the order of the base.
+
+    Raises:
+        DataError: Queries or signatures differ, all differences at once; or there are fewer than
+            two systems, no common query, or no common measure.
+        OptionError: No system has a measure of that name.
     """
     sources = (base, *runs)
-    groups = keep_systems(sources) if alone or not runs else match_systems(base, runs)
+    groups = match_all_systems(sources) if alone or not runs else match_systems(base, runs)
     members = [
         (source, source.systems[name])
         for group in groups.values()
@@ -111,18 +126,22 @@ def meet(
         problems = [*sets, *queries.lines, *problems]
     if problems:
         raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
-    excluded = queries.left_out  # a property, computed once
+    excluded = queries.left_out  # a property that builds a set: once, not for each query
     same = [query for query in common if query not in excluded]
-    taken = tuple(
+    aligned = tuple(
         source.take(np.array([rows[query] for query in same], np.int64))
         for source, rows in zip(sources, judged, strict=True)
     )
     notes = (*_notes(sources, groups, left_out), *queries.notes())
-    return Met(taken, chosen, groups, left_out, queries.differing, notes)
+    return MatchedSources(aligned, chosen, groups, left_out, queries.differing, notes)
 
 
 def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
-    """Query -> row, without those that no judgement is about: qrels do not list them."""
+    """Return the row of each query with judgements; the others are no part of the query set.
+
+    A source of a run file has the queries of its qrels alone, so that those without judgements
+    would make query sets differ.
+    """
     columns = [
         system.columns[name]
         for system in source.systems.values()
@@ -138,17 +157,19 @@ def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
 def _set_difference(
     sources: Sequence[ScoredSystems], judged: Sequence[Mapping[str, int]], end: str = ""
 ) -> str:
+    """Return the lines of an error: the queries that the base or a run has alone, in numbers.
+
+    `judged` has the judged queries of each source; `end` is the end of the last line.
+    """
     lines = []
-    for source, rows in zip(sources[1:], judged[1:], strict=True):
-        for (here, mine), (there, theirs) in (
-            ((sources[0], judged[0]), (source, rows)),
-            ((source, rows), (sources[0], judged[0])),
-        ):
-            only = [query for query in mine if query not in theirs]
+    base = (sources[0], judged[0])
+    for run in zip(sources[1:], judged[1:], strict=True):
+        for (source, queries), (other, other_queries) in ((base, run), (run, base)):
+            only = [query for query in queries if query not in other_queries]
             if only:
                 lines.append(
-                    f"queries: {len(only)} of {len(mine)} in {here.source} are not in "
-                    f"{there.source}: {first_of(only, SHOWN)}"
+                    f"queries: {len(only)} of {len(queries)} in {source.source} are not in "
+                    f"{other.source}: {list_ids(only, _IN_ERROR)}"
                 )
     return "\n".join([*lines, f"the query sets differ{end}"])
 
@@ -158,18 +179,22 @@ def _other_signatures(
     measures: Sequence[str],
     tolerated: Collection[str],
 ) -> list[str]:
+    """Return a line for each measure and source whose signature differs from the first one.
+
+    `tolerated` are parts of signatures that may differ, as the queries behind them were compared.
+    """
     problems = []
     for name in measures:
-        having = [(source, s.columns[name]) for source, s in members if name in s.columns]
-        base, first = having[0]
-        # weights of tokens are counted over all references: they hold values of other queries
+        columns = [(source, s.columns[name]) for source, s in members if name in s.columns]
+        base, first = columns[0]
+        # IDF weights depend on all references, so that other queries move a value of this one
         of_all = {"gold"} if ("idf", "yes") in first.signature.parts else set[str]()
-        for source, column in having[1:]:
+        for source, column in columns[1:]:
             differing = [
-                f"{part or 'the measure'} is {here or 'absent'} in {base.source} and "
-                f"{there or 'absent'} in {source.source}"
-                for part, here, there in first.signature.differences(column.signature)
-                if part not in tolerated or part in of_all or None in (here, there)
+                f"{part or 'the measure'} is {value or 'absent'} in {base.source} and "
+                f"{other or 'absent'} in {source.source}"
+                for part, value, other in first.signature.differences(column.signature)
+                if part not in tolerated or part in of_all or None in (value, other)
             ]
             if differing:
                 problems.append(f"{name} cannot be compared: {'; '.join(differing)}")
@@ -179,9 +204,9 @@ def _other_signatures(
 def _advice(
     chosen: Sequence[str], problems: Sequence[str], measures: Sequence[str] | None
 ) -> list[str]:
-    """Name the measures that can be compared, unless the user named some."""
+    """Return a line with the measures that can be compared; none if the user named measures."""
     fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
-    # other questions are other ones by every measure
+    # these problems concern every measure
     of_all = ("queries:", "question text")
     if measures or not fine or any(problem.startswith(of_all) for problem in problems):
         return []
@@ -193,7 +218,7 @@ def _notes(
     groups: Mapping[str, tuple[str | None, ...]],
     left_out: Mapping[str, int],
 ) -> list[str]:
-    """Return what a reader should know of how the sources were read and matched."""
+    """Return notes on queries and systems that were left out, and on repaired run files."""
     notes = [
         f"{source}: queries that the others lack, left out: {count}"
         for source, count in left_out.items()
@@ -215,14 +240,15 @@ def _notes(
 
 @dataclass(frozen=True, slots=True)
 class SameQueries:
-    """The differences between sources, query by query.
+    """Result of comparing the common queries of all sources, part by part.
 
     Attributes:
-        differing: Part -> the common queries in which it differs between any two sources.
-        lines: The same in words, a line for each part and two sources.
-        unknown: Sources whose questions are not known, where others are.
-        compared: Parts of signatures whose queries were compared one by one, so that the whole may
-            differ.
+        n_common: Number of queries that all sources have.
+        differing: Part -> common queries in which it differs between any two sources.
+        lines: The same in words, a line for each part and pair of sources.
+        unknown: Sources whose question texts are not known, although those of others are.
+        compared: Parts of signatures that were compared query by query, so that fingerprints of
+            all queries together may differ.
     """
 
     n_common: int
@@ -238,7 +264,7 @@ class SameQueries:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The common queries that are not the same."""
+        """Common queries that differ in any part."""
         return frozenset(query for queries in self.differing.values() for query in queries)
 
     @property
@@ -247,9 +273,11 @@ class SameQueries:
         n = len(self.left_out)
         if 2 * n <= self.n_common:
             return []
-        rest = "nothing is" if n == self.n_common else f"only {self.n_common - n} are"
-        why = f"{rest} left to compare: queries of the same id are not the same in these sources"
-        return [*self.lines, why]
+        count = "nothing is" if n == self.n_common else f"only {self.n_common - n} are"
+        reason = (
+            f"{count} left to compare: queries of the same id are not the same in these sources"
+        )
+        return [*self.lines, reason]
 
     def notes(self) -> Iterator[str]:
         """Yield notes on the queries that were left out, and on sources without questions."""
@@ -257,7 +285,7 @@ class SameQueries:
             words = _PARTS[part][0].rpartition(" ")[0]  # without the verb
             yield (
                 f"{len(queries)} of {self.n_common} common queries were left out, as their "
-                f"{words} differ: {first_of(queries, NAMED)}"
+                f"{words} differ: {list_ids(queries, _IN_NOTE)}"
             )
         for source in self.unknown:
             yield f"the questions of {source} are not known and were not compared"
@@ -271,13 +299,17 @@ def compare_queries(
 ) -> SameQueries:
     """Compare the common queries of all sources, two sources at a time.
 
-    Compares the questions, and the parts that the compared scores of both sources depend on by
-    their signatures. `members` are the systems that are compared, each with its source.
+    Args:
+        sources: Sources with the fingerprints of their queries, as far as these are known.
+        members: Compared systems, each with its source.
+        measures: Compared measures. A part other than the question counts if the scores of both
+            sources depend on it by their signatures.
+        common: Ids of the common queries.
     """
     differing: dict[str, dict[str, None]] = {}
     lines, unknown, not_compared = [], dict[str, None](), set[str]()
-    signed = [_signatures(source, members, measures) for source in sources]
-    for (one, mine), (other, theirs) in combinations(zip(sources, signed, strict=True), 2):
+    signatures_of = [_signatures(source, members, measures) for source in sources]
+    for (one, mine), (other, theirs) in combinations(zip(sources, signatures_of, strict=True), 2):
         for part, (words, whole) in _PARTS.items():
             both = [mine[name] + theirs[name] for name in mine.keys() & theirs.keys()]
             # every answer depends on its question, whether or not a signature says so
@@ -286,19 +318,20 @@ def compare_queries(
                 for signatures in both
             ):
                 continue
-            silent = [each.source for each in (one, other) if part not in each.fingerprints]
-            if silent:
+            lacking = [s.source for s in (one, other) if part not in s.fingerprints]
+            if lacking:
                 not_compared.add(whole)
-                if part == "question" and len(silent) == 1:
-                    unknown |= dict.fromkeys(silent)
+                # two run files never have questions: no note, as nothing could be compared
+                if part == "question" and len(lacking) == 1:
+                    unknown |= dict.fromkeys(lacking)
                 continue
-            here, there = one.fingerprints[part], other.fingerprints[part]
-            queries = [query for query in common if here.get(query) != there.get(query)]
+            prints, other_prints = one.fingerprints[part], other.fingerprints[part]
+            queries = [query for query in common if prints.get(query) != other_prints.get(query)]
             if queries:
                 differing.setdefault(part, {}).update(dict.fromkeys(queries))
                 lines.append(
                     f"{words} in {len(queries)} of {len(common)} common queries of {one.source} "
-                    f"and {other.source}: {first_of(queries, SHOWN)}"
+                    f"and {other.source}: {list_ids(queries, _IN_ERROR)}"
                 )
     return SameQueries(
         len(common),
@@ -316,19 +349,25 @@ def _signatures(
 ) -> dict[str, list[Signature]]:
     """Return the signatures of each compared measure that systems of a source have."""
     columns = [system.columns for origin, system in members if origin is source]
-    having = {name: [c[name].signature for c in columns if name in c] for name in measures}
-    return {name: signatures for name, signatures in having.items() if signatures}
+    by_name = {name: [c[name].signature for c in columns if name in c] for name in measures}
+    return {name: signatures for name, signatures in by_name.items() if signatures}
 
 
-def first_of(queries: Sequence[str], most: int) -> str:
-    """Return the first ids of some queries as text, with dots where there are more."""
+def list_ids(queries: Sequence[str], most: int) -> str:
+    """Return the first `most` ids of queries as text, with dots if there are more."""
     return ", ".join(queries[:most]) + (", ..." if len(queries) > most else "")
 
 
 def match_systems(
     base: ScoredSystems, runs: Sequence[ScoredSystems]
 ) -> dict[str, tuple[str | None, ...]]:
-    """Match systems by name; where base and run have one system each, these two."""
+    """Match the systems of a base and of runs by name; systems of one source alone are left out.
+
+    If base and run have one system each, these are matched whatever their names.
+
+    Raises:
+        DataError: A run has no system in common with the base.
+    """
     matches = []
     for run in runs:
         pairs = {name: name for name in base.systems if name in run.systems}
@@ -342,15 +381,18 @@ def match_systems(
             )
         matches.append(pairs)
     matched = [name for name in base.systems if any(name in pairs for pairs in matches)]
-    # runs have the order of their config, where baseline files are sorted
+    # the order of a config is one that users chose; baseline files are sorted by name
     first = next((source for source in (base, *runs) if source.summary is not None), base)
     order = list(first.systems)
     matched.sort(key=lambda name: order.index(name) if name in order else len(order))
     return {name: (name, *(pairs.get(name) for pairs in matches)) for name in matched}
 
 
-def keep_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None, ...]]:
-    """Match systems by name, those of a single source as well; one system each meet."""
+def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None, ...]]:
+    """Match systems by name, with those that only one source has.
+
+    If each source has one system, these are matched whatever their names.
+    """
     if all(len(source.systems) == 1 for source in sources):
         alone = [next(iter(source.systems)) for source in sources]
         return {alone[0]: tuple(alone)}
@@ -364,31 +406,47 @@ def keep_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None
 def choose_measures(
     pairs: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the measures to compare: some in any spelling, or all that several systems have."""
+    """Return the measures to compare: `measures` in any spelling, or all that several systems have.
+
+    `pairs` are the compared systems, each with its source.
+
+    Raises:
+        DataError: No measure is common, or only one system has a measure of `measures`.
+        OptionError: No system has a measure of that name.
+    """
     ordered = sorted(pairs, key=lambda pair: pair[0].summary is None)  # as in `match_systems`
-    having = Counter(name for _, system in ordered for name in system.columns)
-    shared = [name for name, count in having.items() if count > 1]
+    counts = Counter(name for _, system in ordered for name in system.columns)
+    shared = [name for name, count in counts.items() if count > 1]
     if measures:
-        return tuple(dict.fromkeys(find_measure(name, shared, having) for name in measures))
+        return tuple(dict.fromkeys(find_measure(name, shared, counts) for name in measures))
     if not shared:
         listed = "; ".join(f"{', '.join(s.columns)} of {s.name} in {of.source}" for of, s in pairs)
         raise DataError(f"no measure in common: {listed}", allowed="-m with a common measure")
     return tuple(shared)
 
 
-def find_measure(name: str, shared: Sequence[str], having: Collection[str] = ()) -> str:
-    """Return the shared measure that a name means; `having` are those of any side.
+def find_measure(name: str, shared: Sequence[str], measures: Collection[str] = ()) -> str:
+    """Return the shared measure that a name means in any spelling.
+
+    Args:
+        name: Name as the user wrote it.
+        shared: Measures that several systems have.
+        measures: Measures that any system has.
+
+    Raises:
+        DataError: Only one system has the measure.
+        OptionError: No system has it.
 
     Example:
         >>> find_measure("nDCG@10", ["map", "ndcg@10"])
         'ndcg@10'
     """
-    # code that a name stands for is not imported
+    # a name `python:...` stands for code of the user, which is not imported to compare spellings
     is_code = name.startswith(PYTHON) and name not in shared
     measure = None if is_code else find_score(name, shared)
     if measure is not None:
         return measure
     listed = ", ".join(shared) or "none is common"
-    if name in having:
+    if name in measures:
         raise DataError(f"only one side has '{name}'", allowed=listed)
     raise OptionError("measure", "", name, listed, nearest(name, shared))

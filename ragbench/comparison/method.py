@@ -1,4 +1,4 @@
-"""Methods of comparison: the test of each pair, the correction for a family, the interval."""
+"""Method of a comparison: paired test, correction for several comparisons, interval."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
 Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
 
-# What is corrected for together: the comparisons by one measure, or by all.
+# Comparisons that are corrected together: those by one measure, or by all.
 Families = Literal["measure", "all"]
 
 
 def check_options(owner: str, record: object) -> None:
-    """Check the options of a frozen record; numbers of NumPy become Python's own first.
+    """Check the declared options of a frozen record; NumPy numbers become Python numbers.
+
+    `owner` is the name in front of the message.
 
     Raises:
         OptionError: A value is not allowed.
@@ -42,7 +44,7 @@ Confidence = Annotated[float, Option("Level of the intervals.", gt=0, lt=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalsAndTests:
-    """How intervals and tests are computed; 1 - `confidence` is the error rate of each family."""
+    """Options of intervals and tests; 1 - `confidence` is the error rate of each family."""
 
     confidence: Confidence = 0.95
     resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
@@ -64,10 +66,11 @@ class IntervalsAndTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method(IntervalsAndTests):
-    """How systems are compared; `comparisons.json` has it in fields of these names.
+    """Options of a comparison of systems; fields of `comparisons.json` have the same names.
 
     Attributes:
-        cluster: What names the clusters; None where each query stands for itself.
+        seed: Seed of resamples and sign flips.
+        cluster: Metadata field with the cluster of a query; None if queries are units.
     """
 
     seed: Annotated[int, Option("Seed of resamples and sign flips.", ge=0)] = 13
@@ -79,12 +82,13 @@ class Method(IntervalsAndTests):
 
 @dataclass(frozen=True, slots=True)
 class FamilyResult:
-    """The results of the tests of one family, an entry per comparison.
+    """Results of the tests of one family, one per comparison.
 
     Attributes:
-        p: P-values before adjustment; NaN where nothing could be compared.
-        tests: The test of each p-value.
-        resamples: Sign flips that were drawn; more than asked for where the family needs them.
+        p: P-values before adjustment; NaN without paired scores.
+        adjusted: P-values after adjustment.
+        tests: Name of the test of each p-value.
+        resamples: Number of sign flips; more than the caller set if the family needs more.
     """
 
     p: FloatArray
@@ -103,13 +107,22 @@ def adjust_family(
     seed: int = 0,
     sums: SumsOf | None = None,
 ) -> FamilyResult:
-    """Test every column of differences (n queries or clusters, m comparisons), and adjust for all.
+    """Test every column of differences, and adjust the p-values of all columns together.
 
-    McNemar's test is of hits and misses. A column with other differences gets the randomization
-    test, which on hits and misses is the same. One of m can only be rejected by B sign flips if
-    1 / (B + 1) is at most alpha / m, so Holm and Benjamini-Hochberg get as many as that takes;
-    `max_t` has sign flips of its own, and `none` needs no more for many comparisons than for one.
-    `sums` gives the sums of columns under as many flips as were asked for, where these are known.
+    McNemar's test needs hits and misses: a column with other differences gets the randomization
+    test, which on hits and misses gives the same p-value. B sign flips can reject one of m
+    comparisons only if 1 / (B + 1) <= alpha / m, so Holm and Benjamini-Hochberg get as many flips
+    as that needs; `max_t` draws its own, and `none` needs those of one comparison.
+
+    Args:
+        differences: Shape (n, m): n queries or clusters, m comparisons; NaN without both scores.
+        test: Paired test of each column.
+        correction: Correction for m comparisons.
+        alpha: Error rate of the family.
+        resamples: Number of sign flips, at least.
+        seed: Seed of the sign flips.
+        sums: Function from columns to their sums under `resamples` flips, if the caller has drawn
+            these already.
 
     Example:
         >>> result = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")
@@ -119,7 +132,7 @@ def adjust_family(
     m = differences.shape[1]
     if correction != "max_t" and m:
         needed = stats.resamples_needed(1 if correction == "none" else m, alpha=alpha)
-        # known sums are of as many flips as were asked for: too few here
+        # sums of the caller have `resamples` flips, too few if the family needs more
         sums = sums if resamples >= needed else None
         resamples = max(resamples, needed)
     tests = [_fitting(test, column) for column in differences.T]
@@ -131,7 +144,7 @@ def adjust_family(
                 differences[:, columns],
                 resamples=resamples,
                 seed=seed,
-                _sums=None if sums is None else partial(_some, sums, columns),
+                _sums=None if sums is None else partial(_sums_of_columns, sums, columns),
             )
         else:
             name = "t_test" if kind == "t" else kind
@@ -147,9 +160,13 @@ def adjust_family(
 
 
 def _fitting(test: Test, d: FloatArray) -> Test:
+    """Return the test, or the randomization test if McNemar's test meets graded differences."""
     graded = test == "mcnemar" and not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all()
     return "randomization" if graded else test
 
 
-def _some(sums: SumsOf, columns: NDArray[np.intp], places: NDArray[np.intp]) -> FloatArray:
-    return sums(columns[places])
+def _sums_of_columns(
+    sums: SumsOf, columns: NDArray[np.intp], positions: NDArray[np.intp]
+) -> FloatArray:
+    """Return the sums of some columns, by their positions among `columns`."""
+    return sums(columns[positions])

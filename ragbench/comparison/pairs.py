@@ -1,4 +1,4 @@
-"""Pairs of systems: which are compared by which measure, query by query; which a judge prefers."""
+"""Paired scores of systems and baselines over the same queries; preferences of a judge by pair."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.matching import meet
+from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.systems import baselines, is_open, summarize, with_failed_at
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -30,7 +30,10 @@ _EQUAL = 1e-9  # strengths that differ by less have one rank
 def pair_systems(
     systems: Sequence[SystemScores], baseline: str | None
 ) -> dict[str, tuple[PairedScores, ...]]:
-    """Pair every system that has a measure with its baseline; a sum over queries has no pairs."""
+    """Return score -> paired scores of each system that has a baseline by this score.
+
+    A score that is summed over queries, such as a count of documents, has no pairs.
+    """
     return {
         name: tuple(
             pair_columns(name, system, other)
@@ -42,21 +45,23 @@ def pair_systems(
     }
 
 
-def having(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores]:
+def systems_with(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores]:
     """Return the systems that have a measure, by name."""
     return {system.name: system for system in systems if name in system.columns}
 
 
 def pair_columns(name: str, system: SystemScores, other: SystemScores) -> PairedScores:
-    """Pair a system with any other one that has the measure."""
+    """Pair a system with another one by a measure; both need to have it."""
     columns = (system.columns[name], other.columns[name])
     return PairedScores(*columns, measure=name, names=(system.name, other.name))
 
 
-Truths = NDArray[np.bool_]
+BoolArray = NDArray[np.bool_]
 
+# Number of queries that a decision on a gate names.
 SHOWN_QUERIES = 5
-_ROUNDING = 1e-12  # of the numbers compared; what differs by less is equal
+# Relative rounding error: a mean of equal scores may miss its limit by less than this.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ class PairedScores:
 
     @property
     def sign(self) -> int:
-        """1 where higher is better, -1 where lower is: times it, up is better."""
+        """Return 1 if higher scores are better, else -1: the factor that makes up better."""
         return 1 if self.system.direction == "higher" else -1
 
     @property
@@ -90,15 +95,15 @@ class PairedScores:
         return (self.system.low, self.system.high)
 
     @property
-    def failed(self) -> Truths:
-        """Pairs that a failure leaves open, in whole or where one of several answers failed.
+    def failed(self) -> BoolArray:
+        """Return True for each query with a failed answer of either system, shape (n,).
 
-        One whose other half does not apply is no pair.
+        False if the score does not apply to the answer of one of both: these are no pair.
         """
         has_failed = [is_open(c) for c in (self.system, self.baseline)]
         has_score = [c.causes == Cause.SCORED for c in (self.system, self.baseline)]
         could_be_pairs = (has_failed[0] | has_score[0]) & (has_failed[1] | has_score[1])
-        failed: Truths = (has_failed[0] | has_failed[1]) & could_be_pairs
+        failed: BoolArray = (has_failed[0] | has_failed[1]) & could_be_pairs
         return failed
 
     @cached_property
@@ -112,44 +117,47 @@ class PairedScores:
         return self.sign * self.differences
 
     def with_failed(self, end: Literal["worst", "best"]) -> FloatArray:
-        """Return the differences of all pairs, what failed at the worst, or best, for the system.
+        """Return the gains with all failed answers at the worst, or the best, for the system.
 
-        Infinite where a score has no bound.
+        A gain is infinite if the score has no bound on that side.
         """
         low, high = self.range if self.sign == 1 else self.range[::-1]
         for_system, for_baseline = (low, high) if end == "worst" else (high, low)
         b, a = with_failed_at(self.system, for_system), with_failed_at(self.baseline, for_baseline)
-        # rounding is of finite scores: an end without a bound stays infinite
+        # `paired_differences` rounds finite scores; an end without a bound stays infinite
         d = np.where(np.isinf(b - a), b - a, paired_differences(b, a))
         return np.where(self.failed, self.sign * d, self.gains)
 
 
-# Where a score is from: all systems, the one in question, and the name of its score.
-Scored = tuple[ScoredSystems, SystemScores, str]
+# Origin of a score: the source, one of its systems, and the name of the score in it.
+ScoreOrigin = tuple[ScoredSystems, SystemScores, str]
 
 
 def pair_scores(
-    system: Scored, baseline: Scored, clusters: Mapping[str, str] | None = None
+    system: ScoreOrigin, baseline: ScoreOrigin, clusters: Mapping[str, str] | None = None
 ) -> PairedScores:
-    """Put a score of two systems, from wherever they are, over the same queries in one order.
+    """Pair a score of two systems, of one source or two, over the same queries.
 
-    `clusters` are by query. Where signatures or query sets differ the error says how.
+    `clusters` has the cluster label of each query; None if queries are units.
+
+    Raises:
+        DataError: Signatures or query sets differ.
     """
-    # both under one name, so that they are compared whatever they are called
+    # `match_sources` matches systems and scores by name: both get the same one
     name = system[2]
     base, run = (
         replace(source, systems={name: replace(scores, columns={name: scores.columns[score]})})
         for source, scores, score in (baseline, system)
     )
-    met = meet(base, [run], measures=[name])
-    old, new = (source.systems[name].columns[name] for source in met.sources)
-    ids = met.sources[1].query_ids
+    matched = match_sources(base, [run], measures=[name])
+    old, new = (source.systems[name].columns[name] for source in matched.sources)
+    ids = matched.sources[1].query_ids
     return PairedScores(
         new, old, ids, None if clusters is None else [clusters[query] for query in ids]
     )
 
 
-# Which cluster each query is in.
+# Cluster label of each query, shape (n,).
 Labels = np.ndarray[tuple[int], np.dtype[Any]]
 Ends = tuple[float, float]
 
@@ -161,7 +169,7 @@ def paired_interval(
     range: Ends = (0.0, 1.0),
     clusters: Labels | None = None,
 ) -> stats.DifferenceInterval:
-    """Compute the mean difference over the queries that both systems have a score for.
+    """Return mean and interval of the differences, over the queries that both systems have.
 
     Args:
         differences: Shape (n,), a row for each query; NaN where either system has no score.
@@ -181,7 +189,10 @@ def paired_interval(
 
 
 def both_means(pairs: PairedScores) -> tuple[float, float]:
-    """Return the mean before and after, over the queries that both have a score for."""
+    """Return the means of baseline and system over the queries that both have a score for.
+
+    Both are NaN if there is none.
+    """
     has_both = ~np.isnan(pairs.differences)
     return float(pairs.baseline.values[has_both].mean()), float(
         pairs.system.values[has_both].mean()
@@ -189,7 +200,7 @@ def both_means(pairs: PairedScores) -> tuple[float, float]:
 
 
 def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
-    """Return the queries that lost most, worst first, with both scores; at most five."""
+    """Return the queries with the largest losses, worst first, with both scores; at most five."""
     d = pairs.gains
     order = np.argsort(d, kind="stable")  # NaN comes last
     return tuple(
@@ -203,21 +214,21 @@ def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
     )
 
 
-def at_least(values: FloatArray, limit: float) -> Truths:
-    """Return True for values that reach a limit, rounding errors aside; NaN never does."""
-    reached: Truths = values >= limit - _ROUNDING * max(1.0, abs(limit))
+def reaches(values: FloatArray, limit: float) -> BoolArray:
+    """Return True for each value that is at least `limit`, rounding errors aside; False for NaN."""
+    reached: BoolArray = values >= limit - _ROUNDING * max(1.0, abs(limit))
     return reached
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """Two systems whose answers were compared query by query.
+    """Preferences of a judge between the answers of two systems, query by query.
 
     Attributes:
-        system: The first system: a win is its win.
-        other: The second.
-        column: 1 where the first won, 0.5 for a tie, 0 where it lost.
-        same: How many of the ties are equal answers.
+        system: Name of the first system; wins are its wins.
+        other: Name of the second system.
+        column: 1 for a win of the first system, 0.5 for a tie, 0 for a loss.
+        same: Number of ties between equal answers, which no judge had to compare.
     """
 
     system: str
@@ -227,11 +238,11 @@ class ComparedPair:
 
 
 def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Preference:
-    """Describe what a judge prefers by one rubric.
+    """Return win rates, tests and strengths of systems by the preferences of a judge.
 
-    The win rate of a pair is its wins and half its ties, over the queries that were judged. The
-    pairs are one family: that no side of a pair is preferred is tested by sign flips over the
-    queries, adjusted by Holm's procedure.
+    The win rate of a pair is its wins and half its ties, divided by its judged queries. Sign flips
+    over the queries test that no side is preferred; Holm's procedure adjusts the p-values of all
+    pairs. Strengths are those of Bradley and Terry.
 
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.
@@ -261,6 +272,7 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
 def _comparisons(
     pairs: Sequence[ComparedPair], table: FloatArray, method: Method
 ) -> Iterator[PreferredPair]:
+    """Yield counts, win rate and test of each pair; `table` has a column of scores for each."""
     alpha = 1 - method.confidence
     resamples = max(method.resamples, stats.resamples_needed(len(pairs), alpha=alpha))
     p_values = stats.randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
@@ -290,14 +302,14 @@ def _comparisons(
 def _systems(
     names: Sequence[str], strengths: stats.Strengths, comparisons: Sequence[PreferredPair]
 ) -> Iterator[PreferredSystem]:
-    """Yield each system with its strength, its wins and its losses against all others."""
+    """Yield rank, strength, wins and losses of each system against all others."""
     values = strengths.values
     for row, name in enumerate(names):
         pairs = [c for c in comparisons if name in (c.system, c.other)]
         won = sum(c.wins if c.system == name else c.losses for c in pairs)
         lost = sum(c.losses if c.system == name else c.wins for c in pairs)
         tied, n = sum(c.ties for c in pairs), sum(c.n for c in pairs)
-        # there is no rank over all where comparisons do not connect all systems
+        # without comparisons that connect all systems, strengths of two groups have no order
         is_ranked = len(strengths.groups) == 1
         yield PreferredSystem(
             system=name,
@@ -314,6 +326,7 @@ def _systems(
 
 
 def _notes(names: Sequence[str], strengths: stats.Strengths) -> list[str]:
+    """Return notes on strengths that rest on an added tie, or that are within groups only."""
     notes = []
     if strengths.rule == "plus_tie":
         notes.append(

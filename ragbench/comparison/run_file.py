@@ -1,4 +1,4 @@
-"""Ranks a run file against judgements, part by part at the same time where it is long."""
+"""Rank a run file against qrels, in parallel parts if it is long."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RankedFile:
-    """A run file in rank order, as far as it is judged, and what was noticed on the way.
+    """Judged documents of a run file in rank order, with counts of what was read.
 
     Attributes:
-        evidence: The judged documents in rank order, in each form that the measures read.
-        fingerprints: What judged them, for the signatures.
-        unknown: Queries of the run that the qrels lack.
-        duplicates: Hits that were dropped because their query had the document already.
-        tag: The last column of its last line, as trec_eval takes it.
+        evidence: Judged documents in rank order, in each form that the measures need.
+        fingerprints: Fingerprints of the judgements, for signatures.
+        unknown: Number of queries of the run that the qrels lack.
+        duplicates: Number of hits that repeat a document of their query, and were dropped.
+        tag: Run tag: the last column of the last line, as in trec_eval; `run` if it is empty.
     """
 
     evidence: Evidence
@@ -52,14 +52,23 @@ def rank_run_file(
     rules: Rules,
     *,
     workers: int | None = None,
-    told: Callable[[int], object] = int,
+    on_bytes: Callable[[int], object] = int,
     _chunk_bytes: int = trec_files.CHUNK_BYTES,
     _least_part: int = trec_files.LEAST_PART,
 ) -> RankedFile:
-    """Rank a run file block by block, in the forms that some measures read.
+    """Rank a run file against qrels, block by block, in the forms that some measures need.
 
-    A long one is read by `workers` threads, one for each usable core if None. `told` is called by
-    each of them with the number of bytes that it has read.
+    Args:
+        run: Path, `-` for standard input, or a binary stream; plain or gzip.
+        qrels: Judgements.
+        measures: Measures, which decide whether subtopics are read.
+        rules: Rules for ties, rounding, depth and documents without judgements.
+        workers: Number of threads for a long file; None uses one per usable core.
+        on_bytes: Callback of each thread with the number of bytes that it has read.
+
+    Raises:
+        DataError: The file cannot be read, or a line is wrong.
+        OptionError: `workers` is below 1.
     """
     threads = usable_cores() if workers is None else workers
     if threads < 1:
@@ -70,15 +79,16 @@ def rank_run_file(
     if run != "-":
         parts = trec_files.split_run(run, threads, least=_least_part, chunk_bytes=_chunk_bytes)
         for part in parts:
-            part.on_bytes = told
+            part.on_bytes = on_bytes
         if parts and (ranked := _rank_parts(ranker, parts, threads)) is not None:
             tag = next((part.tag for part in reversed(parts) if part.tag), "")
     if ranked is None:
         source = standard_input() if run == "-" else run
         with trec_files.open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
-            stream.on_bytes = told
+            stream.on_bytes = on_bytes
             try:
                 ranked = ranker.rank(stream.blocks())
+            # lines of a query in several places: the whole run has to be in memory
             except trec_files.ScatteredQueriesError:
                 ranked = ranker.rank([stream.grouped()])
             tag = stream.tag
@@ -94,10 +104,10 @@ def rank_run_file(
 def _rank_parts(
     ranker: BlockRanker, parts: Sequence[trec_files.RunPart], threads: int
 ) -> RankedGrades | None:
-    """Rank the parts of a file at the same time; None where its start has to be read first.
+    """Rank the parts of a file in parallel; None if the file has to be read from its start.
 
-    That is so where a part has a mistake, whose line is not known, or where a query has lines in
-    two places.
+    A mistake in a part has no line number in the message, and a query with lines in two parts
+    needs both.
     """
     try:
         ranked = ranker.rank_parts(parts, threads)
@@ -108,7 +118,7 @@ def _rank_parts(
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use: what `taskset` or a batch system allows."""
+    """Return the number of cores that this process may use, which `taskset` may limit."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

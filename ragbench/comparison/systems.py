@@ -1,7 +1,7 @@
-"""A system: its scores, their means with what these rest on, and what it is compared with.
+"""Scores of a system: mean, interval and bounds of a column, baseline of a system, score names.
 
-A query with several answers has a score where one of them has; those that failed leave it open
-between the mean with all of them at the worst, and at the best.
+A query with several answers has a score if one of them has. Failed answers leave it open: its
+bounds are the means with all of them at the worst, and at the best value of the score.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from ragbench.types.score_column import aggregate
 
 
 def with_cost_column(system: SystemScores, cost: str) -> SystemScores:
-    """Return the system with a cost as its only column; with none where it is not known.
+    """Return the system with a cost as its only column; without columns if it is not known.
 
-    `latency_ms.p95` is of the times that `latency_ms` has.
+    Costs are `latency_ms`, `tokens.input`, `tokens.output` and `usd`. A percentile of a cost, such
+    as `latency_ms.p95`, has the values of the cost. Queries without a value are unscored.
     """
     values = system.costs.get(cost, system.costs.get(cost.partition(".")[0]))
     if values is None:
@@ -42,13 +43,18 @@ S = TypeVar("S", bound=SystemParts)
 
 
 def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S | None:
-    """Return the system that `system` is compared with, or None where it is the baseline itself.
+    """Return the baseline of a system; None if it is a baseline itself, or a control without one.
 
-    A retriever is compared with the baseline retriever, a pair with the baseline retriever's
-    pair of the same generator, or where the generator does not run on it, with the generator's
-    first pair; a control with what it is a control of, which is that pair; an app with the first
-    system of the baseline retriever; systems of the records with the one that is named, or the
-    first.
+    - retriever: the baseline retriever
+    - pair of retriever and generator, control: the pair of the baseline retriever and the same
+      generator, or the first pair of that generator
+    - app: the first system of the baseline retriever, or the first system
+    - system of the records: the system named `retriever`, or the first of the records
+
+    Args:
+        system: One of `systems`.
+        systems: All systems by name.
+        retriever: Name of the baseline retriever, or of the baseline system of records.
     """
     candidates = [s for s in systems.values() if s.role != "control"]
     if system.role == "app":
@@ -59,7 +65,7 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
         baseline = recorded.get(retriever or "", next(iter(recorded.values())))
     else:
         peers = [s for s in candidates if s.generator == system.generator and s.retriever]
-        if not peers:  # a control of a generator that no retriever has
+        if not peers:  # a control whose generator has no pair
             return None
         baseline = next((s for s in peers if s.retriever == retriever), peers[0])
     return None if baseline is system else baseline
@@ -68,23 +74,24 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
 def baselines(
     systems: Sequence[SystemScores], retriever: str | None
 ) -> dict[str, dict[str, SystemScores | None]]:
-    """Return score -> system that has it -> what it is compared with by this score."""
-    names = dict.fromkeys(name for system in systems for name in system.columns)
-    having = {name: {s.name: s for s in systems if name in s.columns} for name in names}
+    """Return score -> system with this score -> its baseline by this score, None if it has none."""
+    scores = dict.fromkeys(name for system in systems for name in system.columns)
+    systems_of = {score: {s.name: s for s in systems if score in s.columns} for score in scores}
     return {
         score: {name: baseline_of(s, by_name, retriever) for name, s in by_name.items()}
-        for score, by_name in having.items()
+        for score, by_name in systems_of.items()
     }
 
 
+# Failures have the highest codes: this one and all above it.
 _FIRST_FAILURE = min(cause for cause in Cause if cause.failed)
 
 
 def failed_share(column: ScoreColumn) -> FloatArray:
-    """Return the share of each item that failed, shape (n,), from 0 to 1: all of it.
+    """Return the share of each item's answers that failed, from 0 to 1, shape (n,).
 
-    What a score does not apply to is no part of it: of five answers, one of which failed and one
-    makes no claim, a quarter of the score failed.
+    Answers that the score does not apply to are not counted: if of five answers one failed and one
+    makes no claim, the share is a quarter. An item with one answer has 0 or 1.
 
     Example:
         >>> from ragbench.signature import Signature
@@ -105,20 +112,21 @@ def failed_share(column: ScoreColumn) -> FloatArray:
 
 
 def with_failed_at(column: ScoreColumn, end: float) -> FloatArray:
-    """Return the values, shape (n,), with all that failed at `end`, which may be infinite.
+    """Return the values of a column, shape (n,), with all failed answers at `end`.
 
-    NaN where the score does not apply.
+    Items that the score does not apply to are NaN. `end` may be infinite.
     """
     share = failed_share(column)
     opened = share > 0
     values: FloatArray = column.values.copy()
-    known = np.where(np.isnan(values), 0.0, values)[opened]
-    values[opened] = (1 - share[opened]) * known + share[opened] * end
+    # an item without any score has weight 0 for its NaN
+    scored = np.where(np.isnan(values), 0.0, values)[opened]
+    values[opened] = (1 - share[opened]) * scored + share[opened] * end
     return values
 
 
 def is_open(column: ScoreColumn) -> NDArray[np.bool_]:
-    """Return True for items that a failure leaves open, in whole or in part; shape (n,)."""
+    """Return True for each item with a failed answer, shape (n,)."""
     opened: NDArray[np.bool_] = failed_share(column) > 0
     return opened
 
@@ -130,11 +138,17 @@ def summarize(
     clusters: Sequence[str] | None = None,
     kind: Kind | None = None,
 ) -> SystemScore:
-    """Aggregate a column of scores.
+    """Return mean, interval, bounds and counts of a column of scores.
 
-    Queries without a score are left out of the mean, and counted: those that failed by cause,
-    the others as not applicable. The bounds say how much the failed ones could matter. With
-    clusters, a label per query, the interval is made of these. What has no number is None.
+    Queries without a score are left out of the mean and counted: failed ones by cause, the others
+    as not applicable. The bounds are the mean with all failed queries at the worst, and at the best
+    value. A number that is not defined, such as the mean of no queries, is None.
+
+    Args:
+        column: Scores of n queries.
+        confidence: Level of the interval.
+        clusters: Cluster label of each query, resampled as units; None if queries are units.
+        kind: Kind of the score, for the record.
 
     Example:
         >>> from ragbench.signature import Signature
@@ -150,20 +164,21 @@ def summarize(
     failed = {Cause(code).word: n for code, n in counts if n and Cause(code).failed}
     return SystemScore(
         mean=finite(column.mean),
-        interval=_pair(_interval(scored, column, confidence, labels)),
+        interval=_finite_pair(_interval(scored, column, confidence, labels)),
         n=len(scored),
         failed=failed,
         not_applicable=len(column.values) - len(scored) - sum(failed.values()),
-        bounds=_pair(bounds_of(column)),
+        bounds=_finite_pair(bounds_of(column)),
         kind=kind,
         direction=column.direction,
         aggregate=column.aggregate,
-        range=_pair((column.low, column.high)),
+        range=_finite_pair((column.low, column.high)),
         signature=str(column.signature),
     )
 
 
-def _pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:
+def _finite_pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:
+    """Return both limits, None in the place of NaN and infinity."""
     return finite(limits[0]), finite(limits[1])
 
 
@@ -173,28 +188,28 @@ def _interval(
     confidence: float,
     clusters: np.ndarray[tuple[int], np.dtype[Any]] | None,
 ) -> tuple[float, float]:
-    """The interval of the mean; a count over the queries has none."""
+    """Return the interval of the aggregate; NaN for a sum, or without scored queries."""
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
     ends = (column.low, column.high)
-    found = mean_interval(scored, range=ends, confidence=confidence, clusters=clusters)
+    interval = mean_interval(scored, range=ends, confidence=confidence, clusters=clusters)
     if column.aggregate == "geometric_mean":  # the values are logarithms
-        return (math.exp(found.lower), math.exp(found.upper))
+        return (math.exp(interval.lower), math.exp(interval.upper))
     if column.aggregate == "corpus":  # the values of single queries are not bounded, the number is
-        return (max(found.lower, 0.0), min(found.upper, _corpus_high(column)))
+        return (max(interval.lower, 0.0), min(interval.upper, _corpus_high(column)))
     # equal texts have a BLEU of 1 + 4e-16, as sacrebleu rounds: the interval still holds the mean
-    return (min(found.lower, found.mean), max(found.upper, found.mean))
+    return (min(interval.lower, interval.mean), max(interval.upper, interval.mean))
 
 
 def _corpus_high(column: ScoreColumn) -> float:
-    """The largest number that all predictions together may have: rates of errors have none."""
+    """Return the largest score of a corpus: 1, or infinity for error rates."""
     return 1.0 if column.direction == "higher" else math.inf
 
 
 def bounds_of(column: ScoreColumn) -> tuple[float, float]:
-    """Return the aggregate with all that failed at the worst end, and at the best.
+    """Return the aggregate with all failures at the worst value of the score, and at the best.
 
-    Both are the mean where nothing failed; an end is infinite where the score has no bound.
+    Without failures both are the mean. A bound is infinite if the score has no limit on that side.
     """
     if not is_open(column).any():
         return (column.mean, column.mean)
@@ -208,7 +223,7 @@ def bounds_of(column: ScoreColumn) -> tuple[float, float]:
 
 
 def find_score(name: str, scores: Sequence[str]) -> str | None:
-    """Return the one of some score names that a name means in another spelling; None if none does.
+    """Return the score that a name means in any spelling; None if it means none of `scores`.
 
     Example:
         >>> find_score("nDCG@10", ["map", "ndcg@10"])
@@ -219,13 +234,13 @@ def find_score(name: str, scores: Sequence[str]) -> str | None:
     score = canonical(name)
     if score is None:
         return None
-    # a run folder is data: code that its scores name is not imported
-    safe = (each for each in scores if not each.startswith(PYTHON))
-    return next((each for each in safe if canonical(each) == score), None)
+    # `python:...` names code, and a run folder is data: its code is not imported for a spelling
+    spelled = (other for other in scores if not other.startswith(PYTHON))
+    return next((other for other in spelled if canonical(other) == score), None)
 
 
 def canonical(name: str) -> str | None:
-    """Return the one spelling of a measure or metric; None for any other name.
+    """Return the standard spelling of a measure or metric; None for any other name.
 
     Example:
         >>> canonical("nDCG@10"), canonical("em"), canonical("faithfulness")

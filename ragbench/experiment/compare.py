@@ -9,8 +9,8 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated, Any
 
-from ragbench.comparison.compare_runs import compare_met, moved_most, with_changes
-from ragbench.comparison.matching import Met, find_measure, meet
+from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most
+from ragbench.comparison.matching import MatchedSources, find_measure, match_sources
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
@@ -190,34 +190,36 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     skipped = {c: why for c in conditions if (why := c.skipped_by(sources)) is not None}
     open_ = [condition for condition in conditions if condition not in skipped]
     asked = [*measures, *(condition.gate.measure for condition in open_)] if measures else None
-    met = _meet(sources, asked, intersect)
-    clusters = None if cluster is None else common_clusters(cluster, met)
-    found = compare_met(met, method, clusters)
+    matched = _meet(sources, asked, intersect)
+    clusters = None if cluster is None else common_clusters(cluster, matched)
+    found = compare_sources(matched, method, clusters)
     gates = [condition.undecided(why) for condition, why in skipped.items()]
     for condition in open_:
-        measure = find_measure(condition.gate.measure, met.measures)
-        gates += condition.decide(measure, found, met, method, clusters)
+        measure = find_measure(condition.gate.measure, matched.measures)
+        gates += condition.decide(measure, found, matched, method, clusters)
     more = _not_clustered(sources, cluster)
     found = replace(
         found,
         gates=tuple(gates),
         notes=(*found.notes, *more),
-        moved=moved_most(found, met, met.measures[0], moved) if moved else (),
+        moved=moved_most(found, matched, matched.measures[0], moved) if moved else (),
     )
-    return Comparison(with_changes(found, met) if runs else found)
+    return Comparison(add_changes(found, matched) if runs else found)
 
 
-def _meet(sources: Sequence[ScoredSystems], asked: Sequence[str] | None, intersect: bool) -> Met:
+def _meet(
+    sources: Sequence[ScoredSystems], asked: Sequence[str] | None, intersect: bool
+) -> MatchedSources:
     """Let sources meet; a refusal says whether `intersect` would help, and if not, why not."""
     base, *runs = sources
     try:
-        return meet(base, runs, measures=asked, intersect=intersect)
+        return match_sources(base, runs, measures=asked, intersect=intersect)
     except DataError as refused:
         if intersect:
             raise
         reasons = str(refused).splitlines()
         try:
-            common = meet(base, runs, measures=asked, intersect=True)
+            common = match_sources(base, runs, measures=asked, intersect=True)
         except DataError as still:
             lines = [line for line in str(still).splitlines() if line not in reasons]
             advice = [

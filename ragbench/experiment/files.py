@@ -174,7 +174,9 @@ def _query_files(
         "costs.csv": format_costs(results.systems, ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
         QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
-        CAUSES_FILE: format_causes({name: own.lost for name, own in results.causes.items()}, ids),
+        CAUSES_FILE: format_causes(
+            {name: causes.losses for name, causes in results.causes.items()}, ids
+        ),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
     }
     texts = _lines(_text_rows(plan, results), clean)

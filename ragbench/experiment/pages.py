@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import (
-    compare_met,
+    add_changes,
+    compare_sources,
+    compared_rows,
     moved_most,
-    rows_of,
     short_names,
-    with_changes,
 )
-from ragbench.comparison.matching import Met, meet
+from ragbench.comparison.matching import MatchedSources, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.run_list import RunEntry
@@ -145,17 +145,19 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     if len(summaries) < len(sources):
         raise DataError("a page is of runs", file=runs[0], allowed="run folders")
     try:
-        met = meet(sources[0], sources[1:], alone=True)
+        matched = match_sources(sources[0], sources[1:], alone=True)
     except DataError as refused:
         joined = join_summaries(summaries, names, _label_systems(sources, names))
         lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
         return _compared_with(joined, no_comparisons()), no_comparisons()
-    compared = with_changes(compare_met(met, Method(confidence=summaries[0].confidence)), met)
+    compared = add_changes(
+        compare_sources(matched, Method(confidence=summaries[0].confidence)), matched
+    )
     measures = [family.measure for family in compared.firsts]
-    moved = [row for name in measures for row in moved_most(compared, met, name, _MOVED)]
+    moved = [row for name in measures for row in moved_most(compared, matched, name, _MOVED)]
     compared = replace(compared, moved=tuple(moved))
-    joined = join_summaries(summaries, names, _label_systems(sources, names, met))
+    joined = join_summaries(summaries, names, _label_systems(sources, names, matched))
     joined = replace(joined, notes=(*compared.notes, *joined.notes))
     return _compared_with(joined, compared), compared
 
@@ -181,7 +183,7 @@ def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
 
 
 def _label_systems(
-    sources: Sequence[ScoredSystems], names: Sequence[str], met: Met | None = None
+    sources: Sequence[ScoredSystems], names: Sequence[str], matched: MatchedSources | None = None
 ) -> Callable[[int, str], str]:
     """Return a function from run and system to its label: names in several runs get their run."""
     systems = [name for source in sources for name in source.systems]
@@ -191,7 +193,11 @@ def _label_systems(
         for name in source.systems
     }
     # the labels of the comparison, so that the page finds the differences
-    labels |= {(row.source, row.scores.name): row.label for row in rows_of(met)} if met else {}
+    labels |= (
+        {(row.source, row.scores.name): row.label for row in compared_rows(matched)}
+        if matched
+        else {}
+    )
     return lambda run, system: labels.get((run, system), system)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import at_least
+from ragbench.comparison.pairs import reaches
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import ConfigError, DataError, Place
@@ -300,8 +300,8 @@ def unless_turned(decision: Decision, n_failed: int, at_ends: Iterable[Verdict])
 def within(value: float, least: float | None, most: float | None) -> Verdict:
     """Return whether a number keeps its limit, rounding errors aside."""
     if least is not None:
-        return "pass" if at_least(np.array([value]), least).all() else "fail"
-    return "pass" if most is None or at_least(np.array([-value]), -most).all() else "fail"
+        return "pass" if reaches(np.array([value]), least).all() else "fail"
+    return "pass" if most is None or reaches(np.array([-value]), -most).all() else "fail"
 
 
 def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, at_least, paired_interval
+from ragbench.comparison.pairs import PairedScores, paired_interval, reaches
 from ragbench.gates.base import DecideBy, GateProblem, not_compared, unless_turned, within
 from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
 from ragbench.gates.scores import KnownScore
@@ -237,5 +237,5 @@ class QueriesWorse(Change):
         return Decision(verdict, why, facts=facts)
 
     def _n_worse(self, differences: FloatArray) -> int:
-        is_worse = at_least(-differences, self.margin) & (differences < 0)
+        is_worse = reaches(-differences, self.margin) & (differences < 0)
         return int(is_worse.sum())

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from ragbench.comparison.compare_runs import compare_met, moved_most, rows_of
-from ragbench.comparison.matching import meet
+from ragbench.comparison.compare_runs import compare_sources, compared_rows, moved_most
+from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
 from ragbench.errors import OptionError
 from ragbench.gates.fail_if import FailIf
@@ -20,7 +20,7 @@ BASE = np.tile([0.0, 0.5, 1.0], 20)
 
 
 def two(base, run, **facts):
-    return meet(
+    return match_sources(
         source("old/main.json", system("s", column(base, **facts))),
         [source("new/run", system("s", column(run, **facts)))],
     )
@@ -30,12 +30,12 @@ SKIPPED = Summary(name="b", systems=(), skipped_judges={"gpt": "no key"})
 
 
 def decided(condition, met, comparison=None):
-    comparison = comparison or compare_met(met, METHOD)
+    comparison = comparison or compare_sources(met, METHOD)
     return map(to_json, condition.decide("mrr", comparison, met, METHOD))
 
 
 def test_rows_are_told_apart_by_the_end_of_their_path():
-    names = [(row.letter, row.label) for row in rows_of(two(BASE, BASE))]
+    names = [(row.letter, row.label) for row in compared_rows(two(BASE, BASE))]
 
     assert names == [("a", "s (main.json)"), ("b", "s (run)")]
 
@@ -44,8 +44,11 @@ def test_equal_paths_are_numbered_and_single_systems_keep_their_names():
     same = source("x", system("s", column(BASE)))
     other = source("x", system("dense", column(BASE)))
 
-    assert [row.label for row in rows_of(meet(same, [same]))] == ["s (x #1)", "s (x #2)"]
-    assert [row.label for row in rows_of(meet(same, [other]))] == ["s", "dense"]
+    assert [row.label for row in compared_rows(match_sources(same, [same]))] == [
+        "s (x #1)",
+        "s (x #2)",
+    ]
+    assert [row.label for row in compared_rows(match_sources(same, [other]))] == ["s", "dense"]
 
 
 def test_letters_have_no_gap_within_the_systems_of_a_measure():
@@ -53,9 +56,9 @@ def test_letters_have_no_gap_within_the_systems_of_a_measure():
         system(name, column(BASE, measure))
         for name, measure in (("a", "mrr"), ("a/g", "f1"), ("b", "mrr"), ("b/g", "f1"))
     ]
-    met = meet(source("x", *systems), [source("y", *systems)])
+    met = match_sources(source("x", *systems), [source("y", *systems)])
 
-    rows = rows_of(met)
+    rows = compared_rows(met)
 
     assert [row.letter for row in rows if "mrr" in row.scores.columns] == list("abcd")
     assert len({row.label for row in rows}) == 8
@@ -66,7 +69,7 @@ def test_each_run_is_compared_with_the_base_as_one_family():
     base = source("base", system("s", column(BASE)))
     runs = [source(f"r{i}", system("s", column(np.clip(BASE + i / 9, 0, 1)))) for i in (1, 2)]
 
-    (family,) = to_json(compare_met(meet(base, runs), METHOD))["measures"]
+    (family,) = to_json(compare_sources(match_sources(base, runs), METHOD))["measures"]
 
     pairs = [(made["system"], made["baseline"]) for made in family["comparisons"]]
     assert pairs == [("s (r1)", "s (base)"), ("s (r2)", "s (base)")]
@@ -78,7 +81,9 @@ def test_each_run_is_compared_with_the_base_as_one_family():
 def test_one_source_is_compared_with_its_own_baseline():
     systems = [system(name, column(BASE)) for name in ("x", "base", "y")]
 
-    found = to_json(compare_met(meet(source("run", *systems, baseline="base"), []), METHOD))
+    found = to_json(
+        compare_sources(match_sources(source("run", *systems, baseline="base"), []), METHOD)
+    )
 
     made = found["measures"][0]["comparisons"]
     assert {(each["system"], each["baseline"]) for each in made} == {("x", "base"), ("y", "base")}
@@ -88,11 +93,11 @@ def test_one_source_is_compared_with_its_own_baseline():
 def test_everything_is_json_and_failures_are_counted():
     run = np.where(np.arange(60) < 3, np.nan, BASE)
     causes = np.where(np.arange(60) < 3, Cause.TIMEOUT, Cause.SCORED)
-    met = meet(
+    met = match_sources(
         source("a", system("s", column(BASE))),
         [source("b", system("s", column(run, causes=causes)))],
     )
-    compared = compare_met(met, METHOD)
+    compared = compare_sources(met, METHOD)
     found = to_json(compared)
 
     (made,) = found["measures"][0]["comparisons"]
@@ -125,7 +130,7 @@ def test_verdicts_obey_the_direction(drop, direction, verdict):
 def test_the_interval_that_decides_is_the_one_that_is_printed():
     random = np.random.default_rng(3)
     met = two(BASE, np.clip(BASE + random.normal(0, 0.2, 60), 0, 1))
-    comparison = compare_met(met, METHOD)
+    comparison = compare_sources(met, METHOD)
     condition = FailIf.parse("mrr drop > 0.01")
 
     (found,) = decided(condition, met, comparison)
@@ -180,12 +185,12 @@ def test_a_judge_that_was_skipped_decides_nothing():
 def test_moved_queries_come_with_both_rankings(tmp_path):
     (tmp_path / "old.trec").write_text("q1 Q0 d1 1 2 x\nq1 Q0 d2 2 1 x\n")
     (tmp_path / "new.trec").write_text("q1 Q0 d2 1 2 x\n")
-    met = meet(
+    met = match_sources(
         source("a", system("s", column([0.0, 0.5, 1.0])), rankings={"s": tmp_path / "old.trec"}),
         [source("b", system("s", column([0.0, 1.0, 0.75])), rankings={"s": tmp_path / "new.trec"})],
     )
 
-    (moved,) = map(to_json, moved_most(compare_met(met, METHOD), met, "mrr", 5))
+    (moved,) = map(to_json, moved_most(compare_sources(met, METHOD), met, "mrr", 5))
 
     assert (moved["up"], moved["down"], moved["same"]) == (1, 1, 1)
     first, second = moved["queries"]
@@ -197,7 +202,7 @@ def test_moved_queries_come_with_both_rankings(tmp_path):
 def test_without_rankings_there_are_none():
     met = two(np.zeros(4), np.array([0.0, 0.5, 1.0, 0.0]))
 
-    (moved,) = map(to_json, moved_most(compare_met(met, METHOD), met, "mrr", 1))
+    (moved,) = map(to_json, moved_most(compare_sources(met, METHOD), met, "mrr", 1))
 
     (query,) = moved["queries"]
     assert query["query_id"] == "q2"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.comparison.matching import meet
+from ragbench.comparison.matching import match_sources
 from ragbench.errors import DataError, OptionError
 from ragbench.records.summary import Summary
 from ragbench.types import Cause
@@ -20,7 +20,7 @@ def test_systems_meet_by_name_in_the_order_of_the_run():
         summary=Summary(name="x", systems=()),
     )
 
-    met = meet(base, [run])
+    met = match_sources(base, [run])
 
     assert list(met.groups.items()) == [("c", ("c", "c")), ("a", ("a", "a"))]
     assert met.notes == (
@@ -30,7 +30,7 @@ def test_systems_meet_by_name_in_the_order_of_the_run():
 
 
 def test_single_systems_meet_whatever_their_names():
-    met = meet(
+    met = match_sources(
         source("x", system("bm25", column([0, 1]))), [source("y", system("dense", column([1, 1])))]
     )
 
@@ -41,12 +41,12 @@ def test_strangers_are_named():
     base = source("x", system("bm25", column([1])), system("rm3", column([1])))
 
     with pytest.raises(DataError, match=r"no system in common: bm25, rm3 in x, dense in y"):
-        meet(base, [source("y", system("dense", column([1])))])
+        match_sources(base, [source("y", system("dense", column([1])))])
 
 
 def test_one_system_alone_is_nothing_to_compare():
     with pytest.raises(DataError, match=r"x: only bm25 to compare; allowed: a second run"):
-        meet(source("x", system("bm25", column([1]))), [])
+        match_sources(source("x", system("bm25", column([1]))), [])
 
 
 @given(st.permutations(range(6)))
@@ -55,7 +55,7 @@ def test_queries_are_aligned_by_id(order):
     base = source("x", system("s", column(values)))
     run = source("y", system("s", column(values[order])), ids=[f"q{i}" for i in order])
 
-    first, second = meet(base, [run]).sources
+    first, second = match_sources(base, [run]).sources
 
     assert list(first.query_ids) == list(second.query_ids)
     np.testing.assert_array_equal(
@@ -68,8 +68,8 @@ def test_other_queries_are_refused_with_their_names_unless_intersected():
     run = source("y", system("s", column([1, 1])), ids=["q4", "q2"])
 
     with pytest.raises(DataError) as refused:
-        meet(base, [run])
-    met = meet(base, [run], intersect=True)
+        match_sources(base, [run])
+    met = match_sources(base, [run], intersect=True)
 
     assert str(refused.value).splitlines() == [
         "queries: 2 of 3 in x are not in y: q1, q3",
@@ -89,14 +89,14 @@ def test_nothing_in_common_cannot_be_intersected():
     run = source("y", system("s", column([1])), ids=["q2"])
 
     with pytest.raises(DataError, match="the query sets differ; nothing is common"):
-        meet(base, [run], intersect=True)
+        match_sources(base, [run], intersect=True)
 
 
 def test_queries_that_nobody_judged_are_no_part_of_the_set():
     judged = column([1, NAN], causes=[Cause.SCORED, Cause.NO_JUDGEMENTS])
     base = source("experiment", system("s", judged), ids=["q1", "q2"])
 
-    met = meet(base, [source("run.trec", system("s", column([0])), ids=["q1"])])
+    met = match_sources(base, [source("run.trec", system("s", column([0])), ids=["q1"])])
 
     assert list(met.sources[0].query_ids) == ["q1"]
     assert not met.left_out
@@ -111,8 +111,8 @@ def test_signatures_are_compared_part_by_part_and_all_at_once():
     ]
 
     with pytest.raises(DataError) as refused:
-        meet(source("a", system("s", *mine)), [source("b", system("s", *theirs))])
-    met = meet(
+        match_sources(source("a", system("s", *mine)), [source("b", system("s", *theirs))])
+    met = match_sources(
         source("a", system("s", *mine)), [source("b", system("s", *theirs))], measures=["mrr"]
     )
 
@@ -128,7 +128,7 @@ def test_signatures_are_compared_part_by_part_and_all_at_once():
 def test_a_measure_is_found_however_it_is_spelt(asked):
     one, other = (source(x, system("s", column([1], "ndcg@10"), column([1]))) for x in "ab")
 
-    assert meet(one, [other], measures=[asked, "mrr"]).measures == ("ndcg@10", "mrr")
+    assert match_sources(one, [other], measures=[asked, "mrr"]).measures == ("ndcg@10", "mrr")
 
 
 def test_measures_that_do_not_meet():
@@ -136,8 +136,8 @@ def test_measures_that_do_not_meet():
     run = source("b", system("s", column([1])))
 
     with pytest.raises(DataError, match="only one side has 'map'; allowed: mrr"):
-        meet(base, [run], measures=["map"])
+        match_sources(base, [run], measures=["map"])
     with pytest.raises(OptionError, match="found 'mmr', allowed: mrr; did you mean 'mrr'"):
-        meet(base, [run], measures=["mmr"])
+        match_sources(base, [run], measures=["mmr"])
     with pytest.raises(DataError, match="no measure in common: map of s in c; mrr of s in b"):
-        meet(source("c", system("s", column([1], "map"))), [run])
+        match_sources(source("c", system("s", column([1], "map"))), [run])

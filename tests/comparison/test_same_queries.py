@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragbench import evaluate_run, evaluate_texts
-from ragbench.comparison.matching import meet
+from ragbench.comparison.matching import match_sources
 from ragbench.comparison.sources import from_evaluation
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -90,7 +90,7 @@ def test_what_is_compared_is_the_same_in_all_sources(data, measures, silent):
     apart = {name for found in differing.values() for name in found}
 
     try:
-        met = meet(sources[0], sources[1:], measures=measures, intersect=True)
+        met = match_sources(sources[0], sources[1:], measures=measures, intersect=True)
     except DataError:
         assert not common or 2 * len(apart) > len(common)
         return
@@ -104,7 +104,7 @@ def test_what_is_compared_is_the_same_in_all_sources(data, measures, silent):
 @given(DATA, DATA, MEASURES)
 def test_without_intersect_all_is_the_same(mine, theirs, measures):
     try:
-        meet(scored("a", mine), [scored("b", theirs)], measures=measures)
+        match_sources(scored("a", mine), [scored("b", theirs)], measures=measures)
     except DataError:
         assert (mine, [*mine]) != (theirs, [*theirs])
         return
@@ -120,8 +120,8 @@ def test_what_differs_is_named_part_by_part():
     sources = scored("a", mine), scored("b", theirs)
 
     with pytest.raises(DataError) as refused:
-        meet(sources[0], [sources[1]], measures=["mrr"])
-    met = meet(sources[0], [sources[1]], measures=["mrr"], intersect=True)
+        match_sources(sources[0], [sources[1]], measures=["mrr"])
+    met = match_sources(sources[0], [sources[1]], measures=["mrr"], intersect=True)
 
     assert str(refused.value).splitlines() == [
         "queries: 1 of 8 in b are not in a: new",
@@ -133,7 +133,9 @@ def test_what_differs_is_named_part_by_part():
         "2 of 7 common queries were left out, as their judgements differ: q1, q4",
     )
     # no answer depends on the judgements
-    assert not meet(sources[0], [sources[1]], measures=["exact_match"], intersect=True).differing
+    assert not match_sources(
+        sources[0], [sources[1]], measures=["exact_match"], intersect=True
+    ).differing
 
 
 def test_ids_that_mean_something_else_are_refused():
@@ -141,7 +143,9 @@ def test_ids_that_mean_something_else_are_refused():
     theirs = {name: replace(SAME, question="Else?") for name in IDS[:6]}
 
     with pytest.raises(DataError) as refused:
-        meet(scored("cranfield", mine), [scored("cacm", theirs)], measures=["mrr"], intersect=True)
+        match_sources(
+            scored("cranfield", mine), [scored("cacm", theirs)], measures=["mrr"], intersect=True
+        )
 
     assert str(refused.value).splitlines() == [
         "question text differs in 6 of 6 common queries of cranfield and cacm: q0, q1, q2, ...",
@@ -159,10 +163,10 @@ def test_what_nobody_asked_is_said():
     ]
 
     unknown = "the questions of a.trec are not known and were not compared"
-    assert unknown in meet(run, rankings[:1]).notes
+    assert unknown in match_sources(run, rankings[:1]).notes
     # of two run files that goes without saying: both have the judgements of --qrels
     for other in rankings:
-        notes = meet(rankings[0], [other], intersect=True).notes
+        notes = match_sources(rankings[0], [other], intersect=True).notes
         assert [note for note in notes if "not known" in note] == []
 
 
@@ -170,7 +174,7 @@ def test_the_order_of_the_records_is_no_other_data():
     mine = dict.fromkeys(IDS, SAME) | {"q1": replace(SAME, answers=("Europa",))}
     turned = dict(reversed(mine.items()))
 
-    met = meet(scored("a", mine), [scored("b", turned)], intersect=True)
+    met = match_sources(scored("a", mine), [scored("b", turned)], intersect=True)
 
     assert [*met.sources[1].query_ids] == IDS
     assert not met.differing
@@ -192,10 +196,10 @@ def test_weights_of_tokens_are_of_all_references():
         ]
 
     base, run = sides("no")
-    assert len(meet(base, [run], intersect=True).sources[0].query_ids) == 2
+    assert len(match_sources(base, [run], intersect=True).sources[0].query_ids) == 2
     base, run = sides("yes")
     with pytest.raises(DataError, match="bertscore cannot be compared: gold is a in a and b in b"):
-        meet(base, [run], intersect=True)
+        match_sources(base, [run], intersect=True)
 
 
 def test_judgements_without_fingerprints_of_each_query_have_to_be_the_same_as_a_whole():
@@ -206,10 +210,10 @@ def test_judgements_without_fingerprints_of_each_query_have_to_be_the_same_as_a_
         ]
 
     base, run = sides("3c", "3c")
-    assert len(meet(base, [run], intersect=True).sources[0].query_ids) == 2
+    assert len(match_sources(base, [run], intersect=True).sources[0].query_ids) == 2
     base, run = sides("3c", "people+model(x,grades=4d)")
     with pytest.raises(DataError, match="mrr cannot be compared: qrels is 3c in a and people"):
-        meet(base, [run], intersect=True)
+        match_sources(base, [run], intersect=True)
 
 
 def test_another_measure_is_refused_with_intersect_as_without():
@@ -219,17 +223,17 @@ def test_another_measure_is_refused_with_intersect_as_without():
     with pytest.raises(
         DataError, match="mrr cannot be compared: ties is docid in a and average in b"
     ):
-        meet(base, [run], intersect=True)
+        match_sources(base, [run], intersect=True)
     lacking = source("b", system("s", column([1], signature={"qrels": None})))
     with pytest.raises(DataError, match="qrels is 1a in a and absent in b"):
-        meet(base, [lacking], intersect=True)
+        match_sources(base, [lacking], intersect=True)
 
 
 def test_the_order_of_the_questions_in_the_data_is_no_difference():
     data = {"q1": SAME, "q2": Asked("Why?", (("d1", 1),), ("Europa",))}
     turned = dict(reversed(data.items()))
 
-    met = meet(scored("old", data), [scored("new", turned)], measures=["exact_match"])
+    met = match_sources(scored("old", data), [scored("new", turned)], measures=["exact_match"])
 
     assert met.sources[1].query_ids == ["q1", "q2"]
 
@@ -239,7 +243,7 @@ def test_a_measure_of_other_judgements_is_not_among_those_that_can_be_compared()
     theirs = {**mine, "q1": replace(SAME, judgements=(("d1", 2),))}
 
     with pytest.raises(DataError) as refused:
-        meet(scored("a", mine), [scored("b", theirs)])
+        match_sources(scored("a", mine), [scored("b", theirs)])
 
     first, second, advice = str(refused.value).splitlines()
     assert first == "judgements differ in 1 of 7 common queries of a and b: q1"

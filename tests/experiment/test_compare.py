@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ragbench import evaluate_run, evaluate_texts
-from ragbench.comparison.matching import meet
+from ragbench.comparison.matching import match_sources
 from ragbench.comparison.sources import from_evaluation, read_scored
 from ragbench.data.runs.baseline import read_baseline, write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
@@ -70,7 +70,7 @@ def test_the_score_of_a_corpus_over_a_part_of_it_is_made_of_its_queries(finished
 def test_a_baseline_is_read_as_the_run_is(finished, tmp_path):
     write_baseline(tmp_path / "b.json", read_run_scores(finished.path))
 
-    met = meet(read_scored(tmp_path / "b.json"), [read_scored(finished)])
+    met = match_sources(read_scored(tmp_path / "b.json"), [read_scored(finished)])
 
     for one, other in zip(*(met.groups[name] for name in ("bm25", "exact")), strict=True):
         assert (one, other) == ("bm25", "exact")

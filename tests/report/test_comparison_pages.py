@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison.compare_runs import compare_met, moved_most
-from ragbench.comparison.matching import meet
+from ragbench.comparison.compare_runs import compare_sources, moved_most
+from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
 from ragbench.gates.fail_if import FailIf
 from ragbench.report.comparison import (
@@ -75,8 +75,8 @@ def example(folder, names=("bm25", "rm3"), resamples=1000):
         )
     ]
     method = Method(resamples=resamples)
-    met = meet(sources[0], sources[1:])
-    found = compare_met(met, method)
+    met = match_sources(sources[0], sources[1:])
+    found = compare_sources(met, method)
     conditions = [FailIf.parse(f"ndcg@10 drop > {x}") for x in (0.01, 0.25)]
     gates = [gate for c in conditions for gate in c.decide("ndcg@10", found, met, method)]
     return replace(
