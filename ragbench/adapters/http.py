@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ragbench.errors import OptionError
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
-from ragbench.llm.failures import failure_of_connection, failure_of_status, shortened
+from ragbench.llm.failures import failure_of_connection, failure_of_status, one_line
 from ragbench.llm.limits import Backoff
 from ragbench.registry import Option
 from ragbench.secrets import Redactor, is_harmless, secret_parts
@@ -177,7 +177,7 @@ class Endpoint:
         if 200 <= response.status < 300:
             return text
         headers = {name.lower(): value for name, value in response.getheaders()}
-        # Masked before it is shortened, since a cut secret would no longer be recognised.
+        # Masked before it is one_line, since a cut secret would no longer be recognised.
         message = self._clean(text.decode("utf-8", "replace") or response.reason)
         if 300 <= response.status < 400:
             message = "it redirects, which is not followed: give the URL that answers"
@@ -200,7 +200,7 @@ class Endpoint:
         try:
             return load_json(text, most=MOST_NODES)
         except ValueError:
-            start = shortened(self._clean(text[:4096].decode("utf-8", "replace"))[:200])
+            start = one_line(self._clean(text[:4096].decode("utf-8", "replace"))[:200])
             problem = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
             raise CallFailure(Cause.MALFORMED, f"{self.address}: {problem}") from None
 

@@ -20,7 +20,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
 from ragbench.stats.mean import finite
 from ragbench.types import Qrels, Run, ScoreColumn
-from ragbench.types.checks import ids_of, no_ids
+from ragbench.types.checks import checked_ids, wrong_type_error
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.tables import (
     Frame,
@@ -211,7 +211,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
 def _with_scores(run: object) -> Run | Nested:
     """Return a run whose ranked lists have scores, those of a query falling from rank to rank."""
     if not isinstance(run, (Run, Mapping)):
-        raise no_ids(run, "run")
+        raise wrong_type_error(run, "run")
     if not _has_lists(run):
         return cast("Run | Nested", run)
     lists: dict[str, list[str]] = {}
@@ -220,8 +220,8 @@ def _with_scores(run: object) -> Run | Nested:
             continue
         # the order of a set is no ranking
         if isinstance(hits, (set, frozenset)):
-            raise no_ids(hits, "run", query)
-        lists[query] = ids_of(hits, "run", query)
+            raise wrong_type_error(hits, "run", query)
+        lists[query] = checked_ids(hits, "run", query)
     ranked = Run.from_rankings(lists)
     scores = ranked.to_dict()
     joined = {query: scores.get(query, hits) for query, hits in run.items()}
@@ -231,13 +231,13 @@ def _with_scores(run: object) -> Run | Nested:
 def _with_grades(qrels: object) -> Qrels | Nested:
     """Return qrels in which documents without grades, given as relevant, have grade 1."""
     if not isinstance(qrels, (Qrels, Mapping)):
-        raise no_ids(qrels, "qrels")
+        raise wrong_type_error(qrels, "qrels")
     if not _has_lists(qrels):
         return cast("Qrels | Nested", qrels)
     return {
         query: judged
         if isinstance(judged, Mapping)
-        else dict.fromkeys(ids_of(judged, "qrels", query), 1)
+        else dict.fromkeys(checked_ids(judged, "qrels", query), 1)
         for query, judged in qrels.items()
     }
 

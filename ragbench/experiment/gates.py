@@ -28,7 +28,7 @@ from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, decide_gates, read_baselines
 from ragbench.gates.fail_if import FailIf
 from ragbench.gates.scores import KnownNames, KnownScore
-from ragbench.llm.failures import shortened
+from ragbench.llm.failures import one_line
 from ragbench.records.codec import to_json
 from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.score import Kind
@@ -78,7 +78,7 @@ def _with_questions(
     """Return decisions whose worst queries have their questions, on one line and cut."""
 
     def with_question(query: WorseQuery) -> WorseQuery:
-        return replace(query, question=shortened(" ".join(question_of(query.query_id).split())))
+        return replace(query, question=one_line(" ".join(question_of(query.query_id).split())))
 
     return [
         replace(decision, worst_queries=tuple(map(with_question, decision.worst_queries)))

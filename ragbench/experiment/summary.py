@@ -19,7 +19,7 @@ from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.records import Results, failed_answers, tokens_of
 from ragbench.llm import Budget
-from ragbench.llm.failures import shortened
+from ragbench.llm.failures import one_line
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.records.summary import (
@@ -192,7 +192,7 @@ def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
             for row in sorted(column.details)
             if column.details[row] and Cause(int(column.causes[row])).failed
         )
-        reasons.append(shortened(next(details, "")))
+        reasons.append(one_line(next(details, "")))
     return [f"the first to fail: {reason}" for reason in dict.fromkeys(reasons) if reason]
 
 

@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 
 from ragbench.files import write_atomically
 from ragbench.json_yaml import MOST_NODES, load_json
+from ragbench.llm import completions
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.completions import Refused, as_asked, learn, read_completion, word
-from ragbench.llm.failures import failure_of_status, shortened
+from ragbench.llm.failures import failure_of_status, one_line
 from ragbench.llm.openai import OpenAIChat, is_azure
 from ragbench.llm.replies import Replies, request_key
 from ragbench.types import Cause
@@ -89,7 +89,7 @@ class BatchChat(ChatModel):
             self._notes = replies.path.parent / "batches"
         self._waiting: list[_BatchCall] = []
         self._alarm: asyncio.TimerHandle | None = None
-        self._refused: defaultdict[str, Refused] = defaultdict(Refused)
+        self._refused: defaultdict[str, completions.Refusals] = defaultdict(completions.Refusals)
         self._following: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: ChatRequest) -> ChatReply:
@@ -134,12 +134,12 @@ class BatchChat(ChatModel):
         for model, calls in by_model.items():
             self._follow_new(self._refused[model], calls)
 
-    def _follow_new(self, refused: Refused, calls: Sequence[_BatchCall]) -> None:
+    def _follow_new(self, refused: completions.Refusals, calls: Sequence[_BatchCall]) -> None:
         """Send calls of one model in as many batches as their lines need."""
         parts: list[dict[str, bytes]] = []
         size = 0
         for call in calls:
-            body = word(call.request, refused).body
+            body = completions.word_request(call.request, refused).body
             sent = {"custom_id": call.key, "method": "POST", "url": self._endpoint, "body": body}
             line = json.dumps(sent).encode() + b"\n"
             size += len(line)
@@ -251,18 +251,18 @@ class BatchChat(ChatModel):
             if file:
                 content = await self._invoke("files.content", file_id=file)
                 lines |= _by_id(self._chat.clean(content.text).split("\n"))
-        refused = Refused(frozenset(note.refused), note.formats)
+        refused = completions.Refusals(frozenset(note.refused), note.formats)
         for call in calls:
             if call.answer.done():
                 continue
-            wording = word(call.request, refused)
+            wording = completions.word_request(call.request, refused)
             try:
                 body = _body(lines[call.key]) if call.key in lines else _no_line(batch)
-                reply = as_asked(read_completion(body), call.request, wording)
+                reply = completions.cut_at_stop(completions.read_reply(body), call.request, wording)
             except CallFailure as failure:
                 # Else the same line would be read again at the next try of the call.
                 self._forget(note, [call.key])
-                more = learn(wording, failure, refused)
+                more = completions.learn_refusals(wording, failure, refused)
                 if more is None:
                     self._fail([call], replace(failure, detail=self._chat.clean(failure.detail)))
                 else:
@@ -348,7 +348,7 @@ def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
         raise failure_of_status(status, message, headers={}, code=code, param=param, body=details)
     code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
     message = str(error.get("message") or code) if isinstance(error, Mapping) else "no response"
-    raise CallFailure(_LINE.get(code, Cause.SERVER_ERROR), f"in a batch: {shortened(message)}")
+    raise CallFailure(_LINE.get(code, Cause.SERVER_ERROR), f"in a batch: {one_line(message)}")
 
 
 def _no_line(batch: Any) -> NoReturn:
@@ -357,4 +357,4 @@ def _no_line(batch: Any) -> NoReturn:
     why = "; ".join(str(error.message) for error in errors if error.message)
     cause = Cause.TIMEOUT if batch.status == "expired" else Cause.SERVER_ERROR
     detail = f"the batch {batch.id} ended as {batch.status} without an answer to this request"
-    raise CallFailure(cause, detail + (f": {shortened(why)}" if why else ""))
+    raise CallFailure(cause, detail + (f": {one_line(why)}" if why else ""))

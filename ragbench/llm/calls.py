@@ -35,7 +35,7 @@ class Sender:
         self._model, self._limits, self._clock = model, limits, clock
         self.limit = AdaptiveLimit(limits.concurrency, clock)
         self._backoff = Backoff(seed=0)
-        self._hopeless: CallFailure | None = None
+        self._fatal_failure: CallFailure | None = None
         self._answered, self._refusals = False, 0
         self._is_unreachable = False
 
@@ -74,15 +74,15 @@ class Sender:
 
     async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
         """Return the reply or the failure of one try; after a fatal failure, nothing is sent."""
-        if self._hopeless is not None:
-            return self._hopeless
+        if self._fatal_failure is not None:
+            return self._fatal_failure
         try:
             return await asyncio.wait_for(self._model.complete(request), left_s)
         except CallFailure as failure:
             # A key that has worked may be refused once by mistake, but not several times in a row.
             self._refusals = self._refusals + 1 if failure.fatal else 0
             if failure.fatal and (not self._answered or self._refusals >= _REFUSALS):
-                self._hopeless = failure
+                self._fatal_failure = failure
             return failure
         except (TimeoutError, asyncio.TimeoutError):
             return CallFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob
-from ragbench.llm.failures import failure_of_body, shortened
+from ragbench.llm.failures import failure_of_body, one_line
 from ragbench.types import Cause, Usage
 
 _ENVELOPE = ("model", "system_fingerprint", "usage", "error")
@@ -39,7 +39,7 @@ _LONGEST = ("max_tokens", "max_completion_tokens")
 _OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST, "stream_options")
 
 
-def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
+def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     """Return the reply of the body of a completion, as JSON text or as a mapping.
 
     Raises:
@@ -54,7 +54,7 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
-        detail = f"the completion holds no choice: {shortened(json.dumps(completion))}"
+        detail = f"the completion holds no choice: {one_line(json.dumps(completion))}"
         raise CallFailure(Cause.UNREADABLE, detail, retryable=True)
     refusal = message.get("refusal")
     reasoning, text = split_reasoning(read_text(message.get("content")))
@@ -111,7 +111,7 @@ def _parse_body(body: str) -> Mapping[str, Any]:
         value = None
     if isinstance(value, dict):
         return value
-    detail = f"the server answered 200, and the body is no completion: {shortened(body)!r}"
+    detail = f"the server answered 200, and the body is no completion: {one_line(body)!r}"
     raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
 
 
@@ -192,7 +192,7 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Refusals:
     """Parameters and response formats that a model is known to refuse.
 
     Attributes:
@@ -203,8 +203,8 @@ class Refused:
     names: frozenset[str] = frozenset()
     formats: int = 0
 
-    def __or__(self, other: Refused) -> Refused:
-        return Refused(self.names | other.names, max(self.formats, other.formats))
+    def __or__(self, other: Refusals) -> Refusals:
+        return Refusals(self.names | other.names, max(self.formats, other.formats))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Wording:
     left_out: tuple[str, ...]
 
 
-def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wording:
+def word_request(request: ChatRequest, refused: Refusals, *, stream: bool = False) -> Wording:
     """Return the body of a request without the parameters that its model refuses.
 
     The token limit has two names in the protocol, of which a model accepts one. A refused
@@ -235,7 +235,7 @@ def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wor
 
     Example:
         >>> request = ChatRequest("m", (), temperature=0.0, max_tokens=9)
-        >>> wording = word(request, Refused(frozenset({"temperature", "max_tokens"})))
+        >>> wording = word_request(request, Refusals(frozenset({"temperature", "max_tokens"})))
         >>> wording.body, wording.left_out
         ({'model': 'm', 'messages': [], 'max_completion_tokens': 9}, ('temperature',))
     """
@@ -265,7 +265,7 @@ def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wor
         response_format = _FORMATS[refused.formats]
         _add_format(body, response_format, request)
         left_out += ["response_format"] * (refused.formats > 0)
-    # Sent also to models that may refuse it: see `learn`.
+    # Sent also to models that may refuse it: see `learn_refusals`.
     if request.reasoning_effort is not None:
         body["reasoning_effort"] = request.reasoning_effort
     if stream:
@@ -275,7 +275,7 @@ def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wor
     return Wording({**body, **request.extra}, response_format, tuple(sorted(left_out)))
 
 
-def learn(wording: Wording, failure: CallFailure, refused: Refused) -> Refused | None:
+def learn_refusals(wording: Wording, failure: CallFailure, refused: Refusals) -> Refusals | None:
     """Return the refused parameters after a failure; None if no parameter can be left out.
 
     `reasoning_effort` and `extra` are never left out: calls without them would cost more than the
@@ -290,7 +290,7 @@ def learn(wording: Wording, failure: CallFailure, refused: Refused) -> Refused |
         return None
     text = f"{failure.param or ''} {failure.detail}"
     if failure.status in REFUSING and (name := _refused_name(wording, failure)) is not None:
-        return refused | Refused(frozenset({name}))
+        return refused | Refusals(frozenset({name}))
     about_format = _ABOUT_FORMAT.search(text) or (not failure.param and _UNSUPPORTED.search(text))
     if failure.status not in _REFUSING_FORMATS or wording.format in (None, "text"):
         return None
@@ -320,7 +320,7 @@ def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
     return min(places, key=lambda name: places[name]) if places else None
 
 
-def as_asked(reply: ChatReply, request: ChatRequest, wording: Wording) -> ChatReply:
+def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> ChatReply:
     """Return a reply with its left-out parameters; a refused `stop` is applied here instead."""
     # Cut at the earliest stop text, as a server does.
     stops = request.stop if "stop" in wording.left_out else ()
@@ -337,10 +337,10 @@ def _add_format(body: dict[str, Any], response_format: str, request: ChatRequest
     if response_format == "json_object":
         body["response_format"] = {"type": "json_object"}
     last = body["messages"][-1]
-    body["messages"][-1] = {**last, "content": in_words(last["content"], request.schema or {})}
+    body["messages"][-1] = {**last, "content": ask_json(last["content"], request.schema or {})}
 
 
-def in_words(content: str, schema: Mapping[str, Any]) -> str:
+def ask_json(content: str, schema: Mapping[str, Any]) -> str:
     """Return the content of a message, followed by a sentence that asks for JSON of a schema."""
     schema_text = json.dumps(schema, ensure_ascii=False)
     return f"{content}\n\nAnswer with JSON alone, in the form of this JSON schema:\n{schema_text}"

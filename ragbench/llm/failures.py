@@ -61,7 +61,7 @@ def failure_of_status(
     # 400, so these cases are recognised by their words before the status decides.
     out_of_money = code in _QUOTA or any(word in message for word in _QUOTA)
     if status == 429 and out_of_money:
-        detail = f"the account has no quota left: {shortened(message)}"
+        detail = f"the account has no quota left: {one_line(message)}"
         return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
     if status != 429 and (code in _FILTERED or any(word in message for word in _FILTERED)):
         return CallFailure(Cause.REFUSED, _filter_detail(message, body), status=status)
@@ -74,7 +74,7 @@ def failure_of_status(
     throttled = status in THROTTLED
     return CallFailure(
         Cause.SERVER_ERROR,
-        f"the server answered {status}: {shortened(message)}",
+        f"the server answered {status}: {one_line(message)}",
         retryable=throttled or status in _RETRYABLE or (status >= 500 and status != 501),
         throttled=throttled,
         retry_after_s=retry_after(headers),
@@ -96,7 +96,7 @@ def failure_of_body(error: object, message: str) -> CallFailure:
 
 def failure_of_connection(message: str) -> CallFailure:
     """Return the failure of a connection that was refused or cut; it is retryable."""
-    detail = f"the connection failed: {shortened(message)}"
+    detail = f"the connection failed: {one_line(message)}"
     return CallFailure(Cause.SERVER_ERROR, detail, retryable=True, unconnected=True)
 
 
@@ -112,7 +112,7 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     """
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
-    # Masked before it is shortened, since a cut secret would no longer be recognised.
+    # Masked before it is one_line, since a cut secret would no longer be recognised.
     message = clean(str(error)) or type(error).__name__
     if isinstance(status, int):
         headers = getattr(response, "headers", None) or {}
@@ -127,10 +127,10 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
         )
     name = type(error).__name__
     if isinstance(error, TimeoutError) or "Timeout" in name:
-        return CallFailure(Cause.TIMEOUT, f"{name}: {shortened(message)}", retryable=True)
+        return CallFailure(Cause.TIMEOUT, f"{name}: {one_line(message)}", retryable=True)
     if isinstance(error, ConnectionError) or "Connect" in name or "Protocol" in name:
         return failure_of_connection(message)
-    return CallFailure(Cause.ERROR, f"{name}: {shortened(message)}")
+    return CallFailure(Cause.ERROR, f"{name}: {one_line(message)}")
 
 
 def retry_after(headers: Mapping[str, str], time_s: float | None = None) -> float | None:
@@ -165,7 +165,7 @@ def _filter_detail(message: str, body: object) -> str:
     ]
     inner_message = body.get("message") if isinstance(body, Mapping) else None
     why = f" ({', '.join(categories)})" if categories else ""
-    return f"a content filter held back the prompt{why}: {shortened(str(inner_message or message))}"
+    return f"a content filter held back the prompt{why}: {one_line(str(inner_message or message))}"
 
 
 def _length_detail(message: str, body: object) -> str:
@@ -178,13 +178,13 @@ def _length_detail(message: str, body: object) -> str:
         # The length of the prompt is a number above the limit; no other number in messages is.
         n_tokens = max((count for count in counts if count > most), default=None)
     if not isinstance(most, int):
-        return f"the prompt is too long for the model: {shortened(message)}"
+        return f"the prompt is too long for the model: {one_line(message)}"
     fit = f"{most:,} fit"
     length = f"{n_tokens:,} tokens where {fit}" if isinstance(n_tokens, int) else fit
-    return f"the prompt is too long for the model ({length}): {shortened(message)}"
+    return f"the prompt is too long for the model ({length}): {one_line(message)}"
 
 
-def shortened(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a text as one line of at most 500 characters, and ` ...` if it is cut."""
     # Some servers answer with a whole HTML page.
     line = " ".join(text.split())

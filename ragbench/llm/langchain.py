@@ -8,7 +8,7 @@ from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text, split_reasoning
+from ragbench.llm.completions import ask_json, read_count, read_logprobs, read_text, split_reasoning
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
 from ragbench.secrets import Redactor
@@ -54,7 +54,7 @@ class LangchainChat(ChatModel):
         """
         messages = request.to_dict()["messages"]
         if request.schema is not None:
-            messages[-1]["content"] = in_words(messages[-1]["content"], request.schema)
+            messages[-1]["content"] = ask_json(messages[-1]["content"], request.schema)
         options = {"stop": list(request.stop)} if request.stop else {}
         try:
             message = await self._invoke(messages, options)

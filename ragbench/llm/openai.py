@@ -94,7 +94,7 @@ class OpenAIChat(ChatModel):
             problem = "a synchronous client with stream"
             raise OptionError("openai", "client", problem, "an openai.AsyncOpenAI, or no stream")
         self._stream = stream
-        self._refused: dict[str, completions.Refused] = {}
+        self._refused: dict[str, completions.Refusals] = {}
         self.identity: Mapping[str, str] = {
             "type": "openai",
             "base_url": masked_url or str(self._client.base_url).rstrip("/"),
@@ -107,29 +107,29 @@ class OpenAIChat(ChatModel):
             CallFailure: The call failed also without all optional parameters.
         """
         model = request.model
-        refused, refused_all = self._refused.get(model, completions.Refused()), False
+        refused, refused_all = self._refused.get(model, completions.Refusals()), False
         try:
             while True:
-                wording = completions.word(request, refused, stream=self._stream)
+                wording = completions.word_request(request, refused, stream=self._stream)
                 try:
                     reply = await self._ask(wording)
                 except CallFailure as failure:
-                    more = completions.learn(wording, failure, refused)
+                    more = completions.learn_refusals(wording, failure, refused)
                     if more is None:
                         refused_all = failure.status in completions.REFUSING
                         raise
                     refused = more
                 else:
-                    return completions.as_asked(reply, request, wording)
+                    return completions.cut_at_stop(reply, request, wording)
         finally:
             # Not remembered if the request fails all the same: its error may have named a
             # parameter that it was not about.
             if not refused_all:
-                self._refused[model] = self._refused.get(model, completions.Refused()) | refused
+                self._refused[model] = self._refused.get(model, completions.Refusals()) | refused
 
     def parameters(self, request: ChatRequest) -> frozenset[str]:
         """Return the names of the parameters of a request that its model may refuse."""
-        wording = completions.word(request, completions.Refused(), stream=self._stream)
+        wording = completions.word_request(request, completions.Refusals(), stream=self._stream)
         return frozenset(wording.body.keys() - {"model", "messages"})
 
     async def aclose(self) -> None:
@@ -171,7 +171,7 @@ class OpenAIChat(ChatModel):
         except openai.APIError as error:  # an error in the middle of a stream has no status
             details = clean_tree(error.body, self.clean)
             raise failures.failure_of_body(details, self.clean(error.message)) from None
-        return completions.read_completion(body).cleaned(self.clean)
+        return completions.read_reply(body).cleaned(self.clean)
 
     async def _whole(self, wording: completions.Wording) -> str:
         """Return the body of a completion, with secrets masked."""
@@ -234,7 +234,7 @@ class OpenAILike(OpenAIChat):
     def __init__(self, client: Any) -> None:
         self._secrets = _secrets_of(client)
         self._client, self._owns_client, self._stream = client, False, False
-        self._refused: dict[str, completions.Refused] = {}
+        self._refused: dict[str, completions.Refusals] = {}
         kind = type(client)
         self.identity = {"type": "openai", "class": f"{kind.__module__}.{kind.__qualname__}"}
 
@@ -250,7 +250,7 @@ class OpenAILike(OpenAIChat):
             raise failures.failure_of_exception(error, self.clean) from None
         dump = getattr(completion, "model_dump_json", None)
         body = dump() if callable(dump) else json.dumps(completion, default=vars)
-        return completions.read_completion(self.clean(body))
+        return completions.read_reply(self.clean(body))
 
 
 def is_azure(address: str) -> bool:

@@ -222,15 +222,15 @@ def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
         rehearse: Sends all requests to the model that it is given; called twice.
         prices: Prices of the models.
     """
-    low = Counting(prices, items=1, reply=40, bytes_a_token=5)
-    high = Counting(prices, items=2, reply=200, bytes_a_token=3)
+    low = CountingModel(prices, items=1, reply=40, bytes_a_token=5)
+    high = CountingModel(prices, items=2, reply=200, bytes_a_token=3)
     rehearse(low)
     rehearse(high)
     usd = None if low.usd is None or high.usd is None else (low.usd, high.usd)
     return Estimate((low.calls, high.calls), (low.tokens, high.tokens), usd)
 
 
-class Counting(ChatModel):
+class CountingModel(ChatModel):
     """Chat model that sends nothing: it counts requests and replies with a value of their schema.
 
     Args:

@@ -20,7 +20,7 @@ from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.text.analyzer import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, Retrieved, ScoredDocument
-from ragbench.types.packed_documents import content_of, ids_of
+from ragbench.types.packed_documents import hash_documents, record_ids
 
 if TYPE_CHECKING:
     import bm25s
@@ -93,10 +93,10 @@ class BM25(Retriever):
         arrays = self._stored_index(corpus)
         if arrays is None:
             self._index = self._build(corpus)
-            self._id_ranks = id_ranks(ids_of(corpus))
+            self._id_ranks = id_ranks(record_ids(corpus))
         else:
             self._open(arrays)
-        self._corpus, self._ids, self._rows = corpus, ids_of(corpus), {}
+        self._corpus, self._ids, self._rows = corpus, record_ids(corpus), {}
 
     def _build(self, corpus: Sequence[Document]) -> bm25s.BM25:
         # term ids assigned here spare the library its own pass over the vocabulary
@@ -116,7 +116,7 @@ class BM25(Retriever):
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
         """Return True if the corpus is large enough that its index is stored in the cache."""
-        return content_of(corpus).size >= WORTH_KEEPING
+        return hash_documents(corpus).size >= WORTH_KEEPING
 
     def _open(self, arrays: Arrays) -> None:
         """Use the arrays of a stored index, which the operating system maps into memory."""
@@ -173,7 +173,7 @@ class BM25(Retriever):
 
         None for a small corpus, or without a cache folder.
         """
-        content = content_of(corpus)
+        content = hash_documents(corpus)
         if self.cache_folder is None or content.size < WORTH_KEEPING:
             return None
         options = [f"{name}={value}" for name, value in sorted(options_of(self).items())]
@@ -189,7 +189,7 @@ class BM25(Retriever):
         for name in _SCORES:
             writer.add(name, index.scores[name])
         writer.add_texts("terms", index.vocab_dict)
-        writer.add("id_ranks", id_ranks(ids_of(corpus)))
+        writer.add("id_ranks", id_ranks(record_ids(corpus)))
         if index.nonoccurrence_array is not None:
             writer.add("absent", index.nonoccurrence_array)
 
@@ -373,7 +373,7 @@ class RM3(Retriever):
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
         """Return True if the BM25 retriever stores the index of this corpus."""
-        return content_of(corpus).size >= WORTH_KEEPING
+        return hash_documents(corpus).size >= WORTH_KEEPING
 
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the BM25 index for the expanded query.

@@ -29,7 +29,7 @@ from ragbench.retrieve.nearest import (
 from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.types import Document, IntArray, Query, ScoredDocument
-from ragbench.types.packed_documents import content_of, ids_of
+from ragbench.types.packed_documents import hash_documents, record_ids
 
 _OWNER = "retriever 'dense'"
 _FORMAT = "1"  # part of the key: change it with the files of a stored matrix
@@ -160,7 +160,7 @@ class Dense(Retriever):
         if self._kind == "faiss":
             embed.need_packages(_OWNER, "faiss", {"faiss": "faiss-cpu"})
         embedder = self._embedder = self._embedder or self._open()
-        self._ids = ids_of(corpus)
+        self._ids = record_ids(corpus)
         longest: float | None = None
         encoded_before, matrix = embedder.encodings.texts, self._stored_matrix(embedder, corpus)
         if matrix is None:
@@ -201,7 +201,7 @@ class Dense(Retriever):
 
         None for a small corpus, without `cache`, or if the cache is read-only.
         """
-        content = content_of(corpus)
+        content = hash_documents(corpus)
         if not self._stores or content.size < WORTH_KEEPING:
             return None
         options = [f"{n}={v}" for n, v in options_of(self).items() if n not in _NOT_IN_MATRIX]
@@ -223,7 +223,7 @@ class Dense(Retriever):
                 vectors.append(block)
                 longest.append(np.array([longest_of(block)]))
                 truncated += _count_truncated(embedder, texts, "document")
-        writer.add("id_ranks", id_ranks(ids_of(corpus)))
+        writer.add("id_ranks", id_ranks(record_ids(corpus)))
         writer.add("counts", np.array([truncated, embedder.encodings.texts - encoded_before]))
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:

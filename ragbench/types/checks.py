@@ -36,20 +36,20 @@ def check_ids(nested: Mapping[Any, Any], source: str) -> None:
         DataError: A value is no mapping, or an id is not text; names the query.
     """
     # The fast check decides for nearly every caller; the loop only finds the bad place.
-    if is_plain(nested, source) and all_text(nested.values()):
+    if has_plain_form(nested, source) and all_text(nested.values()):
         return
     for query_id, documents in nested.items():
         if not isinstance(query_id, str):
-            raise bad_id(query_id, source)
+            raise id_error(query_id, source)
         if not isinstance(documents, Mapping):
             problem, record = f"found {type(documents).__name__}", f"{source}: query '{query_id}'"
             raise DataError(problem, record=record, allowed="{document id: number}")
         for document in documents:
             if not isinstance(document, str):
-                raise bad_id(document, source, query_id)
+                raise id_error(document, source, query_id)
 
 
-def is_plain(nested: Mapping[Any, Any], source: str) -> bool:
+def has_plain_form(nested: Mapping[Any, Any], source: str) -> bool:
     """Return True if all query ids are text and all values plain dictionaries.
 
     The document ids inside are not checked.
@@ -75,7 +75,7 @@ def all_text(rows: Iterable[Iterable[Any]]) -> bool:
     return True
 
 
-def bad_id(identifier: object, source: str, query_id: str | None = None) -> DataError:
+def id_error(identifier: object, source: str, query_id: str | None = None) -> DataError:
     """Return the error for an id that is not text.
 
     Args:
@@ -188,26 +188,26 @@ def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
     else:
         document, score = getattr(item, "id", item), getattr(item, "score", None)
     if not isinstance(document, str):
-        raise bad_id(document, "run", query_id)
+        raise id_error(document, "run", query_id)
     return document, score
 
 
-def ids_of(value: object, source: str, query_id: str) -> list[str]:
+def checked_ids(value: object, source: str, query_id: str) -> list[str]:
     """Return the document ids of one query as a list.
 
     Raises:
         DataError: `value` is no collection, is itself a text, or holds anything but texts.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise no_ids(value, source, query_id)
+        raise wrong_type_error(value, source, query_id)
     ids = [*value]
     for identifier in ids:
         if not isinstance(identifier, str):
-            raise bad_id(identifier, source, query_id)
+            raise id_error(identifier, source, query_id)
     return ids
 
 
-def no_ids(value: object, source: str, query_id: str | None = None) -> DataError:
+def wrong_type_error(value: object, source: str, query_id: str | None = None) -> DataError:
     """Return the error for a value of the wrong type in a run or in qrels.
 
     Args:

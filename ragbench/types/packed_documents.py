@@ -1,4 +1,4 @@
-"""Corpus as bytes in a few arrays; a document is decoded when it is read."""
+"""Corpus as bytes in a few arrays; a document is decode_text when it is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Packed(Sequence[T]):
-    """Sequence whose items are decoded in blocks when they are read."""
+    """Sequence whose items are decode_text in blocks when they are read."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class _Packed(Sequence[T]):
 
 @dataclass(frozen=True, slots=True)
 class PackedTexts(_Packed[str]):
-    """Texts in one buffer of UTF-8, decoded when they are read.
+    """Texts in one buffer of UTF-8, decode_text when they are read.
 
     Attributes:
         data: Bytes of all texts, one after the other.
@@ -65,26 +65,26 @@ class PackedTexts(_Packed[str]):
         ends = [end - first for end in self.ends[start:stop].tolist()]
         data = self.data[first : first + ends[-1]].tobytes() if ends else b""
         starts = [0, *ends[:-1]]
-        # In ASCII a character is a byte, so byte positions cut the decoded text too.
+        # In ASCII a character is a byte, so byte positions cut the decode_text text too.
         if data.isascii():
             text = data.decode("ascii")
             return [text[a:b] for a, b in zip(starts, ends, strict=False)]
-        return [decoded(data[a:b]) for a, b in zip(starts, ends, strict=False)]
+        return [decode_text(data[a:b]) for a, b in zip(starts, ends, strict=False)]
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """Return a text as UTF-8; a lone surrogate becomes three bytes instead of an error."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def decoded(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Return the text of bytes from `encoded`; raise UnicodeDecodeError for invalid UTF-8."""
     return data.decode("utf-8", "surrogatepass")
 
 
 def packed_bytes(texts: Iterable[str]) -> tuple[bytes, list[int]]:
     """Return texts as one piece of UTF-8, and the number of bytes of each text."""
-    pieces = list(map(encoded, texts))
+    pieces = list(map(encode_text, texts))
     return b"".join(pieces), list(map(len, pieces))
 
 
@@ -119,24 +119,24 @@ class PackedDocuments(_Packed[Document]):
 
     @cached_property
     def ids(self) -> list[str]:
-        """Document ids in order, decoded once."""
+        """Document ids in order, decode_text once."""
         return list(self.packed_ids)
 
     @cached_property
     def by_id(self) -> DocumentsById:
-        """Documents by id; a document is decoded when it is read."""
+        """Documents by id; a document is decode_text when it is read."""
         return DocumentsById(self)
 
 
-def by_id_of(documents: Sequence[Document]) -> Mapping[str, Document]:
-    """Return documents by id; packed documents are decoded only when they are read."""
+def documents_by_id(documents: Sequence[Document]) -> Mapping[str, Document]:
+    """Return documents by id; packed documents are decode_text only when they are read."""
     if isinstance(documents, PackedDocuments):
         return documents.by_id
     return {document.id: document for document in documents}
 
 
 class DocumentsById(Mapping[str, Document]):
-    """Mapping from id to packed document, which is decoded when it is read."""
+    """Mapping from id to packed document, which is decode_text when it is read."""
 
     def __init__(self, documents: PackedDocuments) -> None:
         self._documents = documents
@@ -176,7 +176,7 @@ class ContentHash:
 
     def add(self, document: Document) -> None:
         """Add the next document by its id and full text."""
-        name, text = encoded(document.id), encoded(document.full_text)
+        name, text = encode_text(document.id), encode_text(document.full_text)
         # The lengths come first, so that no two sequences of documents give the same bytes.
         self._digest.update(b"%d %d %s%s" % (len(name), len(text), name, text))
         self._size += len(text)
@@ -186,7 +186,7 @@ class ContentHash:
         return Content(self._digest.hexdigest()[:32], self._size)
 
 
-def content_of(documents: Sequence[Document]) -> Content:
+def hash_documents(documents: Sequence[Document]) -> Content:
     """Return hash and size of documents in their order; stored ones for packed documents."""
     if isinstance(documents, PackedDocuments):
         return documents.content
@@ -196,7 +196,7 @@ def content_of(documents: Sequence[Document]) -> Content:
     return content_hash.content()
 
 
-def ids_of(records: Sequence[Document] | Sequence[Query]) -> Sequence[str]:
+def record_ids(records: Sequence[Document] | Sequence[Query]) -> Sequence[str]:
     """Return the ids of documents or queries in order."""
     # Packed documents and queries on disk have `ids`: reading them would decode every record.
     ids: Sequence[str] | None = getattr(records, "ids", None)

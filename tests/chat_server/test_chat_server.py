@@ -49,14 +49,14 @@ def test_it_streams():
 
 @given(st.text(), st.sampled_from(["stop", "length"]))
 def test_a_stream_amounts_to_the_completion(text, reason):
-    from ragbench.llm.completions import join_chunks, read_completion
+    from ragbench.llm.completions import join_chunks, read_reply
 
     answer = Answer(text, finish_reason=reason)
     request = {"messages": MESSAGES, "stream_options": {"include_usage": True}}
-    whole = read_completion(completion(request, answer, 1, "m").decode())
+    whole = read_reply(completion(request, answer, 1, "m").decode())
     events = [json.loads(e[6:]) for e in chunks(request, answer, 1, "m") if b"[DONE]" not in e]
 
-    assert read_completion(join_chunks(events)) == whole
+    assert read_reply(join_chunks(events)) == whole
 
 
 @pytest.mark.costly

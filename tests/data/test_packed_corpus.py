@@ -18,7 +18,7 @@ from ragbench.data.loaders.trec import Trec
 from ragbench.errors import DataError
 from ragbench.store.arrays import ArrayStore
 from ragbench.types import Document
-from ragbench.types.packed_documents import PackedDocuments, content_of, ids_of
+from ragbench.types.packed_documents import PackedDocuments, hash_documents, record_ids
 
 
 def words(seed, n):
@@ -61,8 +61,8 @@ def test_the_same_documents(folder, tmp_path):
         documents[2500]
     assert documents.by_id["d9é"] == plain.documents[9]
     assert (documents.by_id.get("x"), "x" in documents.by_id) == (None, False)
-    assert (ids_of(documents), len(documents.by_id)) == (ids_of(plain.documents), 2500)
-    assert content_of(documents) == content_of(plain.documents)
+    assert (record_ids(documents), len(documents.by_id)) == (record_ids(plain.documents), 2500)
+    assert hash_documents(documents) == hash_documents(plain.documents)
     assert packed.fingerprints == plain.fingerprints == fingerprint_collection(packed)
     assert packed.notes == plain.notes
     assert "1 empty document: d8é" in plain.notes

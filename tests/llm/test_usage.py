@@ -20,7 +20,7 @@ from ragbench.llm import (
     Totals,
     Usage,
 )
-from ragbench.llm.completions import in_words
+from ragbench.llm.completions import ask_json
 from ragbench.llm.usage import Reservation, upper_bound
 from ragbench.types import Cause
 from tests.chat_server import Answer, ChatServer, ReasoningModel
@@ -109,7 +109,7 @@ def test_the_bound_covers_the_schema():
 
     plain, asked = (upper_bound(r) for r in (asking(), asking(schema=SCHEMA)))
 
-    words = in_words("", SCHEMA)
+    words = ask_json("", SCHEMA)
     assert asked.input_tokens - plain.input_tokens >= len(words.encode())
 
 

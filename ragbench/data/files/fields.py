@@ -27,7 +27,7 @@ from ragbench.types.conversation import (
     read_tool_calls,
     read_turns,
 )
-from ragbench.types.packed_documents import by_id_of
+from ragbench.types.packed_documents import documents_by_id
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
 # keys of the text of a passage: ours, LangChain's, and that of documents in OpenInference
@@ -147,7 +147,7 @@ class Passages:
     """
 
     def __init__(self, documents: Sequence[Document] = ()) -> None:
-        self._documents, self._by_id = documents, by_id_of(documents)
+        self._documents, self._by_id = documents, documents_by_id(documents)
 
     @cached_property
     def _row_of(self) -> dict[int, int]:
@@ -293,7 +293,7 @@ class ChatReader:
             documents: The corpus, in which passages of a turn are found by id; may be empty.
             cells: True for files that hold text only, such as CSV.
         """
-        self._columns, self._documents, self._cells = columns, by_id_of(documents), cells
+        self._columns, self._documents, self._cells = columns, documents_by_id(documents), cells
         column = columns.get("tool_calls", "")
         # if some row has tool calls, an empty cell means that the system made none
         self._has_calls = any(entry.values.get(column) not in (None, "") for entry in entries)

@@ -21,7 +21,7 @@ from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_proble
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.types import Document
-from ragbench.types.packed_documents import by_id_of
+from ragbench.types.packed_documents import documents_by_id
 
 if TYPE_CHECKING:
     from ragbench.types.rows import IntArray
@@ -54,7 +54,7 @@ class DocumentNames:
         `folder` is the name of their folder, empty for a corpus in one file.
         """
         self._documents = documents
-        self.ids: Container[str] = by_id_of(documents)
+        self.ids: Container[str] = documents_by_id(documents)
         self._folder = f"{folder}/" if folder else ""
         self._is_folder = bool(folder)
 

@@ -28,8 +28,8 @@ from ragbench.types.packed_documents import (
     Content,
     ContentHash,
     PackedDocuments,
-    ids_of,
     packed_bytes,
+    record_ids,
 )
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
@@ -135,7 +135,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
 def finish_collection(collection: Collection, split: RandomSplit | None) -> Collection:
     """Return a data set with fingerprints, cut to a random test set if `split` is not None."""
     if split is not None:
-        ids = draw_test_set(ids_of(collection.queries), split)
+        ids = draw_test_set(record_ids(collection.queries), split)
         share = f"{len(ids)} of {len(collection.queries)} queries"
         note = f"random test set: {share} (test: {split.test:g}, seed: {split.seed})"
         collection = keep_queries(collection, ids, note)

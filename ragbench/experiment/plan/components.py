@@ -49,7 +49,7 @@ from ragbench.score.text.base import Metric
 from ragbench.secrets import redactor
 from ragbench.store.database import REPLIES_FILE
 from ragbench.types import Query
-from ragbench.types.packed_documents import ids_of
+from ragbench.types.packed_documents import record_ids
 from ragbench.types.scores import Verdict
 
 Entry = TypeVar("Entry")
@@ -387,7 +387,7 @@ def nugget_warnings(name: str, planned: PlannedJudge, queries: Sequence[Query]) 
     nuggets, warnings = planned.nuggets, []
     if nuggets is None:
         return []
-    names = ids_of(queries)
+    names = record_ids(queries)
     n_without = sum(not nuggets.get(name) for name in names)
     unknown = list(nuggets.keys() - frozenset(names))
     if n_without == len(queries):

@@ -23,7 +23,7 @@ from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import before_last
 from ragbench.types import Document, Qrels, Query, ScoredDocument
 from ragbench.types.conversation import Entries
-from ragbench.types.packed_documents import ids_of
+from ragbench.types.packed_documents import record_ids
 from ragbench.types.rows import Mapped
 
 PREFIX = "metadata."
@@ -68,7 +68,7 @@ def cluster_labels(
     path = config.statistics.cluster
     if path is None:
         return None, []
-    place, names = "statistics.cluster", ids_of(queries)
+    place, names = "statistics.cluster", record_ids(queries)
     metadata = _metadata_of(queries)
     labels, n_without = clusters_by(path, names, metadata, file=config.path, record=place)
     text = f"{n_without} of {len(queries)} queries have no {path}; each is a cluster of its own"
@@ -128,7 +128,7 @@ def slicings(
     """
     place, relevant = "statistics.slices", None
     if qrels is not None:
-        grades = [qrels.by_query.get(query, {}).values() for query in ids_of(queries)]
+        grades = [qrels.by_query.get(query, {}).values() for query in record_ids(queries)]
         relevant = [sum(grade > 0 for grade in query_grades) for query_grades in grades]
     slices = []
     for field in config.statistics.slices or ():
@@ -144,7 +144,7 @@ def slicings(
         elif field == "relevant":
             slices.append(_thirds(field, relevant or [], "relevant"))
         elif field == "answerable":
-            slices.append(_answerable(ids_of(queries), relevant, answers))
+            slices.append(_answerable(record_ids(queries), relevant, answers))
         else:
             # a query with a list, such as tags, is in the slice of each of its values
             values = _values(field, _metadata_of(queries), config.path, place, lists=True)

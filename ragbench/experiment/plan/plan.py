@@ -36,7 +36,7 @@ from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.store.arrays import ArrayStore
 from ragbench.types import Collection, Qrels, Query
-from ragbench.types.packed_documents import ids_of
+from ragbench.types.packed_documents import record_ids
 
 # Number of ids up to which the nearest one is looked for: among more it would take seconds.
 _NEAREST_LIMIT = 50_000
@@ -99,7 +99,7 @@ def make_plan(
     queries, sampled = sample(collection.queries, choices.limit, config.seed)
     systems = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, systems, calls=calls)
-    qrels, query_ids = collection.qrels, frozenset(ids_of(queries))
+    qrels, query_ids = collection.qrels, frozenset(record_ids(queries))
     if qrels is not None and not query_ids.issuperset(qrels.query_ids):
         qrels = qrels.of_queries(query_ids)
     warnings = [*collection.warnings, *sampled, *scores.warnings]
@@ -257,7 +257,7 @@ def _judgement_warnings(
     documents = collection.documents
     corpus_ids: set[str]
     if match.level == "id":
-        corpus_ids = set(ids_of(documents))
+        corpus_ids = set(record_ids(documents))
     elif match.level == "text":
         corpus_ids = {document.id for document in documents if document.full_text.strip()}
     else:

@@ -27,7 +27,7 @@ from ragbench.score.base import add_option
 from ragbench.score.judge.base import Rubric, RubricJudge
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
-from ragbench.types.packed_documents import PackedDocuments, ids_of
+from ragbench.types.packed_documents import PackedDocuments, record_ids
 from ragbench.types.records import Nugget
 
 
@@ -197,7 +197,7 @@ class Plan:
     @cached_property
     def ids(self) -> Sequence[str]:
         """Ids of the queries, in their order."""
-        return ids_of(self.queries)
+        return record_ids(self.queries)
 
     @cached_property
     def scored_retrievers(self) -> list[str]:

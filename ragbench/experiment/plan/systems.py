@@ -19,7 +19,7 @@ from ragbench.registry import check_allowed
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Query
-from ragbench.types.packed_documents import ids_of
+from ragbench.types.packed_documents import record_ids
 
 
 def sample(
@@ -37,7 +37,7 @@ def sample(
         return queries, []
     if limit < 1:
         raise OptionError("run", "limit", limit, "an integer >= 1")
-    by_chance = sorted(ids_of(queries), key=lambda name: fingerprint([str(seed), name]))
+    by_chance = sorted(record_ids(queries), key=lambda name: fingerprint([str(seed), name]))
     warning = f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"
     sampled_ids = frozenset(by_chance[:limit])
     return [query for query in queries if query.id in sampled_ids], [warning]

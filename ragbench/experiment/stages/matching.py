@@ -27,7 +27,7 @@ from ragbench.score.retrieval.passage_matching import (
 )
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
-from ragbench.types.packed_documents import ids_of
+from ragbench.types.packed_documents import record_ids
 
 # Queries whose hits are in memory at a time.
 _BLOCK = 64
@@ -122,7 +122,7 @@ def _run_of(
 
     Chunks are those of `chunk:` in the config; of a file none is known.
     """
-    corpus_ids = None if corpus is None else frozenset(ids_of(corpus))
+    corpus_ids = None if corpus is None else frozenset(record_ids(corpus))
     if isinstance(outcomes, FileRankings):
         run = outcomes.run(name)
         if corpus_ids is None:

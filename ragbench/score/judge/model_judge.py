@@ -24,7 +24,7 @@ from ragbench.llm import (
     estimate,
 )
 from ragbench.llm.server import CallOptions
-from ragbench.llm.usage import Counting
+from ragbench.llm.usage import CountingModel
 from ragbench.registry import Option
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, missing_verdict
@@ -368,7 +368,7 @@ _EXAMPLE_PARTS: Mapping[str, Any] = {
 }
 
 
-class _Recording(Counting):
+class _Recording(CountingModel):
     """Chat model that records requests and sends none; replies have the shape of the schema."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from ragbench.score.retrieval.judgements import as_qrels, line_up, line_up_rows
 from ragbench.score.retrieval.positions import TieGroups
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import keep_freed_memory
-from ragbench.types.checks import LARGEST_GRADE, check_ids, id_bytes, is_plain
+from ragbench.types.checks import LARGEST_GRADE, check_ids, has_plain_form, id_bytes
 from ragbench.types.rows import HitBlock, Repeats, borders, without_repeats
 
 Ties = Literal["docid", "stable", "average"]
@@ -53,7 +53,7 @@ def rank(
     judged = as_qrels(qrels)
     check_ties(ties, trec_eval, depth)
     if not isinstance(run, Run):
-        if not is_plain(run, "run"):
+        if not has_plain_form(run, "run"):
             check_ids(run, "run")
         # a join of short lists with long judgements takes two thirds of the time of look-ups
         if len(judged) >= max(sum(map(len, run.values())), _FEW_JUDGED):
