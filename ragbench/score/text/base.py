@@ -1,12 +1,12 @@
-"""Metrics of answers: functions of a prediction and its references, declared by `@metric`.
+"""Metrics of answers: functions of a prediction and its references, declared with `@metric`.
 
     @metric("ends_politely", version=1, needs_reference=False)
     def ends_politely(prediction: str, references: Sequence[str]) -> float: ...
 
-Options are keyword parameters annotated with `Option`, which says what each one means; the name
-of a metric sets them in parentheses: `ends_politely(words=3)`. A metric that is faster on many rows
-at once, or keeps a model, declares `open` as well. A third party names the function in the entry
-point group `ragbench.metrics`.
+Options are keyword parameters annotated with `Option`, which describes them; the name of a metric
+sets them in parentheses: `ends_politely(words=3)`. A metric that is faster on many rows at once, or
+that loads a model, also declares `open`. A third party registers the function in the entry point
+group `ragbench.metrics`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ragbench.types.scores import Direction
 
 
 class UnseenText(UserWarning):
-    """A text has words, but none that the metric sees with these options; it scores 0."""
+    """Warning of a text whose words the metric ignores with these options; it scores 0."""
 
 
 class OverlapScore(NamedTuple):
-    """Precision, recall and F of one prediction; as a number it is the F.
+    """Precision, recall and F of one prediction; `float()` gives the F.
 
     Attributes:
-        precision: How much of the prediction is in the reference.
-        recall: How much of the reference is in the prediction.
-        fmeasure: Harmonic mean of the two.
+        precision: Share of the prediction that is in the reference.
+        recall: Share of the reference that is in the prediction.
+        fmeasure: Harmonic mean of precision and recall.
     """
 
     precision: float
@@ -59,7 +59,10 @@ class RougeScore(OverlapScore):
 
     @classmethod
     def of_counts(cls, hits: int, n_prediction: int, n_reference: int) -> RougeScore:
-        """Score so many hits among the tokens of a prediction and of its reference."""
+        """Return the scores of a prediction that shares `hits` tokens with its reference.
+
+        All are 0 without a hit, also for empty texts.
+        """
         if not hits:
             return NO_OVERLAP
         precision, recall = hits / n_prediction, hits / n_reference
@@ -71,13 +74,13 @@ NO_OVERLAP = RougeScore(0.0, 0.0, 0.0)
 
 
 class BertScore(OverlapScore):
-    """BERTScore of one prediction: tokens count by their similarity to their best match."""
+    """BERTScore of one prediction: mean similarities of tokens to their best matches."""
 
     __slots__ = ()
 
 
 class RougeScores(dict[str, RougeScore]):
-    """ROUGE type -> its scores, in the order asked for; as a number it is the F of the first."""
+    """ROUGE type -> scores, in the order of the request; `float()` gives the F of the first."""
 
     def __float__(self) -> float:
         return next(iter(self.values())).fmeasure
@@ -88,7 +91,7 @@ class RougeScores(dict[str, RougeScore]):
 
 
 class BleuScore(NamedTuple):
-    """BLEU of one prediction, and what it is made of.
+    """BLEU of one prediction with its parts; `float()` gives the score.
 
     Attributes:
         score: 0..1: sacrebleu's sentence BLEU with effective order, divided by 100.
@@ -112,7 +115,7 @@ class BleuScore(NamedTuple):
         return {**self._asdict(), "precisions": list(self.precisions)}
 
 
-# A prediction and its references; of a metric that reads tool calls, those made and the gold.
+# Prediction and references; for metrics of tool calls, actual and gold calls.
 Row = tuple[str, Sequence[str]]
 # Option -> value, defaults included.
 Options = Mapping[str, Any]
@@ -121,11 +124,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class CallRows:
-    """The tool calls of some items, for metrics that read them.
+    """Tool calls of several items, for metrics of tool calls.
 
     Attributes:
-        actual: The calls of the system per item; None where they are not known.
-        expected: The gold calls per item; None where there are none.
+        actual: Calls of the system per item; None if they are unknown.
+        expected: Gold calls per item; None if the item has no gold calls.
     """
 
     actual: Sequence[Sequence[ToolCall] | None]
@@ -134,12 +137,12 @@ class CallRows:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The values of one metric, row by row.
+    """Values of one metric, row by row.
 
     Attributes:
-        values: One value per row.
-        total: The value of all rows together, where that is not the mean of the values.
-        lost: Row -> why it has no value, where computing it ended its worker.
+        values: One value per row; NaN for a lost row.
+        total: Value of all rows together, if it is not the mean of the values; else None.
+        lost: Row -> reason; rows whose computation ended their worker process.
     """
 
     values: list[float]
@@ -148,25 +151,28 @@ class Column:
 
 
 class Scorer(Protocol):
-    """Scores rows by the metrics of one declaration; lives as long as the run.
+    """Scorer of rows by the metrics of one declaration, alive as long as the run.
 
-    What it computes of a REFERENCE it may keep from call to call: every system is scored against
-    the same ones. Predictions come once.
+    A scorer may cache computations on references, since every system is scored against the same
+    ones. Predictions come once.
     """
 
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
-        """Return a column per metric; `advance` has been told of every row by then."""
+        """Return a column per metric, in order; call `advance` with the number of scored rows."""
         ...
 
 
-# Prediction and references -> a value per metric.
+# Function that returns a value per metric for a prediction and its references.
 RowReader = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
-    """Return a scorer that reads row by row; `reader_of` prepares a reader for some metrics."""
+    """Return a scorer that scores one row at a time.
+
+    `reader_of` returns the function that scores a row by the given metrics.
+    """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
         read = reader_of(metrics)
@@ -182,10 +188,10 @@ def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
 
 @runtime_checkable
 class WeighsReferences(Protocol):
-    """A scorer whose values depend on all references of the run."""
+    """Scorer whose values depend on all references of the run."""
 
     def weigh(self, references: Sequence[Sequence[str]]) -> None:
-        """Be told the references of every item, also of those that a system did not answer."""
+        """Set the weights from the references of all items, unanswered ones included."""
         ...
 
 
@@ -194,23 +200,24 @@ class Declaration:
     """Properties of a metric, declared by `@metric`.
 
     Attributes:
-        names: The metrics that the function computes.
-        function: The function for one prediction; its annotated keyword parameters are the options.
-        parts: Fields of the result that can be named after a dot; the first is the default.
-        range: Smallest and largest possible value.
-        aggregate: How the values become one number.
-        equals: The reference implementation, and how closely its values are met.
-        not_for: When another metric says more.
-        version: Version of the definition; moves only when numbers move.
-        needs_reference: Whether an item without a reference has no score.
-        computes: Whether a row is worth a way to a worker, and depends on nothing but its texts,
-            the options and what `weigh` is told: no server is asked, no file written.
-        reads: What is compared: the answer with its references, or tool calls with gold ones.
-        open: Makes what scores many rows at once; None calls the function row by row.
-        facts: What else the numbers depend on; goes into the signature.
-        unsigned: Options that no number depends on, or that `facts` has in a better form.
-        check: Raises MissingExtra or OptionError where the metric cannot be computed here.
-        notes: What readers should know about how the metric sees these texts, in sentences.
+        names: Metrics that the function computes.
+        function: Function of one prediction; its annotated keyword parameters are the options.
+        parts: Fields of the result that a name can select after a dot; the first is the default.
+        direction: `higher` or `lower`, whichever is better.
+        range: Smallest and largest possible value, or a function of the options that returns them.
+        aggregate: Aggregate of the values of a run.
+        equals: Reference implementation, and the tolerance within which values are equal to it.
+        not_for: Cases in which another metric is better.
+        version: Version of the definition; it changes only when values change.
+        needs_reference: True if an item without a reference gets no score.
+        computes: True if a row is worth sending to a worker process, and depends only on its texts,
+            the options and `weigh`: no server is called, no file is written.
+        reads: `texts`: answers and references; `tool_calls`: actual and gold calls.
+        open: Function that creates a scorer of many rows; None: the function is called per row.
+        facts: Further parts of the signature, or a function of the options that returns them.
+        unsigned: Options without effect on values, or that `facts` has in another form.
+        check: Function that raises MissingExtra or OptionError if the metric cannot be computed.
+        notes: Function that returns notes on texts that the metric reads only in part.
     """
 
     names: tuple[str, ...]
@@ -234,14 +241,15 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric as a caller names it: `rouge1`, `rouge1(stemmer=true).precision`.
+    """Parsed name of a metric, such as `rouge1` or `rouge1(stemmer=true).precision`.
 
     Attributes:
-        name: As the caller wrote it.
-        base: The name without its part and options: `rouge1`.
-        part: The field of the result; empty where the result is a number.
-        options: Every option of the declaration with its value.
-        chosen: Those that differ from their default.
+        name: Name as the caller wrote it.
+        base: Name without part and options: `rouge1`.
+        part: Field of the result; empty if the result is a number.
+        options: Option -> value, defaults included.
+        chosen: Option -> value, for values other than the default.
+        declaration: Properties of the metric.
     """
 
     name: str
@@ -252,16 +260,17 @@ class Metric:
     declaration: Declaration
 
     def __hash__(self) -> int:
+        # a dictionary of options has no hash; the canonical name contains them
         return hash((self.name, self.canonical))
 
     @property
     def canonical(self) -> str:
-        """Name without needless spelling: equal for equal scores."""
+        """Name in its shortest spelling, equal for equal scores."""
         return f"{self.base}{write_options(self.chosen)}{self._part}"
 
     @property
     def signed_name(self) -> str:
-        """The name that goes into signatures; the options follow there as parts of their own."""
+        """Name for signatures, without options, which are parts of their own there."""
         return f"{self.base}{self._part}"
 
     @property
@@ -270,26 +279,32 @@ class Metric:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Smallest and largest possible value, with these options."""
+        """Smallest and largest possible value with these options."""
         declared = self.declaration.range
         return declared(self.options) if callable(declared) else declared
 
     def check(self) -> None:
-        """See whether the metric can be computed here."""
+        """Check that the metric can be computed here.
+
+        Raises:
+            MissingExtra: A package or model is missing.
+            OptionError: An option has a value that does not work here.
+        """
         self.declaration.check(self.options)
 
 
 def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
-    """Declare a function as a metric.
+    """Return a decorator that declares a function as a metric.
 
-    Called by its name, it refuses a bad option with an `OptionError`; what the names of metrics
-    say was checked when they were read, so that rows are scored without another look. `names` are
-    the metrics that it computes, `declared` has further fields of `Declaration`.
+    A direct call of the function checks its options and texts, and raises `OptionError`. Scorers
+    call the undecorated function, since the names of metrics were checked when they were parsed.
+    `names` are the metrics that the function computes, `declared` further fields of `Declaration`.
     """
 
     def declare(function: Function) -> Function:
         owner = names[0] if len(names) == 1 else function.__name__
         guarded = _with_texts_checked(owner, checked(owner, function))
+        # in __dict__, since functions have no typed attributes
         guarded.__dict__["declaration"] = Declaration(names, function, **declared)
         return cast(Function, guarded)
 
@@ -297,17 +312,18 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
 
 
 def declaration_of(function: object) -> Declaration | None:
-    """Return the properties of a function that `@metric` declared; None for others."""
+    """Return the declaration of a metric function; None for other objects."""
     declared = getattr(function, "declaration", None)
     return declared if isinstance(declared, Declaration) else None
 
 
+# one declaration per function: scorers group metrics by the identity of the declaration
 @functools.cache
 def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
-    """Return the declaration of a function of the user's own that declares nothing.
+    """Return a declaration for a user's plain function of a prediction and optional references.
 
-    It is a function of a prediction and of a list of references, or of a prediction alone, and
-    returns a number or whether something holds. Its range is not known, and more is better.
+    The function returns a number or True or False; more is better, without known range. Exceptions
+    of the function become `AdapterError` with the name of the metric.
     """
     inputs, signature = plain_signature(
         function, f"metric '{name}'", (1, 2), "(prediction) or (prediction, references)"
@@ -318,6 +334,7 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
             value = function(*texts[:inputs], **options)
         except Exception as error:  # code of the user's may raise anything
             raise AdapterError(f"metric '{name}': {type(error).__name__}: {error}") from error
+        # a predicate counts as 1 or 0
         return float(value) if isinstance(value, bool) else value
 
     run.__doc__ = function.__doc__
@@ -333,14 +350,17 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
 
 
 def _with_texts_checked(owner: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a metric that refuses what is no text, where it is called with one prediction."""
+    """Return a metric of one prediction that raises `OptionError` for arguments that are no text.
+
+    Metrics of many predictions are returned unchanged.
+    """
     names = [*inspect.signature(function).parameters][:2]
     if len(names) < 2 or names[0] != "prediction":
-        return function  # those of many predictions look at their rows
+        return function  # metrics of many predictions check their rows themselves
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
-        # two texts, or a text and a list, are nearly all calls: they pay for three looks
+        # nearly all calls have two texts: they cost only these three comparisons
         if len(args) < 2 or type(args[0]) is not str or type(args[1]) is not str:
             inputs = dict(zip(names, args, strict=False)) | options
             if all(name in inputs for name in names):  # else Python says which one is missing
@@ -358,14 +378,14 @@ def _check_texts(owner: str, name: str, prediction: object, references: object) 
         return
     if isinstance(references, Mapping) or not isinstance(references, Iterable):
         raise OptionError(owner, name, references, "a text, or a list with at least one")
-    if isinstance(references, Collection):  # what is read only once is left to the metric
+    if isinstance(references, Collection):  # an iterator could be read only once
         for position, text in enumerate(references):
             if not isinstance(text, str):
                 raise OptionError(owner, f"{name}[{position}]", text, "a text")
 
 
 def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:
-    """Declare that a function takes the options of another one, some with other defaults."""
+    """Return a decorator that copies the options of another metric, some with other defaults."""
 
     def declare(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -383,7 +403,11 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
 
 
 def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]:
-    """Return references as a sequence; one text may stand for a list of one."""
+    """Return references as a sequence; one text is a list of one.
+
+    Raises:
+        OptionError: There is no reference.
+    """
     if isinstance(references, str):
         return (references,)
     if not references:
@@ -392,7 +416,10 @@ def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]
 
 
 def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Row]:
-    """Pair predictions with their references by position; a text may stand for a list of one.
+    """Pair predictions with their references by position; one text is a list of one reference.
+
+    Raises:
+        DataError: The lists differ in length, a member is no text, or a reference is missing.
 
     Example:
         >>> paired_rows(["a", "b"], ["the a", ["the b", "a b"]])

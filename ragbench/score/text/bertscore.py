@@ -37,17 +37,16 @@ from ragbench.signature import fingerprint
 
 OWNER = "bertscore"
 
-# who has on the hub now what the table lists without an owner
+# owners on the hub of models that bert-score's table lists without an owner
 _OWNERS = frozenset(
     {"FacebookAI", "google-bert", "distilbert", "albert", "xlnet", "google-t5", "openai-community"}
 )
 
 
 def _bert_score() -> Path:
-    """Return the folder of bert-score, whose files are read.
+    """Return the folder of the installed bert-score package; an empty path without it.
 
-    It is never imported: beside torch and transformers it loads pandas and matplotlib, which takes
-    another two seconds.
+    The package is never imported: it loads pandas and matplotlib, which takes two seconds.
     """
     spec = find_spec("bert_score")
     folders = spec.submodule_search_locations if spec else None
@@ -56,7 +55,11 @@ def _bert_score() -> Path:
 
 @functools.cache
 def layer_table() -> dict[str, int]:
-    """Return model -> layer: the table `model2layers` of the installed bert-score."""
+    """Return model -> layer from the table `model2layers` of bert-score.
+
+    Raises:
+        DataError: The installed version has no such table.
+    """
     path = _bert_score() / "utils.py"
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
         if (
@@ -80,7 +83,11 @@ def table_name(model: str) -> str:
 
 
 def choose_layer(model: str, num_layers: int | None) -> int:
-    """Return the layer to take: the one that is given, else the table's."""
+    """Return `num_layers`, or the layer of bert-score's table for the model.
+
+    Raises:
+        OptionError: The table does not have the model.
+    """
     if num_layers is not None:
         return num_layers
     table = layer_table()
@@ -94,7 +101,10 @@ def choose_layer(model: str, num_layers: int | None) -> int:
 def find_baseline(model: str, baseline: str) -> Path:
     """Return the file with the baselines of a model, layer by layer.
 
-    `baseline` is a file, or a language that bert-score ships baselines of the usual models for.
+    `baseline` is a file, or a language for which bert-score has baselines of common models.
+
+    Raises:
+        OptionError: There is no such file, and no baseline of this model for the language.
     """
     path = Path(os.path.expanduser(baseline))
     if os.path.isfile(path):
@@ -112,9 +122,12 @@ def find_baseline(model: str, baseline: str) -> Path:
 
 
 def read_baseline(path: Path, layer: int) -> BertScore:
-    """Read the three values that random pairs of texts have at a layer.
+    """Return mean precision, recall and F of random pairs of texts at a layer.
 
-    The file is bert-score's: a header `LAYER,P,R,F`, then a line per layer from 0 on.
+    The file has the form of bert-score: a header `LAYER,P,R,F`, then a line per layer from 0.
+
+    Raises:
+        DataError: The file cannot be read, lacks the layer, or has a value of 1 or more.
     """
     try:
         with path.open(encoding="utf-8", newline="") as stream:
@@ -126,20 +139,21 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     if layer >= len(layers):
         raise DataError(f"no layer {layer}", file=path, allowed=f"0 to {len(layers) - 1}")
     values = layers[layer]
+    # rescaling divides by 1 - baseline
     if max(values) >= 1:
         raise DataError(f"layer {layer}: found {tuple(values)}", file=path, allowed="below 1")
     return values
 
 
-# What bert-score takes for English.
+# Default model of bert-score for English.
 DEFAULT_MODEL = "roberta-large"
 
-# Module -> the package that has it.
+# Module -> package that provides it.
 PACKAGES = {"torch": "torch", "transformers": "transformers", "bert_score": "bert-score"}
 
 
 class BERTScorer:
-    """BERTScore with a model that is loaded once; references are encoded once.
+    """BERTScore scorer that loads its model once and encodes references once.
 
     `BERTScorer(model="roberta-large", device="cpu").score(["a cat"], ["the cat"])` returns a
     `(precision, recall, fmeasure)` for each prediction.
@@ -182,25 +196,28 @@ class BERTScorer:
     ) -> list[BertScore]:
         """Score predictions against their references, texts or lists of them, by position.
 
-        `advance` is told how many further predictions are done.
+        `advance` is called with the number of further completed predictions.
 
         Raises:
-            DataError: The two differ in length, or something is no text or has no reference.
+            DataError: The lists differ in length, a member is no text, or a reference is missing.
         """
         rows = paired_rows(predictions, references)
         return self.score_rows(rows, self.weights([gold for _, gold in rows]), advance)
 
     @property
     def limit(self) -> int | None:
-        """Most tokens that the model can read; None without a limit."""
+        """Input length of the model in tokens; None without a limit."""
         return self._encoder.limit
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the model can read."""
+        """Return the number of texts that exceed the input length of the model."""
         return sum(tokens.truncated for tokens in self._encoder.tokenize(texts))
 
     def weights(self, references: Sequence[Sequence[str]]) -> TokenWeights:
-        """Return the weights of tokens: with `idf`, by their rarity in the references."""
+        """Return the weights of tokens: with `idf` by rarity in the references, else equal.
+
+        Without `idf`, only start and end tokens have weight 0.
+        """
         if not self._idf:
             return TokenWeights(dict.fromkeys(self._encoder.outer_tokens, 0.0))
         texts = [text for gold in references for text in gold]
@@ -211,9 +228,13 @@ class BERTScorer:
     def score_rows(
         self, rows: Sequence[Row], weights: TokenWeights, advance: Advance | None = None
     ) -> list[BertScore]:
-        """Score rows whose form is right, with weights from `weights`."""
+        """Return scores per row, with weights from `weights`; rows are not checked.
+
+        A row with an empty prediction or only empty references scores 0.
+        """
         scores = [NOTHING] * len(rows)
         with self._lock:
+            # under a lock: calls of several threads share the cache of vectors
             tokens = self._texts.tokens([text for row in rows for text in (row[0], *row[1])])
             weight_of = {text: weights(ids) for text, ids in tokens.items() if not ids.empty}
             for block, vectors in self._texts.blocks(rows, tokens):
@@ -229,7 +250,10 @@ class BERTScorer:
         return scores
 
     def _best(self, prediction: WeightedTokens, references: list[WeightedTokens]) -> BertScore:
-        """The largest precision, recall and F, each for itself, as bert-score has it; rescaled."""
+        """Return the largest precision, recall and F over the references, rescaled if asked.
+
+        Each is the largest by itself, as in bert-score.
+        """
         pairs = [match(prediction, reference) for reference in references]
         best = BertScore(*map(max, zip(*pairs, strict=True)))
         if self._baseline is None:
@@ -240,7 +264,12 @@ class BERTScorer:
 def _choose(
     model: str, num_layers: int | None, rescale: bool, baseline: str, **options: object
 ) -> tuple[embed.Checkpoint, int, BertScore | None]:
-    """Return the model, its layer and its baseline, which is None without `rescale`."""
+    """Return the model, its layer, and its baseline or None without `rescale`.
+
+    Raises:
+        MissingExtra: bert-score is not installed.
+        OptionError: No such model, layer or baseline.
+    """
     embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
     checkpoint, layer = embed.find_checkpoint(OWNER, model), choose_layer(model, num_layers)
     values = read_baseline(find_baseline(model, baseline), layer) if rescale else None
@@ -251,12 +280,12 @@ def _choose(
 def _encoder(
     checkpoint: embed.Checkpoint, identity: str, layer: int, **options: Any
 ) -> TokenEncoder:
-    """Return a model that stays loaded, until the content of its folder (`identity`) changes."""
+    """Return the loaded model, cached until the content of its folder (`identity`) changes."""
     return TokenEncoder(checkpoint, layer, **options)
 
 
 class _RunScorer:
-    """Scores the systems of a run; every one with weights from all references of the run."""
+    """Scorer of the systems of a run, with weights from all references of the run."""
 
     def __init__(self, options: Options) -> None:
         self._scorer = BERTScorer(**options)
@@ -279,7 +308,7 @@ def _check(options: Options) -> None:
 
 
 def _facts(options: Options) -> Mapping[str, str]:
-    """Return the model, wherever it lies; its layer; the values of the baseline."""
+    """Return identity and layer of the model and the values of the baseline, for signatures."""
     checkpoint, layer, baseline = _choose(**options)
     rescaled = fingerprint(map(str, baseline)) if baseline else "no"
     model = {"model": checkpoint.identity, "layer": str(layer)}
@@ -294,7 +323,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
 
 
 def _range(options: Options) -> tuple[float, float]:
-    """Cosines; a baseline may move their lower end anywhere."""
+    """Return the range of cosines, without lower end if a baseline rescales them."""
     return (float("-inf") if options["rescale"] else -1.0, 1.0)
 
 

@@ -38,23 +38,25 @@ Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
 
 
 def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> list[int]:
-    """Count clipped matches for n = 1 to `order`: sacrebleu's statistics, in its order."""
+    """Return sacrebleu's statistics: both lengths, clipped matches and totals for n = 1..order."""
     length = len(prediction.tokens)
     correct = [0] * order
     for n in range(1, order + 1):
         most = _most(references, n)
+        # as many distinct n-grams as n-grams: none occurs twice
         distinct = len(references) == 1 and len(most) == len(references[0].tokens) - n + 1
         matches = overlap(prediction.tokens, most, n, distinct=distinct) if n <= length else 0
-        if not matches:  # then no longer n-gram matches either
+        if not matches:  # then no longer n-gram can match either
             break
         correct[n - 1] = matches
+    # of two references equally close, the shorter one, as in sacrebleu
     lengths = (len(reference.tokens) for reference in references)
     closest = min(lengths, key=lambda other: (abs(length - other), other))
     return [length, closest, *correct, *(max(length - n, 0) for n in range(order))]
 
 
 def _most(references: Sequence[TokenizedText], n: int) -> Counts:
-    """For each n-gram, its count in the reference that has it most often."""
+    """Return n-gram -> largest count in any reference."""
     if len(references) == 1:
         return references[0].counts(n)
     most = dict(references[0].counts(n))
@@ -68,9 +70,9 @@ def _most(references: Sequence[TokenizedText], n: int) -> Counts:
 def bleu_of(
     statistics: Sequence[float], order: int, options: Options, *, effective: bool = True
 ) -> BleuScore:
-    """Return sacrebleu's BLEU of lengths and counts.
+    """Return sacrebleu's BLEU from the statistics of `count`, for n-grams up to `order`.
 
-    Orders above the length of the prediction are left out if `effective`, else they give 0.
+    `effective` leaves out orders above the length of the prediction; else they make the score 0.
     """
     from sacrebleu.metrics.bleu import BLEU
 
@@ -79,13 +81,13 @@ def bleu_of(
     correct, total = counts[:order], counts[longest : longest + order]
     precisions = tuple(c / t if t else 0.0 for c, t in zip(correct, total, strict=True))
     smoothing = options["smooth"], options["smooth_value"]
-    # smoothing changes the two lists
+    # after the precisions: sacrebleu's smoothing changes the two lists in place
     bleu = BLEU.compute_bleu(correct, total, length, reference_length, *smoothing, effective, order)
     return BleuScore(bleu.score / 100, precisions, bleu.bp, length, reference_length)
 
 
 def _open(options: Options) -> Scorer:
-    """Score many predictions; each distinct text is tokenized and counted once."""
+    """Return a scorer that tokenizes and counts each distinct text once."""
     texts = remember_texts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
 
     def reader_of(metrics: Sequence[Metric]) -> RowReader:
@@ -112,7 +114,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
 
 
 def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
-    """The longest n-gram that a metric needs, and what it reads off the result."""
+    """Return the longest n-gram that a metric needs, and the function that reads its value."""
     if metric.part.startswith("precision"):
         n = int(metric.part.removeprefix("precision"))
         return n, lambda result: result.precisions[n - 1]
@@ -237,4 +239,5 @@ def corpus_bleu(
         "lowercase": lowercase,
     }
     counted = _open_corpus(options).count(corpus_rows("bleu.corpus", predictions, references))
+    # without a prediction there are no statistics: zeros give a score of 0
     return bleu_of(counted or [0] * (2 + 2 * max_order), max_order, options, effective=False)

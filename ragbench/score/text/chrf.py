@@ -22,6 +22,7 @@ EpsSmoothing = Annotated[
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    # words count only with `word_order`; characters need no spaces
     return note_unspaced("chrf++", texts, "chrf has characters alone") * bool(options["word_order"])
 
 
@@ -91,6 +92,7 @@ def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: 
         >>> chrf_plus_plus("a small cat", "a small cat"), chrf_plus_plus("", "a small cat")
         (1.0, 0.0)
     """
+    # a `word_order` of the caller takes precedence
     return chrf(prediction, references, **{"word_order": 2, **options})
 
 

@@ -1,4 +1,4 @@
-"""Many predictions by many metrics: one column of scores per metric."""
+"""Scores of many predictions by many metrics: one score column per metric."""
 
 from __future__ import annotations
 
@@ -30,25 +30,28 @@ from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types import CauseArray, ScoreColumn
 from ragbench.types.scores import Cause
 
-_REPORTED_AT_ONCE = 50  # rows
-_BLOCK, _MODEL_BLOCK = 128, 16  # rows that a worker gets at once
+_REPORTED_AT_ONCE = 50  # rows per progress report: a report may cost more than a score
+_BLOCK, _MODEL_BLOCK = 128, 16  # rows per task of a worker, without and with a model
 
 
 class TextScorer:
-    """Scores texts by some metrics, one system after the other.
+    """Scorer of the texts of several systems, one system after another.
 
-    Metrics that read the same tokens share them: each distinct text is tokenised once. What is
-    computed of the references is kept for the next system; a model stays loaded.
+    Metrics of one declaration share tokens, so that each distinct text is tokenised once.
+    Computations on references and loaded models are kept for the next system.
     """
 
     def __init__(self, metrics: Sequence[str | Metric], executor: Executor | None = None) -> None:
-        """Read the names of the metrics, as `parse_metric` does.
+        """Parse the metrics; with an executor, expensive ones are computed by its workers.
 
-        What takes long is computed by the workers of the executor, if there is one.
+        Raises:
+            OptionError: An unknown metric or option.
+            MissingExtra: A metric needs a package that is not installed.
         """
         self.metrics = [parse_metric(name) for name in metrics]
         groups: dict[tuple[int, str], list[Metric]] = {}
         for metric in self.metrics:
+            # metrics of one declaration with equal options share tokens and a model
             key = (id(metric.declaration), repr(metric.options))
             groups.setdefault(key, []).append(metric)
         self._groups = [
@@ -61,7 +64,7 @@ class TextScorer:
         self._print_of_gold = fingerprint([])
 
     def steps(self, n_rows: int) -> int:
-        """Return the number of steps that `score` reports to `advance` for so many rows."""
+        """Return the number of steps that `score` reports to `advance` for `n_rows` rows."""
         return n_rows * len(self._groups)
 
     def score(
@@ -71,12 +74,16 @@ class TextScorer:
         advance: Advance | None = None,
         calls: CallRows | None = None,
     ) -> list[ScoreColumn]:
-        """Score predictions against their references: a column per metric, in their order.
+        """Score predictions against their references; return a column per metric, in order.
 
-        A prediction is None where the system has no answer, which is not scored. An empty text is
-        an answer, and scores 0. An item without a reference is not scored by metrics that need one;
-        a text may stand for a list of one. `advance` is told of `steps(len(predictions))` in all;
-        `calls` are for metrics that read tool calls.
+        A prediction of None, no answer, gets no score; an empty text is an answer and scores 0. An
+        item without references gets no score by metrics that need one. One text is a list of one
+        reference. `advance` is called with `steps(len(predictions))` steps in total; `calls` are
+        the tool calls for metrics that read them.
+
+        Raises:
+            DataError: The lists differ in length, or a member is no text.
+            OptionError: A metric of tool calls, without `calls`.
 
         Example:
             >>> scorer = TextScorer(["rouge1", "rouge1(stemmer=true)"])
@@ -86,6 +93,7 @@ class TextScorer:
         """
         gold = [as_texts(f"references[{row}]", texts) for row, texts in enumerate(references)]
         _check_predictions(predictions, len(gold))
+        # all systems of a run have the same references: hash them once
         if gold != self._gold:
             pieces = (piece for texts in gold for piece in (str(len(texts)), *texts))
             self._gold, self._print_of_gold = gold, fingerprint(pieces)
@@ -100,6 +108,7 @@ class TextScorer:
                 scorer.weigh(gold)
             progress = _Progress(advance)
             scored = scorer(rows, group, progress)
+            # rows that are not scored count as completed steps
             progress.flush(len(gold) - len(rows))
             for metric, column in zip(group, scored, strict=True):
                 columns[metric] = _score_column(metric, column, causes, signed)
@@ -107,17 +116,18 @@ class TextScorer:
 
 
 class _WorkerScorer:
-    """Scores rows by the metrics of one declaration in workers."""
+    """Scorer that sends rows to workers, for the metrics of one declaration."""
 
     def __init__(self, metrics: Sequence[Metric], executor: Executor) -> None:
         declaration = metrics[0].declaration
         self._executor = executor
+        # `weigh` shows on the class of the scorer: no model is loaded here
         self._weighs = hasattr(declaration.open, "weigh")
         self._block = _MODEL_BLOCK if "device" in metrics[0].options else _BLOCK
         self._gold: Sequence[Sequence[str]] = ()
 
     def weigh(self, references: Sequence[Sequence[str]]) -> None:
-        # only where workers read them: they are sent along
+        # kept only for metrics with weights: references are sent to every worker
         self._gold = list(references) if self._weighs else ()
 
     def __call__(
@@ -132,13 +142,14 @@ class _WorkerScorer:
             for result in results:
                 if isinstance(result, LostItem):
                     lost[len(values)] = result.why
+                # a lost row keeps its place among the values
                 values.append([math.nan] * len(metrics) if isinstance(result, LostItem) else result)
             advance(len(results))
         return [Column([row[place] for row in values], lost=lost) for place in range(len(metrics))]
 
 
 class _Component:
-    """The metrics of one declaration in a worker."""
+    """Metrics of one declaration in a worker process."""
 
     def __init__(self, metrics: Sequence[str], gold: Sequence[Sequence[str]]) -> None:
         self.metrics = [parse_metric(name) for name in metrics]
@@ -148,13 +159,13 @@ class _Component:
 
 
 def _row_values(component: _Component, rows: list[Row]) -> list[tuple[float, ...]]:
-    """Return for each row a value per metric."""
+    """Return the values of each row, one per metric."""
     columns = component.scorer(rows, component.metrics, lambda n: None)
     return list(zip(*(column.values for column in columns), strict=True))
 
 
 def _facts(metrics: Sequence[Metric]) -> Facts:
-    """Return the options, versions and models that the values of metrics depend on."""
+    """Return names, options, versions and models of metrics, to compare with a worker's."""
     return {"metrics": [f"{m.signed_name}|{Signature('', _signed(m, '').parts)}" for m in metrics]}
 
 
@@ -163,13 +174,13 @@ def _facts_of(component: _Component) -> Facts:
 
 
 class Counted:
-    """Adds up steps for someone who wants to know how far it is."""
+    """Counter of completed steps that reports the sum and the total to `progress`."""
 
     def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
 
     def __call__(self, n: int) -> None:
-        """Tell of n more."""
+        """Add n completed steps and report."""
         self._done += n
         self._progress(self._done, self._total)
 
@@ -180,7 +191,7 @@ def score_texts(
     metrics: Sequence[str | Metric],
     advance: Advance | None = None,
 ) -> list[ScoreColumn]:
-    """Score the predictions of one system; see `TextScorer`, which serves several.
+    """Score the predictions of one system; arguments and errors are those of `TextScorer`.
 
     Example:
         >>> columns = score_texts(["a cat", None], [["the cat"], ["a dog"]], ["rouge1", "contains"])
@@ -191,9 +202,9 @@ def score_texts(
 
 
 def signature_of(metric: str | Metric) -> str:
-    """Return the signature of a metric as the docs show it.
+    """Return the signature of a metric as in the docs, without data.
 
-    `gold` stands for the fingerprint of the references, `...` for what depends on a model.
+    `...` replaces the fingerprint of the references, and all that depends on a model.
 
     Example:
         >>> signature_of("exact_match")
@@ -202,12 +213,13 @@ def signature_of(metric: str | Metric) -> str:
     parsed = parse_metric(metric)
     if not callable(parsed.declaration.facts):
         return str(Signature(parsed.signed_name, _signed(parsed, "...").parts))
+    # facts of a model would have to load or look up the model
     fixed = replace(parsed, declaration=replace(parsed.declaration, facts={}))
     return str(Signature(f"{parsed.signed_name}|...", _signed(fixed, "...").parts))
 
 
 class _Progress:
-    """Reports scored rows, not row by row: a progress bar may be slower than a score."""
+    """Progress of scored rows, reported in groups of at least 50."""
 
     def __init__(self, advance: Advance | None) -> None:
         self._advance, self._unreported = advance, 0
@@ -218,13 +230,14 @@ class _Progress:
             self.flush(0)
 
     def flush(self, n: int) -> None:
-        """Report n more rows, and all that were not reported yet."""
+        """Report n more rows and all unreported ones."""
         if self._advance is not None:
             self._advance(self._unreported + n)
         self._unreported = 0
 
 
 def _open(metric: Metric) -> Scorer:
+    # first: a missing package or model is an error before any text is read
     metric.check()
     declaration = metric.declaration
     if declaration.open is not None:
@@ -233,7 +246,10 @@ def _open(metric: Metric) -> Scorer:
 
 
 def _reader(metrics: Sequence[Metric], options: Options) -> RowReader:
-    """Return a function that gives the values of a row by calling the metric's own function."""
+    """Return a function that scores a row by calling the function of the metric.
+
+    The function raises `AdapterError` if the metric returns no number.
+    """
     function = metrics[0].declaration.function
 
     def read(prediction: str, references: Sequence[str]) -> list[float]:
@@ -258,7 +274,7 @@ def _check_predictions(predictions: Sequence[str | None], n_references: int) -> 
 
 
 def _signed(metric: Metric, gold: str) -> Signature:
-    """The parts of a signature that the metrics of one declaration and its options share."""
+    """Return the signature parts that all metrics of one declaration and options share."""
     declaration = metric.declaration
     facts = declaration.facts
     parts = dict(facts(metric.options) if callable(facts) else facts)
@@ -271,10 +287,11 @@ def _signed(metric: Metric, gold: str) -> Signature:
 def _rows(
     predictions: Sequence[str | None], references: Sequence[Sequence[str]], declaration: Declaration
 ) -> tuple[list[Row], CauseArray]:
-    """The items that can be scored, and the causes for those that cannot."""
+    """Return the items to score, and a cause for each item: `SCORED`, or why it has no score."""
     causes = np.zeros(len(predictions), dtype=np.uint8)
     rows: list[Row] = []
     for index, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
+        # a missing reference comes first: that cause is the same for all systems
         if not texts and declaration.needs_reference:
             causes[index] = Cause.NO_REFERENCE
         elif prediction is None:
@@ -287,7 +304,11 @@ def _rows(
 def _compared_calls(
     metric: Metric, predictions: Sequence[str | None], calls: CallRows | None
 ) -> tuple[Signature, list[Row], CauseArray]:
-    """The signature, the rows and the causes of a metric that reads tool calls."""
+    """Return signature, rows and causes of a metric of tool calls.
+
+    Raises:
+        OptionError: There are no tool calls, as in a run without records.
+    """
     if calls is None:
         allowed = "metrics of texts here; tool calls are compared in a run over records with them"
         raise OptionError("metric", "name", metric.name, allowed)
@@ -314,10 +335,10 @@ def _score_column(
     scored = np.flatnonzero(causes == Cause.SCORED)
     values[scored] = column.values
     if column.lost:
-        causes = causes.copy()  # the other metrics' too
+        causes = causes.copy()  # the array is shared with the other metrics
         causes[scored[list(column.lost)]] = Cause.ERROR
     declaration = metric.declaration
-    # a query may move the number of a corpus by any amount
+    # one query can change the score of a corpus by any amount
     low, high = (-np.inf, np.inf) if declaration.aggregate == "corpus" else metric.range
     return ScoreColumn(
         name=metric.name,

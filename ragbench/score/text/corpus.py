@@ -1,4 +1,4 @@
-"""Metrics of a whole corpus: one number of all predictions, and the share of each row in it."""
+"""Corpus metrics of sacrebleu: one score of all predictions, and the contribution of each row."""
 
 from __future__ import annotations
 
@@ -10,54 +10,57 @@ from typing import Any
 from ragbench.errors import OptionError
 from ragbench.score.text.base import Advance, Column, Metric, Row, reference_list
 
-# Counts and lengths of a prediction, which sacrebleu adds up over a corpus.
+# Counts and lengths of a prediction; sacrebleu adds them up over a corpus.
 Statistics = list[float]
 
 
 class CorpusScorer:
-    """Score all rows together by a metric of sacrebleu, whose classes are not typed in full.
+    """Scorer of all rows together by a metric of sacrebleu.
 
-    The column of a corpus metric holds each row's jackknife pseudo-value, moved so that their mean
-    is the score of the corpus: intervals and tests over queries read these.
+    The column of a corpus metric has the jackknife pseudo-value of each row, shifted so that their
+    mean is the score of the corpus: intervals and tests over queries read these values.
 
     References:
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 11.
     """
 
+    # `Any`: the classes of sacrebleu are not fully typed
     def __init__(self, peer: Any) -> None:
         self._peer = peer
 
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
-        """Return the same column for each of the metrics."""
+        """Return the same column for each metric; empty columns without a row."""
         if not rows:
             return [Column([]) for _ in metrics]
         parts = []
         for row in rows:
             parts.append(self._count(row))
             advance(1)
+        # statistics add up, scores do not
         whole = _add_up(parts)
         total = self._score(whole)
         n_others = len(parts) - 1
-        moved = [
+        # the corpus without one row, by subtracting its counts: linear instead of quadratic
+        pseudo_values = [
             n_others * (total - self._score(list(map(operator.sub, whole, part)))) for part in parts
         ]
-        centre = math.fsum(moved) / len(moved)
-        column = Column([total + value - centre for value in moved], total)
+        centre = math.fsum(pseudo_values) / len(pseudo_values)
+        column = Column([total + value - centre for value in pseudo_values], total)
         return [column for _ in metrics]
 
     def count(self, rows: Sequence[Row]) -> Statistics:
-        """Return the statistics of all rows, added up; empty without a row."""
+        """Return the sum of the statistics of all rows; an empty list without a row."""
         return _add_up([self._count(row) for row in rows]) if rows else []
 
     def score(self, rows: Sequence[Row]) -> float:
-        """Return the score of all rows, 0 to 1; 0 without a row."""
+        """Return the score of all rows together; 0 without a row."""
         return self._score(self.count(rows)) if rows else 0.0
 
     def _count(self, row: Row) -> Statistics:
         prediction, references = row
-        # private in sacrebleu, whose public functions return no statistics to subtract
+        # private in sacrebleu: its public functions return no statistics to subtract
         count = self._peer._extract_corpus_statistics
         statistics: Statistics = count([prediction], [[text] for text in references])[0]
         return statistics
@@ -69,7 +72,7 @@ class CorpusScorer:
 def _add_up(parts: Sequence[Statistics]) -> Statistics:
     from sacrebleu.utils import sum_of_lists
 
-    # adds one after the other: `sum` rounds otherwise since Python 3.12
+    # sacrebleu's own sum: since Python 3.12, `sum` rounds in another way
     total: Statistics = sum_of_lists(parts)  # type: ignore[no-untyped-call]
     return total
 
@@ -77,7 +80,11 @@ def _add_up(parts: Sequence[Statistics]) -> Statistics:
 def corpus_rows(
     owner: str, predictions: Sequence[str], references: Sequence[str | Sequence[str]]
 ) -> list[Row]:
-    """Pair predictions with their references by position; each needs one at least."""
+    """Pair predictions with their references by position.
+
+    Raises:
+        OptionError: The lists differ in length, or a prediction has no reference; with the metric.
+    """
     if len(predictions) != len(references):
         sizes = f"{len(predictions)} predictions and {len(references)} references"
         raise OptionError(owner, "references", sizes, "one for each prediction")

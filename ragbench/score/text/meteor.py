@@ -1,4 +1,4 @@
-"""METEOR by nltk: `meteor`, for English; needs the database of WordNet."""
+"""METEOR by nltk: `meteor`, for English texts; needs the database of WordNet."""
 
 from __future__ import annotations
 
@@ -44,15 +44,18 @@ WordNetFolder = Annotated[
 
 
 class WordNet:
-    """The synonyms of words, read by nltk from a folder, or from an archive of nltk's.
+    """WordNet database in a folder or an archive of nltk, read by nltk.
 
-    nltk takes some seconds to read it, and some 200 MB.
+    The first score takes some seconds and about 200 MB of memory.
+
+    Raises:
+        DataError: A file of the database is missing.
     """
 
     def __init__(self, path: Path) -> None:
         files = {name: _read(path, name) for name in _FILES}
         release = _VERSION.search(files["data.adj"])
-        # The release and a fingerprint of the files, for signatures.
+        # release and fingerprint, for signatures: synonyms differ between releases
         self.version = f"{release[1].decode() if release else '?'}-{fingerprint(files.values())}"
         self._path = path.resolve()
         self._lock = threading.Lock()
@@ -63,7 +66,7 @@ class WordNet:
         references: Sequence[Sequence[str]],
         weights: Mapping[str, float],
     ) -> float:
-        """Return nltk's METEOR of a tokenized prediction and its references."""
+        """Return nltk's METEOR of a tokenized prediction with the best of its references."""
         from nltk.translate.meteor_score import meteor_score
 
         with self._lock:  # the reader has one position in each file
@@ -71,7 +74,7 @@ class WordNet:
 
     @functools.cached_property
     def reader(self) -> Any:
-        """Nltk's reader of these files."""
+        """WordNet reader of nltk on these files, created at first use."""
         import nltk.data
         from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
@@ -79,10 +82,10 @@ class WordNet:
 
         class Reader(WordNetCorpusReader):  # type: ignore[misc]
             def map_wn(self, version: str = "wordnet") -> None:
-                """Leave out other languages, whose table needs a second release."""
+                """Skip other languages, whose mapping needs a second release of WordNet."""
 
             def open(self, file: str) -> Any:
-                """Read a file into memory: nltk never closes the files that it opens."""
+                """Return a file as a stream in memory, since nltk never closes its files."""
                 # Debian's package lacks the list of names, which no score depends on
                 content = _LEXNAMES if file == "lexnames" else _read(path, file)
                 return nltk.data.SeekableUnicodeStreamReader(io.BytesIO(content), "utf-8")
@@ -91,7 +94,7 @@ class WordNet:
         if folder not in nltk.data.path:
             nltk.data.path.append(folder)  # nltk refuses folders beside its own
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that other languages are not there
+            warnings.simplefilter("ignore")  # nltk warns of the missing other languages
             return Reader(folder, None)
 
 
@@ -109,8 +112,12 @@ def _read(path: Path, name: str) -> bytes:
 def find_wordnet(owner: str, folder: str | None = None) -> Path:
     """Return the folder or archive with the database of WordNet.
 
-    Without a folder, those of WNSEARCHDIR and WNHOME are tried, of nltk, and of Debian's
-    wordnet-base.
+    Without `folder`, it is searched in WNSEARCHDIR, WNHOME, the folders of nltk, and that of
+    Debian's wordnet-base.
+
+    Raises:
+        MissingExtra: None of these has the database.
+        OptionError: `folder` has no database.
     """
     places = _places() if folder is None else [Path(folder)]
     for place in places:
@@ -127,7 +134,7 @@ def _places() -> Iterator[Path]:
         yield Path(root)
     if home := os.environ.get("WNHOME"):
         yield Path(home) / "dict"
-    # the folders in which nltk looks, without the second that importing it takes
+    # the search path of nltk, copied here: importing nltk takes a second
     prefix = Path(sys.prefix)
     named_for_nltk = os.environ.get("NLTK_DATA", "").split(os.pathsep)
     for data in (
@@ -141,6 +148,7 @@ def _places() -> Iterator[Path]:
     yield from (folder / "wordnet" for folder in _SYSTEM)
 
 
+# few: a loaded database takes some 200 MB
 _read_wordnet = functools.lru_cache(maxsize=4)(WordNet)
 
 

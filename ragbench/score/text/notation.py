@@ -1,4 +1,4 @@
-"""Names of metrics: `rouge1`, `rouge1(stemmer=true).recall`, `bleu.precision2`, a plug-in's."""
+"""Parser of metric names: `rouge1`, `rouge1(stemmer=true).recall`, `bleu.precision2`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,15 @@ _FORM = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<options>.*)\)(?:\.(?P<part>\w+
 
 @functools.lru_cache(maxsize=1024)
 def parse_metric(name: str | Metric) -> Metric:
-    """Read the name of a metric.
+    """Return the metric of a name; a `Metric` is returned unchanged.
 
-    It is a metric, an alias, or `python:module:name`, then options in parentheses; where its result
-    has several fields, one of them may follow after a dot. Text with a comma or a parenthesis
-    stands in quotes: `bertscore(model="models/a, b")`.
+    A name is a metric, an alias, or `python:module:name`, then options in parentheses, then a dot
+    and a field of the result if it has several. Option values with a comma or a parenthesis need
+    quotes: `bertscore(model="models/a, b")`.
+
+    Raises:
+        OptionError: The metric, a field or an option does not exist, or has a wrong value.
+        AdapterError: A plug-in registered a function without `@metric`.
 
     Example:
         >>> parse_metric("rouge1.recall").part, parse_metric("rouge1").part
@@ -62,8 +66,10 @@ def parse_metric(name: str | Metric) -> Metric:
 
 
 def _split_part(text: str) -> tuple[str, str]:
-    """Our name for the metric, and its part; `bleu.corpus` is a name of its own."""
+    """Return the canonical name of a metric and its part, empty if there is none."""
+    # dots in `python:module:name` belong to the module
     name, _, part = (text, "", "") if text.startswith(PYTHON) else text.partition(".")
+    # `bleu.corpus` is a metric of its own, not a part of `bleu`
     for whole in (ALIASES.get(text, text), text):
         if whole in METRICS.table:
             return whole, ""
@@ -88,12 +94,13 @@ def text_notes(
     references: Sequence[Sequence[str]],
     metrics: Sequence[str | Metric],
 ) -> list[str]:
-    """Return notes on words that the metrics cannot see in these texts, without repeats.
+    """Return notes on words that the metrics ignore in these texts, each note once.
 
     Example:
         >>> len(text_notes(["東京です"], [["東京"]], ["bleu"])), text_notes(["a"], [], ["bleu"])
         (1, [])
     """
+    # metrics of one declaration and options give equal notes
     parsed = [parse_metric(name) for name in metrics]
     distinct = {(id(m.declaration), repr(m.options)): m for m in parsed}
     if not distinct:

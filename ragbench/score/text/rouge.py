@@ -53,11 +53,15 @@ RougeTokenizer = Annotated[
 
 @functools.cache
 def _tokenizer(name: str, stemmer: bool) -> Tokenize:
-    """Return the tokenizer of that name; only ASCII words have stems."""
+    """Return the tokenizer of a name, with stems of ASCII words if `stemmer`.
+
+    Raises:
+        OptionError: There is no such tokenizer.
+    """
     extra = (AUTO, ROUGE, UNICODE)
     split: Tokenize
     if name == ROUGE:
-        # not rouge_score's `tokenizers`, which imports nltk even without a stemmer
+        # not `rouge_score.tokenizers`, which imports nltk even without a stemmer
         from rouge_score.tokenize import tokenize
 
         split = functools.partial(tokenize, stemmer=None)
@@ -67,11 +71,12 @@ def _tokenizer(name: str, stemmer: bool) -> Tokenize:
         split = tokenizer("rouge", name, lowercase=True, extra=extra)
     if stemmer:
         split = _with_stems(split)
+    # tokens of a-z and 0-9 do not depend on the words beside them
     return by_word(split) if name == ROUGE else split
 
 
 def _with_stems(split: Tokenize) -> Tokenize:
-    """Return a tokenizer that gives stems as rouge-score does: its stemmer is nltk's Porter."""
+    """Return a tokenizer that stems words of more than three letters, as rouge-score does."""
     stem = load_stemmer("porter")
     return lambda text: [
         stem(token) if len(token) > 3 and token.isascii() else token for token in split(text)
@@ -79,9 +84,10 @@ def _with_stems(split: Tokenize) -> Tokenize:
 
 
 class _Tokenizers:
-    """Choose how a pair of texts is split: by its reference, which is known to be right.
+    """Tokenizers of a metric, one of which is chosen for each reference.
 
-    Two texts must be split alike. Of an ASCII text, both tokenizers of `auto` give the same.
+    Both texts of a pair need the same tokenizer: that of the reference, which is in the right
+    language. For ASCII texts, both tokenizers of `auto` return equal tokens.
     """
 
     def __init__(self, name: str, stemmer: bool) -> None:
@@ -90,17 +96,18 @@ class _Tokenizers:
         self._texts = [(tokenize, remember_texts(tokenize)) for tokenize in tokenizers]
 
     def of(self, reference: str) -> tuple[Tokenize, Callable[[str], TokenizedText]]:
-        """Return a tokenizer, and the same with a memory for texts."""
+        """Return the tokenizer for a reference, and a caching version of it."""
         tokens = self._texts[0][1]
+        # ASCII first: nearly all texts are, and both tokenizers agree on them
         if reference.isascii() or _is_seen(reference, tokens(reference).tokens):
             return self._texts[0]
         return self._texts[-1]
 
 
 def _is_seen(text: str, tokens: Sequence[str]) -> bool:
-    """Return True if most words of a text are Latin, and rouge-score has tokens of it."""
+    """Return True if most words of a text are Latin, and rouge-score finds tokens in it."""
     n_beyond = len(text) - len(text.encode("ascii", "ignore"))
-    # each character beyond ASCII splits one word at most, or is one in other letters
+    # each character beyond ASCII splits at most one word, or is part of a word in other letters
     first = tokens[: 4 * n_beyond]
     if len(first) - sum(map(str.isdigit, first)) >= 2 * n_beyond:
         return bool(tokens)
@@ -108,7 +115,7 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
 
 
 def _open(options: Options) -> Scorer:
-    """Score many predictions; each distinct text is tokenised and counted once."""
+    """Return a scorer that tokenizes and counts each distinct text once."""
     tokenizers = _Tokenizers(options["tokenize"], options["stemmer"])
 
     def reader_of(metrics: Sequence[Metric]) -> RowReader:
@@ -130,6 +137,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     if name not in (AUTO, ROUGE):
         return []
     foreign = [text for text in texts if not text.isascii()]
+    # `auto` reads texts without a-z by another tokenizer: nothing is lost
     notes = [] if name == AUTO else note_texts("rouge", sum(map(_unseen, foreign)), texts, _UNSEEN)
     split = sum(1 for text in foreign if has_accented_words(text) and is_latin(text))
     if is_frequent(split, texts):
@@ -207,6 +215,7 @@ def rouge(
         raise OptionError("rouge", "types", types, f"a list, such as ['{types}']")
     check_allowed("rouge", "types", types, TYPES)
     references = reference_list("rouge", reference)
+    # only the tokenizer of rouge-score drops words of other scripts
     texts = (prediction, *references) if tokenize == ROUGE else ()
     for note in note_texts("rouge", sum(map(_unseen, texts)), texts, _UNSEEN):
         warnings.warn(UnseenText(note), stacklevel=3)
@@ -245,7 +254,8 @@ def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
 
 
 def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
-    """Union of the common subsequences of each reference line with all prediction lines."""
+    """Return the union-LCS scores: common subsequences of each reference line with all lines."""
+    # tokens of either side that no line has used yet
     left_mine = Counter(token for line in mine for token in line)
     left_theirs = Counter(token for line in theirs for token in line)
     n_mine, n_theirs = left_mine.total(), left_theirs.total()
@@ -254,7 +264,7 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
         union = set[int]().union(*(lcs_positions(reference, line) for line in mine))
         for position in sorted(union):
             token = reference[position]
-            # each token counts as often as both sides have it, as in ROUGE 1.5.5
+            # clipped: a token counts at most as often as each side has it, as in ROUGE 1.5.5
             if left_mine[token] > 0 and left_theirs[token] > 0:
                 hits += 1
                 left_mine[token] -= 1
@@ -262,9 +272,9 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
     return RougeScore.of_counts(hits, n_mine, n_theirs)
 
 
-# A row of the table of dynamic programming is one integer, 64 or more of its cells a step: bit j is
-# set where the length does not grow at token j of the second text (Hyyro 2004, after Crochemore et
-# al. 2001).
+# Bit-parallel dynamic programming (Hyyro 2004, after Crochemore et al. 2001): a row of the table is
+# one integer, of which 64 or more cells are computed at once. Bit j is set if the length does not
+# grow at token j of the second text.
 def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 
@@ -281,10 +291,10 @@ def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def lcs_positions(first: Sequence[str], second: Sequence[str]) -> list[int]:
-    """Return the positions in `first` of one longest common subsequence, last one first.
+    """Return the positions in `first` of a longest common subsequence, in falling order.
 
-    Of several, it is the one that rouge-score's walk back through its table finds: from the end,
-    where the tokens differ, go back in `second` if that keeps more than going back in `first`.
+    Of several subsequences, it is the one that rouge-score finds: its walk back from the end goes
+    back in `second` if that keeps a longer subsequence than going back in `first`.
     """
     masks = _masks(second)
     full = (1 << len(second)) - 1
@@ -302,7 +312,7 @@ def lcs_positions(first: Sequence[str], second: Sequence[str]) -> list[int]:
             i, j = i - 1, j - 1
             positions.append(i)
             length -= 1
-        # the value of the table in a row and its first j columns is j less the bits that are set
+        # the length in a row and its first j columns is j minus the number of set bits
         elif rows[i] >> (j - 1) & 1 and j - (rows[i - 1] & ((1 << j) - 1)).bit_count() < length:
             j -= 1
         else:
@@ -311,7 +321,7 @@ def lcs_positions(first: Sequence[str], second: Sequence[str]) -> list[int]:
 
 
 def _masks(tokens: Sequence[str]) -> dict[str, int]:
-    """For each token, the bits of the positions where it stands."""
+    """Return token -> bit mask of its positions."""
     masks: dict[str, int] = {}
     bits = map((1).__lshift__, range(len(tokens)))
     for token, bit in zip(tokens, bits, strict=True):

@@ -24,7 +24,7 @@ _OWNER = "semantic_similarity"
 
 
 class SemanticSimilarity:
-    """Semantic similarity with a model that is loaded once; references are encoded once.
+    """Scorer of semantic similarity that loads its model once and encodes references once.
 
     `SemanticSimilarity(device="cpu").score(["a cat"], ["the cat"])` returns a number for each
     prediction.
@@ -61,38 +61,40 @@ class SemanticSimilarity:
     ) -> list[float]:
         """Score predictions against their references, texts or lists of them, by position.
 
-        `advance` is told how many further predictions are done.
+        Returns a cosine per prediction. `advance` is called with the number of further completed
+        predictions.
 
         Raises:
-            DataError: The two differ in length, or something is no text or has no reference.
+            DataError: The lists differ in length, a member is no text, or a reference is missing.
         """
         return self.score_rows(paired_rows(predictions, references), advance)
 
     def score_rows(self, rows: Sequence[Row], advance: Advance | None = None) -> list[float]:
-        """Score rows whose form is right."""
+        """Return a cosine per row; rows are not checked."""
         gold = {text for _, texts in rows for text in texts}
         with self._lock:
+            # in the order of the rows: the order decides the batches, and these the last digits
             texts = dict.fromkeys(text for row in rows for text in (row[0], *row[1]))
             new = [text for text in texts if text.strip() and text not in self._gold]
             report = _in_rows(advance, len(new), len(rows))
             encoded = self._embedder.encode(new, prompt=self._prompt, advance=report)
             vectors = {**self._gold, **dict(zip(new, encoded, strict=True))}
-            # references alone: they come again with the next system, predictions do not
+            # only references are cached: they return with the next system, predictions do not
             self._gold.update((text, vectors[text]) for text in gold if text in vectors)
-        # nothing was encoded, so that nobody has told that the rows are done
+        # without encoding there was no report that the rows are completed
         if not new:
             report(1)
         return [_best_cosine(prediction, texts, vectors) for prediction, texts in rows]
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the model can read."""
+        """Return the number of texts that exceed the input length of the model."""
         return count_longer(self._embedder.count_tokens(texts, prompt=self._prompt), self.limit)
 
 
 def _best_cosine(
     prediction: str, references: Sequence[str], vectors: Mapping[str, embed.Vectors]
 ) -> float:
-    """The largest cosine, within -1..1 in spite of rounding; 0 where a side is empty."""
+    """Return the largest cosine with a reference, cut to -1..1; 0 if a side is empty."""
     import numpy as np
 
     gold = [vectors[text] for text in references if text in vectors]

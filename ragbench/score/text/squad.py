@@ -1,4 +1,4 @@
-"""Short answers as SQuAD normalises them: `exact_match`, `contains`, `token_f1`."""
+"""Metrics of short answers, normalised as in SQuAD: `exact_match`, `contains`, `token_f1`."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ Articles = Annotated[
     Literal["en", "de", "es", "nl", "pt", "none"],
     Option("The language whose articles do not count."),
 ]
-# An answer -> the words that it is compared by.
+# Function that returns the normalised words of an answer.
 Tokens = Callable[[str], "tuple[str, ...]"]
 
 
 def answer_tokens(owner: str, tokenize: str = AUTO, articles: str = "en") -> Tokens:
     """Return a function that splits an answer into words without case, punctuation and articles.
+
+    `owner` names the metric in errors. An unknown tokenizer raises OptionError at the first text.
 
     Example:
         >>> answer_tokens("contains")("The year 1889!"), answer_tokens("contains")("北京。")
@@ -56,7 +58,7 @@ def answer_tokens(owner: str, tokenize: str = AUTO, articles: str = "en") -> Tok
     return functools.partial(_tokens, owner, tokenize, articles)
 
 
-@functools.lru_cache(maxsize=512)  # metrics run row by row: only the texts of a row come again
+@functools.lru_cache(maxsize=512)  # metrics score row by row: only texts of one row repeat
 def _tokens(owner: str, tokenize: str, articles: str, text: str) -> tuple[str, ...]:
     return tuple(_splitter(owner, tokenize)(normalize_answer(text, articles)))
 
@@ -67,13 +69,13 @@ def _splitter(owner: str, name: str) -> Callable[[str], list[str]]:
 
 
 def holds_run(tokens: Sequence[str], run: Sequence[str]) -> bool:
-    """Return True if the tokens of a run stand side by side in a text; no text has an empty run.
+    """Return True if a text contains the tokens of `run` in a row; False for an empty run.
 
     Example:
         >>> holds_run(("i", "say", "no"), ("no",)), holds_run(("i", "know"), ("no",))
         (True, False)
     """
-    # no token has a space in it
+    # tokens have no spaces, so that a match of strings is a match of whole tokens
     return bool(run) and f" {' '.join(run)} " in f" {' '.join(tokens)} "
 
 
@@ -83,6 +85,7 @@ def _check(owner: str, options: Options) -> None:
 
 def _notes(owner: str, texts: Sequence[str], options: Options) -> list[str]:
     notes = []
+    # exact_match compares whole answers: how they are split makes no difference
     if options["tokenize"] in ("none", "13a", "intl") and owner != "exact_match":
         notes = note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
     if options["articles"] == "en" and owner != "contains":
@@ -126,6 +129,7 @@ def exact_match(
         Rajpurkar et al. (2016), SQuAD, section 6.1.
     """
     references = reference_list("exact_match", references)
+    # a reference of articles alone is empty too, but an empty prediction matches nothing
     if not prediction.strip():
         return Value()
     tokens = answer_tokens("exact_match", tokenize, articles)
@@ -170,7 +174,7 @@ def contains(
 
 
 def _open_token_f1(options: Options) -> Scorer:
-    """Score many predictions; precision, recall and F of a row are computed at once."""
+    """Return a scorer that computes precision, recall and F of a row together."""
     tokens = answer_tokens("token_f1", options["tokenize"], options["articles"])
 
     def reader_of(metrics: Sequence[Metric]) -> RowReader:

@@ -21,6 +21,7 @@ CaseSensitive = Annotated[bool, Option("Distinguish upper and lower case.")]
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    # sacrebleu then splits Han characters
     if options["normalized"] and options["asian_support"]:
         return []
     instead = "ter(normalized=true,asian_support=true) splits Chinese characters"
@@ -53,9 +54,9 @@ def ter(
     A prediction longer than its reference may need more edits than the reference has words: values
     above 1 are possible, without a bound. The score is that of sacrebleu's `TER` divided by 100,
     bit for bit: an empty prediction needs every word and scores 1; both empty is 0, and an empty
-    reference alone 1. The time grows faster than the square of
-    the number of words that differ: seconds for texts of 1,000 words. Of several
-    references it is the fewest edits, divided by the mean length.
+    reference alone 1. The time grows faster than the square of the number of words that differ:
+    seconds for texts of 1,000 words. Of several references it is the fewest edits, divided by the
+    mean length.
 
     Raises:
         OptionError: There is no reference.

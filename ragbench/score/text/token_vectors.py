@@ -1,4 +1,4 @@
-"""Texts as vectors of their tokens, each computed once, and how two texts match greedily."""
+"""Token vectors of texts, each computed once, and the greedy matching of BERTScore."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
     from ragbench.types import FloatArray
 
-# How much of the references is kept from call to call; what is beyond is computed again.
+# Bytes of reference vectors that are kept between calls; others are computed again.
 KEPT_BYTES = 2 << 30
 
 
 class EncodedTexts:
-    """Gives the tokens and vectors of texts; lives as long as its model is used."""
+    """Cache of the tokens and vectors of texts, alive as long as its model."""
 
     def __init__(self, encoder: TokenEncoder, kept_bytes: int = KEPT_BYTES) -> None:
         self._encoder = encoder
@@ -30,7 +30,7 @@ class EncodedTexts:
         self._kept: set[str] = set()
 
     def tokens(self, texts: Sequence[str]) -> dict[str, TextTokens]:
-        """Return text -> tokens."""
+        """Return text -> tokens for the distinct texts; cached tokens are reused."""
         new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
         new_tokens = dict(zip(new, self._encoder.tokenize(new), strict=True))
         return {text: new_tokens.get(text) or self._tokens[text] for text in texts}
@@ -38,12 +38,13 @@ class EncodedTexts:
     def blocks(
         self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]
     ) -> Iterator[tuple[list[int], Mapping[str, Vectors]]]:
-        """Yield positions of rows, with the vectors of all texts that these rows have.
+        """Yield blocks of row positions, with text -> vectors for all texts of the block.
 
-        A text is computed when the first row needs it and dropped after the last one, unless it
-        is a reference and there is room to keep it. Rows with the same references come together,
-        and short texts with short ones. Texts without a token have no vectors.
+        The vectors of a text are computed for its first row and dropped after its last row, unless
+        it is a reference and there is room to keep them. Rows with equal references share a block,
+        and texts of similar length. Texts without tokens have no vectors.
         """
+        # number of rows to come that need each text
         waiting = Counter(text for row in rows for text in _texts(row))
         references = {text for _, gold in rows for text in gold}
         for block in self._plan(rows, tokens):
@@ -63,10 +64,11 @@ class EncodedTexts:
                     self._vectors.pop(text, None)
 
     def _plan(self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]) -> Iterator[list[int]]:
-        """Cut the rows into blocks of some batches' worth of tokens."""
+        """Yield blocks of row positions, longest references first, of some batches of tokens."""
 
         def key(position: int) -> tuple[int, tuple[str, ...]]:
             gold = tuple(rows[position][1])
+            # rows with equal references become neighbours, so that these are encoded once
             return -sum(len(tokens[text]) for text in gold), gold
 
         block: list[int] = []
@@ -90,8 +92,8 @@ class TokenWeights:
     """Weights of tokens by their ids.
 
     Attributes:
-        weight_of: Id of a token -> its weight.
-        default: The weight of other tokens.
+        weight_of: Token id -> weight.
+        default: Weight of all other tokens.
     """
 
     weight_of: Mapping[int, float]
@@ -99,10 +101,10 @@ class TokenWeights:
 
     @classmethod
     def by_rarity(cls, references: Sequence[TextTokens]) -> TokenWeights:
-        """Weigh by inverse document frequency: log((n + 1) / (c + 1)) for c of n references.
+        """Return weights by inverse document frequency: log((n + 1) / (c + 1)) for c of n texts.
 
-        A token of every reference, such as the start and the end, weighs nothing. A reference
-        that occurs twice counts twice, as in bert-score.
+        Tokens of every reference, such as start and end, have weight 0. A repeated reference counts
+        each time, as in bert-score.
         """
         counts = Counter(number for tokens in references for number in set(tokens.ids))
         n = len(references) + 1
@@ -110,22 +112,22 @@ class TokenWeights:
         return cls(weight_of, math.log(n))
 
     def __call__(self, tokens: TextTokens) -> FloatArray:
-        """Return a weight for each token."""
+        """Return the weights of the tokens of a text, shape (n tokens,)."""
         import numpy as np
 
         return np.array([self.weight_of.get(number, self.default) for number in tokens.ids])
 
 
-# What a text without tokens scores.
+# Score of a text without tokens.
 NOTHING = BertScore(0.0, 0.0, 0.0)
 
 
 class WeightedTokens(NamedTuple):
-    """The tokens of a text, as matching needs them.
+    """Vectors and weights of the tokens of a text.
 
     Attributes:
-        vectors: A row of length 1 for each token.
-        weights: How much each token counts; all zero where none does.
+        vectors: Unit vector of each token, one per row.
+        weights: Weight of each token; may be all zero.
     """
 
     vectors: Vectors
@@ -133,15 +135,15 @@ class WeightedTokens(NamedTuple):
 
 
 def match(prediction: WeightedTokens, reference: WeightedTokens) -> BertScore:
-    """Match the tokens of two texts greedily.
+    """Return precision, recall and F of the greedy matching of two texts.
 
     Each token takes the largest cosine with any token of the other text; precision is the
-    weighted mean of these over the prediction, recall that over the reference. Tokens of weight 0
-    are matched by others. Nothing is padded and no cosine is clamped, so that a pair has one score
-    whatever it is computed with. A text whose tokens all weigh nothing scores 0.
+    weighted mean of these cosines over the prediction, recall over the reference. Tokens of weight
+    0 can still be the match of others. Nothing is padded and no cosine is clamped: the score of a
+    pair does not depend on its batch. A text whose weights are all 0 scores 0.
 
     Example:
-        One of two tokens has its like in the reference, the other is at right angles to it.
+        One of two tokens equals the token of the reference, the other is orthogonal to it.
 
         >>> import numpy as np
         >>> two, one = np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)[:1]
@@ -159,6 +161,6 @@ def match(prediction: WeightedTokens, reference: WeightedTokens) -> BertScore:
 
 
 def _mean(cosines: Vectors, weights: FloatArray) -> float:
-    """The weighted mean, within -1..1 in spite of rounding."""
+    """Return the weighted mean, cut to -1..1; 0 if all weights are 0."""
     total = float(weights.sum())
     return min(max(float(cosines @ weights) / total, -1.0), 1.0) if total else 0.0

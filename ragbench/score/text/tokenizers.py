@@ -1,4 +1,4 @@
-"""Tokens of a text: tokenizers by name, with those of sacrebleu, and n-gram counts."""
+"""Tokenizers by name, those of sacrebleu included, n-gram counts, and notes on texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragbench.text.tokenize import Memory, has_unspaced_words, normalize_answer
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _ARTICLE = re.compile(r"\ban?\b", re.IGNORECASE)
-_LONGEST_ARTICLES = 20  # characters; longer texts have other words, and are not read again
+_LONGEST_ARTICLES = 20  # characters: longer texts have other words, and are skipped
 
 Counts = Mapping[Hashable, int]
 
@@ -23,14 +23,14 @@ _REMEMBERED_TEXTS = 100  # more objects with n-gram counts slow down the garbage
 
 
 def note_texts(metric: str, count: int, texts: Sequence[str], clause: str) -> list[str]:
-    """Say of how many texts a clause is true; nothing where of none."""
+    """Return a note that a clause holds for `count` of the texts; empty list for none."""
     return [f"{metric}: {count} of {len(texts)} texts {clause}"] if count else []
 
 
 def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
-    """Say in how many texts a metric that parts words at spaces takes whole clauses for words.
+    """Return a note on texts without spaces between words, which the metric reads as one word.
 
-    `instead` is a clause that says what does better.
+    `instead` is the end of the note: the option that helps.
 
     Example:
         >>> note_unspaced("bleu", ["東京です", "Tokyo"], "bleu(tokenize=char) splits them")[0][:32]
@@ -44,7 +44,7 @@ def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
 
 
 def note_not_english(metric: str, texts: Sequence[str]) -> list[str]:
-    """Return a note on texts without English letters, where English word forms do not help.
+    """Return a note on texts without letters a-z, for which English stems do not help.
 
     Example:
         >>> note_not_english("meteor", ["Москва", "Moscow", "3"])[0][:52]
@@ -60,10 +60,10 @@ def note_not_english(metric: str, texts: Sequence[str]) -> list[str]:
 
 
 def note_articles(metric: str, texts: Sequence[str]) -> list[str]:
-    """Say in how many texts a word was dropped as an English article that may be none.
+    """Return a note on texts in which `a` or `an` was dropped but may be no English article.
 
-    Counted are texts with letters beyond a-z and an `a` or `an`; a few of them, as in English with
-    an accent here and there, are not worth a sentence.
+    Counts texts with such a word and letters beyond a-z. No note for up to a tenth of the texts,
+    as for English with a few accents.
 
     Example:
         >>> note_articles("exact_match", ["Ça va à Marc, il a faim", "the café", "the cat"])
@@ -79,7 +79,7 @@ as an English article; exact_match(articles=none) keeps it"]
 
 
 def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list[str]:
-    """Return a note on texts of articles alone, as the answer "A" to a choice of A, B and C.
+    """Return a note on texts that consist of articles, such as the answer "A" of A, B and C.
 
     Example:
         >>> note_only_articles("token_f1", ["A", "B", "the cat"], "en")
@@ -102,7 +102,7 @@ token_f1(articles=none) keeps them"]
 
 
 def is_frequent(count: int, texts: Sequence[str]) -> bool:
-    """Return True if a tenth of the texts is concerned; English with accents here and there is not.
+    """Return True if `count` is more than a tenth of the texts.
 
     Example:
         >>> is_frequent(2, ["text"] * 10), is_frequent(1, ["text"] * 10)
@@ -112,11 +112,11 @@ def is_frequent(count: int, texts: Sequence[str]) -> bool:
 
 
 def has_accented_words(text: str) -> bool:
-    """Return True if a text has a letter beyond a-z."""
+    """Return True if a text has a letter beyond a-z, such as é or 東."""
     return not text.isascii() and any(map(str.isalpha, _BEYOND_ASCII.findall(text)))
 
 
-# Text -> its tokens in order.
+# Function that returns the tokens of a text in order.
 Tokenize = Callable[[str], list[str]]
 Tokenizer = Annotated[
     str,
@@ -126,21 +126,28 @@ Tokenizer = Annotated[
     ),
 ]
 
-# Those that part words at white space and punctuation alone.
+# Tokenizers that split only at white space and punctuation.
 WORD_TOKENIZERS = frozenset({"13a", "intl", "none"})
 
 _PACKAGES = {
     "ja-mecab": ("MeCab with the IPA dictionary", "pip install 'sacrebleu[ja]'"),
     "ko-mecab": ("MeCab-ko with its dictionary", "pip install 'sacrebleu[ko]'"),
 }
-_LONGEST = 64  # characters of a word that is worth remembering
-_LOOKS_ACROSS_WORDS = ("<skipped>", "-\n", "&")  # the rules of 13a that a single word cannot follow
+_LONGEST = 64  # characters of the longest cached word: longer ones rarely repeat
+_ACROSS_WORDS = ("<skipped>", "-\n", "&")  # texts for which rules of 13a look across words
 
 
 def tokenizer(
     owner: str, name: str, lowercase: bool = False, extra: tuple[str, ...] = ()
 ) -> Tokenize:
-    """Return sacrebleu's tokenizer of that name; `others` are further names of the owner."""
+    """Return the tokenizer of sacrebleu with this name.
+
+    `owner` names the metric in errors; `extra` are further names of the owner, for the message.
+
+    Raises:
+        OptionError: sacrebleu has no such tokenizer.
+        MissingExtra: The tokenizer needs a package or a model that is not installed.
+    """
     split = _tokenizer(owner, name, extra)
     return (lambda text: split(text.lower())) if lowercase else split
 
@@ -155,16 +162,18 @@ def _tokenizer(owner: str, name: str, extra: tuple[str, ...]) -> Tokenize:
     peer = _load(f"{owner}(tokenize={name})", name, BLEU)
 
     def tokenize(text: str) -> list[str]:
+        # sacrebleu strips the end of a text before it tokenizes
         return str(peer(text.rstrip())).split()
 
-    return by_word(tokenize, _LOOKS_ACROSS_WORDS) if name == "13a" else tokenize
+    # rules of the other tokenizers may look across words
+    return by_word(tokenize, _ACROSS_WORDS) if name == "13a" else tokenize
 
 
 def by_word(tokenize: Tokenize, across: tuple[str, ...] = ()) -> Tokenize:
-    """Return a tokenizer that splits each word once: ten times as fast on texts.
+    """Return a tokenizer that caches the tokens of each word: ten times as fast on texts.
 
-    The tokens of a word must not depend on the words beside it, unless the text contains one of
-    the strings in `across`: such a text is split as a whole.
+    The tokens of a word must not depend on its neighbours. Texts with one of the strings in
+    `across`, for which they do, are tokenized as a whole.
     """
     tokens = Memory(lambda word: tuple(tokenize(word)), longest=_LONGEST).__getitem__
 
@@ -177,13 +186,19 @@ def by_word(tokenize: Tokenize, across: tuple[str, ...] = ()) -> Tokenize:
 
 
 def _load(owner: str, name: str, bleu: Any) -> Any:
-    """Return the tokenizer of sacrebleu, or raise an error that names the missing package."""
+    """Return an instance of a tokenizer of sacrebleu.
+
+    Raises:
+        MissingExtra: Its package is missing, or its model cannot be downloaded.
+    """
     package, advice = _PACKAGES.get(name, ("sentencepiece", "pip install sentencepiece"))
     try:
         return bleu(tokenize=name).tokenizer
+    # the tokenizers of sacrebleu report a missing package in these three ways
     except (ImportError, RuntimeError, AssertionError) as error:
         raise MissingExtra(owner, package, advice=advice) from error
-    except (OSError, SystemExit) as error:  # the model of a sentencepiece tokenizer is fetched
+    # sacrebleu ends the process if a download fails
+    except (OSError, SystemExit) as error:  # sacrebleu downloads the model of sentencepiece
         from sacrebleu.utils import SACREBLEU_DIR
 
         problem = f"a model that cannot be fetched ({error})"
@@ -191,7 +206,7 @@ def _load(owner: str, name: str, bleu: Any) -> Any:
 
 
 class TokenizedText:
-    """The tokens of a text; n-grams are counted when first asked for."""
+    """Tokens of a text, with n-gram counts that are computed at first use."""
 
     __slots__ = ("_counts", "tokens")
 
@@ -200,7 +215,7 @@ class TokenizedText:
         self._counts: dict[int, Counts] = {}
 
     def counts(self, n: int) -> Counts:
-        """Count the n-grams: tokens themselves for n = 1, tuples above."""
+        """Return the count of each n-gram: of tokens for n = 1, of tuples above."""
         counts = self._counts.get(n)
         if counts is None:
             counts = self._counts[n] = Counter(ngrams(self.tokens, n))
@@ -208,26 +223,27 @@ class TokenizedText:
 
 
 def remember_texts(tokenize: Tokenize) -> Callable[[str], TokenizedText]:
-    """Return a function that tokenizes texts and remembers the latest, as references repeat."""
+    """Return a function that tokenizes texts and caches the latest 100, since texts repeat."""
     return functools.lru_cache(_REMEMBERED_TEXTS)(lambda text: TokenizedText(tokenize(text)))
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:
-    """Return the n-grams in order: tokens themselves for n = 1, tuples above."""
+    """Return the n-grams in order: tokens for n = 1, tuples above; none for shorter texts."""
     return tokens if n == 1 else zip(*(tokens[start:] for start in range(n)), strict=False)
 
 
 def overlap(tokens: Sequence[str], counts: Counts, n: int, *, distinct: bool = False) -> int:
-    """Count the n-grams of a text that others have, each at most as often as they have it.
+    """Return the number of n-grams that a text shares with `counts`, clipped to the counts.
 
-    `distinct` says that the others have no n-gram twice, which saves looking.
+    `distinct`: no n-gram in `counts` occurs twice, so that distinct matches can be counted.
     """
-    # Only n-grams that match are counted: most do not, and a look-up is cheaper than an entry.
+    # only matching n-grams are counted: most do not match, and a look-up is cheaper than an entry
     matching = list(filter(counts.__contains__, ngrams(tokens, n)))
     if distinct or not matching:
         return len(set(matching))
     total = 0
     for gram, count in Counter(matching).items():
+        # clipped to the count on the other side
         limit = counts[gram]
         total += count if count < limit else limit
     return total

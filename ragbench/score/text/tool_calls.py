@@ -1,6 +1,6 @@
-"""Tool calls against gold ones: `tool_call_accuracy`, `tool_call_f1`, `tool_call_correctness`.
+"""Metrics of tool calls: `tool_call_accuracy`, `tool_call_f1`, `tool_call_correctness`.
 
-The definitions are those of ragas (the first two) and deepeval (the third). No model is asked.
+The definitions are those of ragas (the first two) and deepeval (the third). No model is called.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ragbench.registry import Option
 from ragbench.score.text.base import metric
 from ragbench.types.conversation import Entries, Json, ToolCall, read_tool_calls
 
-# Tool calls in any form that `read_tool_calls` reads.
+# Tool calls in a form that `read_tool_calls` reads.
 Calls = Sequence[ToolCall | Entries | str]
 Order = Annotated[
     Literal["strict", "any"],
@@ -85,6 +85,7 @@ def tool_call_accuracy(
     actual, gold = _read(calls, "calls"), _read(expected, "expected")
     if order == "any":
         actual, gold = sorted(actual, key=_sort_key), sorted(gold, key=_sort_key)
+    # ragas gives no credit for arguments if the sequence of tools differs
     if [call.name for call in actual] != [call.name for call in gold]:
         return 0.0
     if not gold:
@@ -123,6 +124,7 @@ def tool_call_f1(calls: Calls, expected: Calls, *, arguments: SetArguments = "ex
     if not actual and not gold:
         return CallScores(1.0, 1.0, 1.0)
     both = len(actual & gold)
+    # also if only one side is empty, which would divide by 0 below
     if not both:
         return CallScores(0.0, 0.0, 0.0)
     return CallScores(2 * both / (len(actual) + len(gold)), both / len(actual), both / len(gold))
@@ -178,12 +180,12 @@ def tool_call_correctness(
 
 
 _Value = Callable[[ToolCall, ToolCall], float]
-# What arguments count: those of the gold call first.
+# Function that returns the credit for arguments, those of the gold call first.
 _Worth = Callable[[Entries, Entries], float]
 
 
 def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
-    """Match each gold call with the best remaining call, the first of equals; sum the values."""
+    """Return the sum of the values of greedy matches: each gold call takes the best call left."""
     candidates, total = list(actual), 0.0
     for want in gold:
         values = [value(want, call) for call in candidates]
@@ -194,7 +196,7 @@ def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _
 
 
 def _in_order(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
-    """The largest sum over pairs that stand in the same order on both sides."""
+    """Return the largest sum over pairs in the same order on both sides (weighted LCS)."""
     previous = [0.0] * (len(actual) + 1)
     for want in gold:
         row = [0.0]
@@ -219,7 +221,7 @@ def _identity(call: ToolCall, arguments: str) -> tuple[str, str]:
 
 
 def _canonical(value: Json) -> str:
-    """A JSON value as text: equal for equal values, in whatever order keys came; 5.0 is 5."""
+    """Return a JSON value as text that is equal for equal values: keys are sorted, 5.0 is 5."""
     return json.dumps(_numbers(value), sort_keys=True, default=str)
 
 
@@ -228,6 +230,7 @@ def _numbers(value: Json) -> Json:
         return {key: _numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_numbers(item) for item in value]
+    # JSON has one kind of number: a model may write 5.0 for 5
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -236,13 +239,13 @@ def _same(one: Json, other: Json) -> bool:
 
 
 def _sort_key(call: ToolCall) -> tuple[str, ...]:
-    # as text: JSON values of two types have no order
+    # as texts, since JSON values of two types cannot be compared
     pairs = [part for name in sorted(call.arguments) for part in (name, str(call.arguments[name]))]
     return (call.name, *pairs)
 
 
 def _share_of_gold(gold: Entries, called: Entries) -> float:
-    """The share of the gold arguments that are given with their value."""
+    """Return the share of gold arguments with their value; without any, 1 for an empty call."""
     if not gold:
         return float(not called)
     return sum(name in called and _same(gold[name], called[name]) for name in gold) / len(gold)
@@ -253,7 +256,7 @@ def _share_of_gold_names(gold: Entries, called: Entries) -> float:
 
 
 def _share_of_both(gold: Entries, called: Entries) -> float:
-    """The share of the arguments of either that both have with one value; objects in part."""
+    """Return the share of all arguments on which both agree; objects count in part."""
     if _same(gold, called):
         return 1.0
     total = 0.0
