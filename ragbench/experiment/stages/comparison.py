@@ -1,4 +1,4 @@
-"""The comparison of a run's systems, and of controls with them; and which scores tell nothing."""
+"""Comparison of the systems of a run and its controls; reasons why a measure tells nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from ragbench.records.comparison import (
     Comparisons,
     ControlDifference,
     Difference,
-    MeasureComparison,
     OverSource,
 )
 from ragbench.report.headline import nothing_told
@@ -38,11 +37,12 @@ from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
 from ragbench.types import ScoreColumn
 
-# Words from which on a gold answer is rather a sentence than what stands in a passage as it is.
-_SENTENCE = 6
-# Share of the queries without a hit from which on the answers are in doubt, not the systems.
-_HARDLY = 0.9
-_WHAT_TO_DO = (
+# Number of words from which on a gold answer is a sentence, which a passage hardly repeats.
+_SENTENCE_WORDS = 6
+# Share of the queries without a gold answer in any passage from which on the gold answers are the
+# likely reason, not the systems.
+_DOUBTFUL_SHARE = 0.9
+_ADVICE = (
     "answer_hit is for short answers that passages hold as they are; for sentences, name gold "
     "documents (relevant) or gold passages (reference_contexts), or let a judge grade passages "
     "(metrics.retrieval.fill)"
@@ -50,83 +50,83 @@ _WHAT_TO_DO = (
 
 
 def _fingerprint(column: ScoreColumn) -> str:
-    """Fingerprint a column by the bytes of its numbers: to write them as JSON takes far longer."""
+    """Return a hash of a column and its metadata."""
+    # bytes of the numbers: JSON takes far longer; one bit pattern stands for all NaN
     values = np.where(np.isnan(column.values), np.nan, column.values).astype("<f8")
-    without = replace(column, values=values[:0], causes=column.causes[:0])
-    rest = json.dumps(write_column(without), sort_keys=True)
-    return fingerprint([values.tobytes(), column.causes.tobytes(), rest])
+    empty_column = replace(column, values=values[:0], causes=column.causes[:0])
+    metadata = json.dumps(write_column(empty_column), sort_keys=True)
+    return fingerprint([values.tobytes(), column.causes.tobytes(), metadata])
 
 
 def with_reasons(plan: Plan, results: Results, comparisons: Comparisons) -> Comparisons:
-    """Return the comparisons with the reasons why measures tell nothing, and none of them best.
+    """Return the comparisons; a measure that tells nothing gets a reason, and no best system.
 
-    The warnings of the results get a sentence for each reason.
+    Adds a sentence for each reason to the warnings of the results. A measure that reads gold
+    answers tells something as long as one is not 0; a doubt about its answers is warned of once.
     """
     systems = [system for system in results.systems if system.role != "control"]
-    families, doubtful = [], dict[str, str]()
+    families, doubts = [], list[str]()
     for family in comparisons.measures:
+        reason, name = None, family.measure
         if family.kind == "retrieval":
-            columns = [s.columns[family.measure] for s in systems if family.measure in s.columns]
-            if parse_measure(family.measure).spec.reads == "passages":
-                family = _by_answers(plan, results, family, columns, doubtful)
-            elif _all_zero(columns) and (why := _nothing_relevant(plan, results)) is not None:
-                family = replace(family, tells_nothing=why, best=None, tied_with_best=())
+            columns = [system.columns[name] for system in systems if name in system.columns]
+            if parse_measure(name).spec.reads == "passages":
+                reason = _no_answer_reason(plan, results, columns)
+                if reason is not None and not (family.tells_nothing or _all_zero(columns)):
+                    doubts.append(f"{name}: {reason}")
+                    reason = None
+            elif _all_zero(columns):
+                reason = _no_hit_reason(plan, results)
+        if reason is not None:
+            family = replace(family, tells_nothing=reason, best=None, tied_with_best=())
         families.append(family)
-    results.warnings += [*nothing_told(families), *doubtful.values()]
+    results.warnings += [*nothing_told(families), *doubts[:1]]
     return replace(comparisons, measures=tuple(families))
 
 
 def _all_zero(columns: Sequence[ScoreColumn]) -> bool:
-    """Whether every query that is scored has 0, where more is better, by every system."""
+    """Return True if all values of all systems are 0 or missing, and some are not missing.
+
+    False for sums, and for measures where lower is better.
+    """
     if not columns or columns[0].aggregate != "mean" or columns[0].direction != "higher":
         return False
     values = np.concatenate([column.values for column in columns])
     return bool(np.isfinite(values).any()) and not np.nan_to_num(values).any()
 
 
-def _by_answers(
-    plan: Plan,
-    results: Results,
-    family: MeasureComparison,
-    columns: Sequence[ScoreColumn],
-    doubtful: dict[str, str],
-) -> MeasureComparison:
-    """Say of a measure that looks for gold answers that they are not of the kind it can find."""
-    why = _not_found(plan, results, columns)
-    if why is None:
-        return family
-    if family.tells_nothing or _all_zero(columns):
-        return replace(family, tells_nothing=why, best=None, tied_with_best=())
-    doubtful.setdefault("answers", f"{family.measure}: {why}")
-    return family
+def _no_answer_reason(plan: Plan, results: Results, columns: Sequence[ScoreColumn]) -> str | None:
+    """Return the reason why passages hold hardly any gold answers; None if they hold some.
 
-
-def _not_found(plan: Plan, results: Results, columns: Sequence[ScoreColumn]) -> str | None:
-    """Why hardly any passage holds a gold answer: most often, they are sentences."""
+    Gold answers of many words are sentences, which no passage repeats word for word; some may be
+    longer than any passage.
+    """
     table = np.array([column.values for column in columns])
     scored = np.isfinite(table).any(axis=0)
-    never = int((scored & ~(np.nan_to_num(table) > 0).any(axis=0)).sum())
+    n_missed = int((scored & ~(np.nan_to_num(table) > 0).any(axis=0)).sum())
     n, answers = int(scored.sum()), plan.collection.answers
     # words of the shortest gold answer of each query that has one
-    shortest = [
+    lengths = [
         min(len(text.split()) for text in answers[query])
         for query in plan.ids
         if answers.get(query)
     ]
     longest = _longest_passage(plan, results.rankings.values())
-    above, middle = sum(words > longest for words in shortest), median(shortest or [0])
-    hardly = n and never >= _HARDLY * n and (middle >= _SENTENCE or never == n)
-    if not hardly and not above:
+    n_too_long, typical = sum(words > longest for words in lengths), median(lengths or [0])
+    are_sentences = typical >= _SENTENCE_WORDS
+    is_missed = n and n_missed >= _DOUBTFUL_SHARE * n and (are_sentences or n_missed == n)
+    if not is_missed and not n_too_long:
         return None
-    found = f"for {never} of {n} queries no retrieved passage holds a gold answer word for word"
-    if above:
-        found += f"; {above} of {len(shortest)} gold answers are longer than any passage"
-    elif middle >= _SENTENCE:
-        found += f", as gold answers have {middle:g} words in the median"
-    return f"{found}: {_WHAT_TO_DO}"
+    reason = f"for {n_missed} of {n} queries no retrieved passage holds a gold answer word for word"
+    if n_too_long:
+        reason += f"; {n_too_long} of {len(lengths)} gold answers are longer than any passage"
+    elif are_sentences:
+        reason += f", as gold answers have {typical:g} words in the median"
+    return f"{reason}: {_ADVICE}"
 
 
 def _longest_passage(plan: Plan, rankings: Iterable[RetrieverRun]) -> int:
+    """Return the number of words of the longest retrieved passage; 0 without any."""
     hits = (
         hit
         for ranked in rankings
@@ -135,59 +135,69 @@ def _longest_passage(plan: Plan, rankings: Iterable[RetrieverRun]) -> int:
         for hit in outcome.value.documents
     )
     texts = {hit.id: hit.text for hit in hits}
-    known = plan.corpus
-    whole = {
-        name: known[name].full_text if text is None and name in known else text or ""
+    corpus = plan.corpus
+    full_texts = {
+        name: corpus[name].full_text if text is None and name in corpus else text or ""
         for name, text in texts.items()
     }
-    return max((len(text.split()) for text in whole.values()), default=0)
+    return max((len(text.split()) for text in full_texts.values()), default=0)
 
 
-def _nothing_relevant(plan: Plan, results: Results) -> str | None:
-    """Why no hit is relevant: none is judged, or those that are judged are irrelevant."""
+def _no_hit_reason(plan: Plan, results: Results) -> str | None:
+    """Return the reason why no hit is relevant; None without qrels.
+
+    No hit at all, hits that are judged irrelevant, or hits with other ids than the qrels.
+    """
     qrels = results.qrels(plan)
     if qrels is None:
         return None
-    judged = dict.fromkeys(qrels.documents)  # in their order: every run says the same
+    judged = dict.fromkeys(qrels.documents)  # in their order: every run names the same example
     hits = (name for ranked in results.rankings.values() for name in ranked.run.documents)
-    example, known = next(hits, None), next(iter(judged), "")
-    if example is None:
+    hit_id, known_id = next(hits, None), next(iter(judged), "")
+    if hit_id is None:
         return "no system found anything"
-    if any(name in judged for name in chain([example], hits)):
+    if any(name in judged for name in chain([hit_id], hits)):
         return "no hit of any system is relevant to its query"
     n_hits = sum(len(ranked.run) for ranked in results.rankings.values())
     return (
         f"none of the {n_hits} hits of all systems is a judged document (hits such as "
-        f"'{example}', judgements such as '{known}'): if these are ids of other things, say what "
+        f"'{hit_id}', judgements such as '{known_id}'): if these are ids of other things, say what "
         "the ids are (id_field of the retriever, metrics.retrieval.match)"
     )
 
 
-def warnings_on(system: str, name: str, planned: PlannedJudge, judged: JudgeResults) -> list[str]:
-    """Say what makes a judge's numbers doubtful; a sentence each."""
-    found = mixture(system, name, planned, judged)
-    for rubric, counts in judged.failures.items():
+def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
+    """Return warnings on the verdicts of a judge: failed ones by rubric, and unexpected models.
+
+    Args:
+        system: Name of the system, or "pairs", for messages.
+        name: Name of the judge.
+        judge: Judge.
+        results: Its verdicts.
+    """
+    warnings = model_warnings(system, name, judge, results)
+    for rubric, counts in results.failures.items():
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
-        found.append(
-            f"{system}: judge {name}: {sum(counts.values())} of {judged.verdict_counts[rubric]} "
+        warnings.append(
+            f"{system}: judge {name}: {sum(counts.values())} of {results.verdict_counts[rubric]} "
             f"verdicts on {rubric} failed ({causes}); kept in judgements/, the mean is over the "
             "others"
         )
-    return found
+    return warnings
 
 
-def mixture(system: str, name: str, planned: PlannedJudge, judged: JudgeResults) -> list[str]:
-    """Warn where a server answered as more models than were asked."""
-    if len(judged.models) <= len(planned.judge.model.split("+")):
+def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
+    """Return a warning if a server answered as more models than the judge names; else none."""
+    if len(results.models) <= len(judge.judge.model.split("+")):
         return []
     return [
-        f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
-        f"{', '.join(judged.models)}: the scores are a mixture"
+        f"{system}: judge {name}: the server answered as {len(results.models)} models, "
+        f"{', '.join(results.models)}: the scores are a mixture"
     ]
 
 
 class Compare(StoredStage):
-    """The comparison of all systems: stored, since intervals and tests take a while."""
+    """Stage that compares the systems; its results are stored, as intervals and tests take time."""
 
     kind, version = "compare", 1
     has_texts = False  # numbers, and names by which they are looked up
@@ -198,56 +208,60 @@ class Compare(StoredStage):
         self._systems: list[SystemScores] = []
 
     def slots(self) -> list[Slot | None]:
-        """One for all, which depends on the scores alone."""
+        """Return a single slot, whose key depends on the scores, the method and the slices."""
         plan = self.plan
         parts = [code_in("ragbench.comparison", "ragbench.stats"), repr(method_of(plan))]
         parts += map(repr, (plan.baseline, plan.clusters, plan.slicings))
         for system in self._systems:
             columns = system.columns.items()
-            kept = [f"{name} {_fingerprint(column)}" for name, column in columns]
-            parts += [system.name, *kept]
+            scores = [f"{name} {_fingerprint(column)}" for name, column in columns]
+            parts += [system.name, *scores]
         return [Slot(self.items_of(plan.config.name, parts), "comparisons", 0)]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Compare all, and slice by slice."""
+        """Compare the systems over all queries and over each slice."""
         plan, method, systems = self.plan, method_of(self.plan), self._systems
-        found = compare_systems(systems, plan.baseline, method, plan.clusters)
+        comparisons = compare_systems(systems, plan.baseline, method, plan.clusters)
         slices = compare_slices(systems, plan.baseline, method, plan.slicings, plan.clusters)
-        keep(0, to_json(replace(found, slices=slices)))
+        keep(0, to_json(replace(comparisons, slices=slices)))
         advance(1)
 
     def read(self, stored: Any) -> Comparisons:
-        """Return what is stored, also where it was just made."""
-        # as JSON has it: what is at hand still has tuples
+        """Return the comparisons from their stored form."""
+        # through JSON text: comparisons that were just made hold tuples, where JSON has lists
         return from_json(Comparisons, load_json(json.dumps(stored)))
 
     def collect(self, results: Results) -> None:
-        """Compare systems, controls with their systems, and retrievers with the one they read."""
+        """Add notes, and comparisons of systems, of controls, and of retrievers with a source."""
         plan, method = self.plan, method_of(self.plan)
         results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
         self._systems = [system for system in results.systems if system.role != "control"]
         [stored] = self.items()
-        deltas = describe_deltas(plan, self._systems, method)
-        controls = describe_controls(plan, results.systems, method)
-        results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
-        preferences = [entry for each in results.preferences for entry in each.entries]
+        over_sources = compare_over_sources(plan, self._systems, method)
+        controls = compare_controls(plan, results.systems, method)
+        results.notes += [*source_notes(over_sources), *control_notes(controls, method.confidence)]
+        preferences = [
+            entry
+            for judge_preferences in results.preferences
+            for entry in judge_preferences.entries
+        ]
         results.comparisons = replace(
             with_reasons(plan, results, stored),
             preferences=tuple(preferences),
-            over_sources=tuple(deltas),
+            over_sources=tuple(over_sources),
             controls=tuple(controls),
         )
 
 
 def refusal_notes(plan: Plan, results: Results) -> list[str]:
-    """Say what models refuse of what was asked of them: a sentence for each judge and generator."""
-    found: dict[str, tuple[set[str], Mapping[str, object]]] = {}
+    """Return a note for each judge and generator whose model refuses options of its requests."""
+    refused: dict[str, tuple[set[str], Mapping[str, object]]] = {}
 
-    def add(who: str, names: Iterable[str], options: Mapping[str, object]) -> None:
-        found.setdefault(who, (set(), options))[0].update(names)
+    def add(component: str, names: Iterable[str], options: Mapping[str, object]) -> None:
+        refused.setdefault(component, (set(), options))[0].update(names)
 
     uses = [pair for uses in results.judge_uses.values() for pair in uses.items()]
-    uses += [(each.judge, each.use) for each in results.preferences]
+    uses += [(preferences.judge, preferences.use) for preferences in results.preferences]
     for name, use in uses:
         add(f"judge {name}", use.left_out, plan.judges[name].judge.options)
     if results.filled is not None and plan.fill is not None:
@@ -258,53 +272,59 @@ def refusal_notes(plan: Plan, results: Results) -> list[str]:
         answers = results.answers.get(system.name)
         if generator is not None and generator.asks and answers is not None:
             values = [outcome.value for outcome in answers.outcomes]
-            lacking = {name for value in values if value is not None for name in value.left_out}
-            add(f"generator {system.generator}", lacking, generator.signature_parts())
+            left_out = {name for value in values if value is not None for name in value.left_out}
+            add(f"generator {system.generator}", left_out, generator.signature_parts())
     notes = []
-    for who, (names, options) in found.items():
-        # an option of the config with its value, where that is not the default
+    for component, (names, options) in refused.items():
+        # the value of an option shows only if the config sets it
         set_to = {name: options.get(name) for name in sorted(names)}
-        texts = [f"{n} {value} of the config" if value else n for n, value in set_to.items()]
+        texts = [f"{key} {value} of the config" if value else key for key, value in set_to.items()]
         if texts:
-            notes.append(f"{who}: the model refuses {', '.join(texts)}; requests go without")
+            notes.append(f"{component}: the model refuses {', '.join(texts)}; requests go without")
     return notes
 
 
 def differences_from(
     other: SystemScores, system: SystemScores, method: Method
 ) -> Iterator[tuple[str, Difference]]:
-    """Compare a system with another one by each score of both that is a mean over queries."""
+    """Yield the difference of a system from another one, by each score of both.
+
+    Scores that are sums over queries are left out: they have no value per query.
+    """
     for name, column in system.columns.items():
         if name in other.columns and column.aggregate != "sum":
             pair = pair_columns(name, system, other)
             yield name, describe(pair, pair.differences, method, None)
 
 
-def describe_deltas(
+def compare_over_sources(
     plan: Plan, systems: Sequence[SystemScores], method: Method
 ) -> list[OverSource]:
-    """Compare each retriever over exactly one other with that one, if both are scored."""
+    """Return the differences of each retriever over one other from that one, if both are scored."""
     by_name = {system.name: system for system in systems}
     sources = {name: plan.retrievers[name].sources for name in plan.scored_retrievers}
-    single = [(name, each[0]) for name, each in sources.items() if len(each) == 1]
+    over_one = [(name, names[0]) for name, names in sources.items() if len(names) == 1]
     return [
         OverSource(
             system=name,
-            over=first,
+            over=source,
             measure=measure,
-            difference=found.difference,
-            interval=found.interval or (None, None),
-            n=found.n,
-            n_changed=found.n_changed or 0,
+            difference=difference.difference,
+            interval=difference.interval or (None, None),
+            n=difference.n,
+            n_changed=difference.n_changed or 0,
         )
-        for name, first in single
-        if first in by_name
-        for measure, found in differences_from(by_name[first], by_name[name], method)
+        for name, source in over_one
+        if source in by_name
+        for measure, difference in differences_from(by_name[source], by_name[name], method)
     ]
 
 
-def delta_notes(rows: Sequence[OverSource]) -> list[str]:
-    """Say in a sentence each what it adds, by its first measure."""
+def source_notes(rows: Sequence[OverSource]) -> list[str]:
+    """Return a note for each retriever over another, with the difference by the first measure.
+
+    None for a retriever without a difference or an interval.
+    """
     notes = []
     for name in dict.fromkeys(row.system for row in rows):
         row = next(row for row in rows if row.system == name)
@@ -317,12 +337,13 @@ def delta_notes(rows: Sequence[OverSource]) -> list[str]:
     return notes
 
 
-def describe_controls(
+def compare_controls(
     plan: Plan, systems: Sequence[SystemScores], method: Method
 ) -> list[ControlDifference]:
-    """Compare each generator's controls with its answers from the baseline retriever.
+    """Return the differences of each control from its system, by score.
 
-    Differences are paired over the queries that both answered.
+    The system is the pair of the same generator with the baseline retriever; differences are paired
+    over the queries that both answered. A control without such a pair has none.
     """
     rows = []
     by_name = {system.name: system for system in systems}
@@ -338,16 +359,17 @@ def describe_controls(
                 mean=finite(control.columns[name].mean),
                 system=system.name,
                 system_mean=finite(system.columns[name].mean),
-                difference=found.difference,
-                interval=found.interval or (None, None),
-                n=found.n,
+                difference=difference.difference,
+                interval=difference.interval or (None, None),
+                n=difference.n,
             )
-            for name, found in differences_from(system, control, method)
+            for name, difference in differences_from(system, control, method)
         ]
     return rows
 
 
-_SAYS = {
+# Control -> how notes name its passages.
+_CONTROL_TEXTS = {
     "gold_context": "with the relevant documents for passages",
     "no_context": "without passages",
     "shuffled_context": "with the passages of another question",
@@ -355,13 +377,18 @@ _SAYS = {
 
 
 def control_notes(rows: Sequence[ControlDifference], confidence: float) -> list[str]:
-    """Say in a sentence a generator what its controls mean for its first score."""
+    """Return a note for each generator with the means of its controls by the first score.
+
+    Args:
+        rows: Differences of the controls.
+        confidence: Level of the intervals, such as 0.95.
+    """
     notes = []
     for generator in dict.fromkeys(row.generator for row in rows):
-        own = [row for row in rows if row.generator == generator]
-        first = own[0]
-        same = [row for row in own if row.score == first.score]
-        parts = [_said(row, row.mean) for row in same if row.mean is not None]
+        generator_rows = [row for row in rows if row.generator == generator]
+        first = generator_rows[0]
+        score_rows = [row for row in generator_rows if row.score == first.score]
+        parts = [_control_text(row, row.mean) for row in score_rows if row.mean is not None]
         if parts:
             notes.append(
                 f"{generator}: {first.score} is {first.system_mean:.3f} with {first.system}; "
@@ -370,8 +397,9 @@ def control_notes(rows: Sequence[ControlDifference], confidence: float) -> list[
     return notes
 
 
-def _said(row: ControlDifference, mean: float) -> str:
-    text = f"{_SAYS[row.control]} {mean:.3f}"
+def _control_text(row: ControlDifference, mean: float) -> str:
+    """Return the mean of a control, with the difference and interval where there is one."""
+    text = f"{_CONTROL_TEXTS[row.control]} {mean:.3f}"
     low, high = row.interval
     if row.difference is None or low is None or high is None:
         return text

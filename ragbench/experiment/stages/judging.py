@@ -22,7 +22,7 @@ from ragbench.experiment.records import (
 )
 from ragbench.experiment.stages.answers import AnswerQueries
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
-from ragbench.experiment.stages.comparison import warnings_on
+from ragbench.experiment.stages.comparison import judge_warnings
 from ragbench.experiment.stages.item_json import Stored, read_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
@@ -273,7 +273,7 @@ class JudgeAnswers(Verdicts):
         results.judge_uses.setdefault(system.name, {})[self.name] = judge_use(
             self.judge, judged, before
         )
-        results.warnings += warnings_on(system.name, self.name, self.judge, judged)
+        results.warnings += judge_warnings(system.name, self.name, self.judge, judged)
         for rubric, column in judged.columns.items():
             name = self.plan.judge_score(rubric, self.name)
             column = replace(with_failures_of(answers, column), name=name)

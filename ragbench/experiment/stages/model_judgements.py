@@ -11,7 +11,7 @@ from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.plan.records import PlannedFill
 from ragbench.experiment.records import Filled, Results, RetrieverRun, judge_totals, judge_use
 from ragbench.experiment.stages.base import Node, Stage, Workspace
-from ragbench.experiment.stages.comparison import mixture
+from ragbench.experiment.stages.comparison import model_warnings
 from ragbench.experiment.stages.judging import Verdicts
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
@@ -175,7 +175,7 @@ class JudgePassages(Stage):
             without_text=len(unjudged) - len(asked),
             judging=use.summary(),
         )
-        mixed = mixture("fill", fill.name, fill.judge, judged)
+        mixed = model_warnings("fill", fill.name, fill.judge, judged)
         return Filled(
             qrels=Qrels.from_dict(merged),
             source=_source(fill, judged, plan.qrels, grades),

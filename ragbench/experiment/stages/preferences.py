@@ -24,7 +24,7 @@ from ragbench.experiment.records import (
     with_failures_of,
 )
 from ragbench.experiment.stages.base import Node, Stage, Workspace
-from ragbench.experiment.stages.comparison import warnings_on
+from ragbench.experiment.stages.comparison import judge_warnings
 from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
 from ragbench.score.judge.base import JudgedItem
@@ -96,7 +96,7 @@ class JudgePairs(Stage):
         self.workspace.prompts.update(whole.words)
         use = judge_use(judge, whole, before)
         results.preferences.append(Preferences(name, entries, whole.rows, use))
-        results.warnings += warnings_on("pairs", name, judge, whole)
+        results.warnings += judge_warnings("pairs", name, judge, whole)
 
     @property
     def computes(self) -> bool:
