@@ -1,4 +1,4 @@
-"""What rankings and answers are worth: by judgements, by gold answers, over several samples."""
+"""Scoring stages: rankings by qrels and gold answers, answers by text and tool call metrics."""
 
 from __future__ import annotations
 
@@ -43,13 +43,19 @@ from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
 from ragbench.types.rows import Mapped
 
-# Distributions whose version may move what a metric gives.
+# Packages whose version may change the value of a metric: their versions are part of the keys.
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored(Record):
-    """A measure of a ranking as it is stored, with how the ranking was read."""
+class _StoredColumn(Record):
+    """Column of a measure as it is stored.
+
+    Attributes:
+        column: Column in the form of `write_column`.
+        counts: Numbers of queries and hits of the ranking; None without qrels.
+        warnings: Warnings about passages without text.
+    """
 
     column: Mapping[str, Json]
     counts: RunCounts | None = None
@@ -57,7 +63,7 @@ class _Stored(Record):
 
 
 class ScoreRanking(StoredStage):
-    """Score a ranking by every measure of the plan."""
+    """Stage that scores a ranking by every measure of the plan."""
 
     kind, version = "score", 2
     unit = "measures"
@@ -75,12 +81,15 @@ class ScoreRanking(StoredStage):
         return self._rank.ranking
 
     def slots(self) -> list[Slot | None]:
-        """One for each measure."""
+        """Return a slot for each measure."""
         items = self.items_of(self._ranking.name, self._key_parts())
         return [Slot(items, name, row) for row, name in enumerate(self.plan.measures)]
 
     def _key_parts(self) -> list[str]:
-        """Return all that the scores of a ranking depend on but the measures."""
+        """Return the parts of the key: code, rules, ranking, qrels, gold answers and corpus.
+
+        The measures are the keys of the items.
+        """
         ranking, judgements = self._ranking, self._judgements
         rules = self.plan.config.metrics.retrieval
         fingerprint_of = self.plan.collection.fingerprint
@@ -88,8 +97,8 @@ class ScoreRanking(StoredStage):
             code_in("ragbench.score.retrieval"),
             repr(replace(rules, measures=None)),
             ranking.name,
-            fingerprint(_pieces(ranking), KEY_DIGITS),
-            fingerprint(_columns_of(as_bytes(ranking.run.query_ids))),
+            fingerprint(_ranking_pieces(ranking), KEY_DIGITS),
+            fingerprint(_bytes_of(as_bytes(ranking.run.query_ids))),
             "none" if judgements.qrels is None else judgements.qrels.fingerprint(),
             repr(judgements.source),
             fingerprint_of("answers") or "none",
@@ -97,30 +106,33 @@ class ScoreRanking(StoredStage):
         ]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Score by all measures that are missing."""
-        measures = parse_measures([self.plan.measures[at] for at in todo])
+        """Score the ranking by the measures of some slots."""
+        measures = parse_measures([self.plan.measures[position] for position in todo])
         by_id = [measure for measure in measures if measure.spec.reads != "passages"]
         by_text = [measure for measure in measures if measure.spec.reads == "passages"]
         columns, counts, warnings = dict[str, ScoreColumn](), None, tuple[str, ...]()
         if by_id and self._judgements.qrels is not None:
             columns, counts = self._score_ids(self._judgements.qrels, by_id)
         if by_text:
-            of_texts, warnings = self._score_texts(by_text)
-            columns |= of_texts
+            text_columns, warnings = self._score_texts(by_text)
+            columns |= text_columns
         failed = dict(without_value(self._ranking.outcomes))
-        for at, measure in zip(todo, measures, strict=True):
+        for position, measure in zip(todo, measures, strict=True):
             column = columns[measure.written]
             if measure.k is None:
                 top_k = self.plan.config.metrics.retrieval.top_k
                 column = replace(column, signature=column.signature.with_parts(top_k=top_k))
             stored = write_column(with_failures(column, failed))
-            keep(at, to_json(_Stored(column=stored, counts=counts, warnings=warnings)))
+            keep(position, to_json(_StoredColumn(column=stored, counts=counts, warnings=warnings)))
         advance(len(todo))
 
     def _score_ids(
         self, qrels: Qrels, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], RunCounts | None]:
-        """Return the columns of measures that read ids, a row per query, and how it was read."""
+        """Return the columns of measures that read ids, and the counts of the run.
+
+        A query without judgements has the cause `NO_JUDGEMENTS`.
+        """
         rules, columns = self.plan.config.metrics.retrieval, dict[str, ScoreColumn]()
         scored = score_run(
             self._ranking.run,
@@ -134,7 +146,7 @@ class ScoreRanking(StoredStage):
         if scored.ranked is not None:
             self._ranking.note_ranks(qrels, scored.ranked)
         row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
-        # -1 is a query without judgements
+        # -1, a query without judgements, reads the NaN that is appended to the values
         rows = np.array([row_of.get(name, -1) for name in self.plan.ids], dtype=np.int64)
         for column in scored.columns:
             signature = column.signature.with_parts(match=rules.match.rule)
@@ -151,7 +163,13 @@ class ScoreRanking(StoredStage):
     def _score_texts(
         self, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
-        """Look into passages as they were retrieved, whatever judgements call a document."""
+        """Return the columns of measures that search passages for gold answers, and warnings.
+
+        Passages are those that were retrieved, before they are folded or matched.
+
+        Raises:
+            DataError: No passage that a measure reads has a text.
+        """
         plan, ranking, warnings = self.plan, self._ranking, tuple[str, ...]()
         rules = plan.config.metrics.retrieval
         run = ranking.run if ranking.unmatched is None else ranking.unmatched
@@ -161,41 +179,44 @@ class ScoreRanking(StoredStage):
             hits = [] if outcome.value is None else outcome.value.documents
             texts = {hit.id: document_of(hit, plan.corpus) for hit in reversed(hits)}
             ranked = (texts.get(document) for document in order.get(name, ()))
-            passages.append([None if d is None else d.full_text for d in ranked])
+            passages.append([None if hit is None else hit.full_text for hit in ranked])
         deepest = max((measure.k or rules.top_k) for measure in measures)
-        looked_at = [text for texts in passages for text in texts[:deepest]]
-        if unknown := sum(text is None for text in looked_at):
-            what = f"{ranking.name}: {unknown} of {len(looked_at)} passages have no text"
-            if unknown == len(looked_at):
+        texts_read = [text for texts in passages for text in texts[:deepest]]
+        if n_unknown := sum(text is None for text in texts_read):
+            message = f"{ranking.name}: {n_unknown} of {len(texts_read)} passages have no text"
+            if n_unknown == len(texts_read):
                 allowed = "a retriever that returns texts, or a data set with these documents"
-                raise DataError(f"{what} for {measures[0].written}", allowed=allowed)
-            warnings = (f"{what}: {measures[0].written} cannot find an answer in them",)
+                raise DataError(f"{message} for {measures[0].written}", allowed=allowed)
+            warnings = (f"{message}: {measures[0].written} cannot find an answer in them",)
         retrieved = RetrievedPassages(
             [[text or "" for text in texts] for texts in passages],
             [plan.collection.answers.get(name, ()) for name in plan.ids],
         )
         missing = [row for row, name in enumerate(plan.ids) if name not in order]
-        kept = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
-        columns = score_passages(retrieved, measures, kept, missing=missing)
+        run_rules = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
+        columns = score_passages(retrieved, measures, run_rules, missing=missing)
         return {column.name: column for column in columns}, warnings
 
-    def read(self, stored: object) -> tuple[ScoreColumn, _Stored]:
-        """Return the column, and how the ranking was read."""
-        kept = from_json(_Stored, stored)
-        return read_column(kept.column), kept
+    def read(self, stored: object) -> tuple[ScoreColumn, _StoredColumn]:
+        """Return the column of a stored item, and the item."""
+        item = from_json(_StoredColumn, stored)
+        return read_column(item.column), item
 
     def collect(self, results: Results) -> None:
-        """Add the columns, and how the ranking was read."""
+        """Add the columns, counts and warnings to the results; nothing without a ranking."""
         if self._rank.ranking is None:
             return
-        kept = self.items() if self.plan.measures else []
-        columns = {name: each[0] for name, each in zip(self.plan.measures, kept, strict=True)}
-        counts = next((about.counts for _, about in kept if about.counts), None)
+        pairs = self.items() if self.plan.measures else []
+        columns = {name: pair[0] for name, pair in zip(self.plan.measures, pairs, strict=True)}
+        counts = next((item.counts for _, item in pairs if item.counts), None)
         results.add_scores(self.system, columns, "retrieval", counts)
-        results.warnings += dict.fromkeys(said for _, about in kept for said in about.warnings)
+        results.warnings += dict.fromkeys(warning for _, item in pairs for warning in item.warnings)
 
     def forecast(self) -> Node | None:
-        """Look up the scores; not those of an app, which may tell no ranking, or of records."""
+        """Return the number of stored columns; None for apps and recorded systems.
+
+        Whether those have a ranking is known in a run only.
+        """
         if self._rank.source is None or not self.plan.measures:
             return None
         # where a model judges passages, the judgements are not known yet
@@ -205,7 +226,7 @@ class ScoreRanking(StoredStage):
 
 
 class ScoreAnswers(StoredStage):
-    """What answers are worth by every metric of the plan, each sample by itself."""
+    """Stage that scores the answers of a system by every metric, each sample by itself."""
 
     kind, version = ScoreRanking.kind, ScoreRanking.version
     unit = "metrics"
@@ -227,26 +248,30 @@ class ScoreAnswers(StoredStage):
 
     @property
     def _gold(self) -> Sequence[Sequence[str]]:
-        """The gold answers of each query, read when somebody looks at them."""
+        """Gold answers of each query, read on access; empty for a query without any."""
         answers = self.plan.collection.answers
         return Mapped(lambda name: answers.get(name, ()), self.plan.ids)
 
     def slots(self) -> list[Slot | None]:
-        """One for each sample and metric; equal texts share it, whichever system wrote them."""
+        """Return a slot for each sample and metric, sample by sample.
+
+        The key depends on the texts alone, so that equal answers of two systems are scored once.
+        """
         slots = list[Slot | None]()
         for sample in self._samples:
             items = dict[str, StageItems]()
             for metric in self.plan.metrics:
                 reads = metric.declaration.reads
                 if reads not in items and reads == "texts":
-                    part = _texts_parts(_texts_of(sample), self._gold)
+                    part = _texts_key(_texts_of(sample), self._gold)
                     items[reads] = self.items_of(sample.name, [part])
                 elif reads not in items:
-                    items[reads] = self.items_of(sample.name, [_calls_parts(self._calls(sample))])
+                    items[reads] = self.items_of(sample.name, [_calls_key(self._calls(sample))])
                 slots.append(Slot(items[reads], _metric_key(metric), len(slots)))
         return slots
 
     def _calls(self, answers: Answers) -> CallRows:
+        """Return the tool calls of the answers beside the gold ones; None where there are none."""
         expected = self.plan.collection.expected_tool_calls
         return CallRows(
             [None if o.value is None else o.value.tool_calls for o in answers.outcomes],
@@ -254,19 +279,19 @@ class ScoreAnswers(StoredStage):
         )
 
     def _groups(self, todo: Sequence[int]) -> Iterator[tuple[int, list[int], TextScorer]]:
-        """Yield each sample with the numbers of its missing metrics, and their scorer."""
+        """Yield the number of each sample, the numbers of its missing metrics, and their scorer."""
         metrics = self.plan.metrics
-        for sample, positions in groupby(todo, lambda at: at // len(metrics)):
-            numbers = [at % len(metrics) for at in positions]
+        for sample, positions in groupby(todo, lambda position: position // len(metrics)):
+            numbers = [position % len(metrics) for position in positions]
             yield sample, numbers, self._scorer_of(tuple(metrics[number] for number in numbers))
 
     def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
-        """As many steps as the metrics have, some of which load a model."""
+        """Return the number of steps of the scorers, which may load a model, and "scores"."""
         n = len(self.plan.queries)
         return sum(scorer.steps(n) for _, _, scorer in self._groups(todo)), "scores"
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Score each sample by the metrics that are missing."""
+        """Score each sample by the metrics of its slots."""
         for sample, numbers, scorer in self._groups(todo):
             answers = self._samples[sample]
             texts = [*_texts_of(answers)]
@@ -277,26 +302,28 @@ class ScoreAnswers(StoredStage):
     read = staticmethod(read_column)
 
     def collect(self, results: Results) -> None:
-        """Add the columns; the causes are of this system, also where texts are shared."""
+        """Add the columns, with the causes of this system where answers failed, and notes."""
         metrics, answers = self.plan.metrics, self._answer.answers
-        found = self.items() if metrics else []
+        stored = self.items() if metrics else []
         for number, metric in enumerate(metrics):
             columns = [
-                with_failures_of(each, replace(column, name=metric.name))
-                for each, column in zip(self._samples, found[number :: len(metrics)], strict=True)
+                with_failures_of(sample, replace(column, name=metric.name))
+                for sample, column in zip(
+                    self._samples, stored[number :: len(metrics)], strict=True
+                )
             ]
             results.add_samples(self._answer.system, metric.name, columns, "generation")
-        # what the metrics cannot see in these texts
+        # notes on words that a metric cannot see, such as those of a script without spaces
         notes, n = text_notes(_texts_of(answers), self._gold, metrics), answers.name
         results.notes += [f"{n}: {note}" for note in notes]
 
     @property
     def computes(self) -> bool:
-        """Whether any of the metrics takes long."""
+        """Return True if a metric computes long enough for workers, such as one with a model."""
         return any(metric.declaration.computes for metric in self.plan.metrics)
 
     def forecast(self) -> Node | None:
-        """Look up the scores."""
+        """Return the number of stored columns; None without metrics, and for a control."""
         if not self.plan.metrics or self._answer.system.role == "control":
             return None
         if self._answer.is_known:
@@ -305,16 +332,17 @@ class ScoreAnswers(StoredStage):
 
 
 def _texts_of(answers: Answers) -> Sequence[str | None]:
-    """The answers, each read when somebody looks at it."""
+    """Return the text of each answer, read on access; None where the answer failed."""
     return Mapped(lambda o: None if o.value is None else o.value.answer, answers.outcomes)
 
 
-def _pieces(ranking: RetrieverRun) -> Iterator[str | bytes]:
+def _ranking_pieces(ranking: RetrieverRun) -> Iterator[str | bytes]:
+    """Yield the ids, scores, texts and causes of a ranking, to hash them."""
     if isinstance(ranking.outcomes, FileRankings):
         run = ranking.outcomes.run(ranking.name)
         yield from ("recorded", run.starts.tobytes(), run.scores.tobytes())
         for ids in (ranking.outcomes.query_ids, run.query_ids, run.documents):
-            yield from _columns_of(as_bytes(ids))
+            yield from _bytes_of(as_bytes(ids))
         return
     for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
         yield from (query.id, outcome.cause.word, outcome.detail)
@@ -324,11 +352,14 @@ def _pieces(ranking: RetrieverRun) -> Iterator[str | bytes]:
                 yield fingerprint_json(dict(hit.metadata))
 
 
-def _columns_of(ids: ByteIds) -> list[bytes]:
+def _bytes_of(ids: ByteIds) -> list[bytes]:
+    """Return the arrays of packed ids as bytes, to hash them."""
     return [column.tobytes() for column in (ids.starts, ids.lengths, ids.data)]
 
 
-def _texts_parts(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> str:
+def _texts_key(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> str:
+    """Return a hash of the answers and gold answers of all queries."""
+
     def pieces() -> Iterator[str]:
         for text, references in zip(texts, gold, strict=True):
             yield from ("none",) if text is None else ("text", text)
@@ -337,18 +368,19 @@ def _texts_parts(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> 
     return fingerprint(pieces(), KEY_DIGITS)
 
 
-def _calls_parts(calls: CallRows) -> str:
+def _calls_key(calls: CallRows) -> str:
+    """Return a hash of the tool calls and gold tool calls of all queries."""
     pairs = zip(calls.actual, calls.expected, strict=True)
     rows = [
-        [None if each is None else [call.to_dict() for call in each] for each in pair]
+        [None if row is None else [call.to_dict() for call in row] for row in pair]
         for pair in pairs
     ]
     return fingerprint_json(rows, KEY_DIGITS)
 
 
 def _metric_key(metric: Metric) -> str:
-    """A metric with its options, the content of the files they name, and the code behind it."""
-    facts = metric.declaration.facts
-    known = facts(metric.options) if callable(facts) else facts
-    definition = (metric.canonical, metric.declaration.version, dict(known))
+    """Return a hash of a metric, its options, the files that they name, and its code."""
+    declared_facts = metric.declaration.facts
+    facts = declared_facts(metric.options) if callable(declared_facts) else declared_facts
+    definition = (metric.canonical, metric.declaration.version, dict(facts))
     return fingerprint_json([*definition, versions_of(_LIBRARIES)])
