@@ -1,7 +1,7 @@
-"""ragbench: which retriever and generator is better, by how much, and whether it is real.
+"""Evaluation of retrieval-augmented generation: scores with intervals, and tested comparisons.
 
-Every public name is imported on first use (PEP 562); `import ragbench` alone loads nothing.
-A name stands twice: `X as X` shows it to type checkers, the table says where it lives.
+Every public name is imported on first use (PEP 562); `import ragbench` alone loads no other module.
+Each name stands twice: `X as X` is for type checkers, the table has the module of the name.
 """
 
 from __future__ import annotations
@@ -125,14 +125,15 @@ __all__ = sorted(["__version__", *_HOME_OF])
 
 
 def __getattr__(name: str) -> Any:
+    """Import and return a public name; another name is an AttributeError."""
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'ragbench' has no attribute {name!r}")
     from importlib import import_module
 
-    # once it is here, Python asks __getattr__ for it no more
-    found = globals()[name] = getattr(import_module(f"ragbench.{home}"), name)
-    return found
+    # Python calls __getattr__ only for names that are not among the globals
+    member = globals()[name] = getattr(import_module(f"ragbench.{home}"), name)
+    return member
 
 
 def __dir__() -> list[str]:

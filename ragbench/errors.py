@@ -1,15 +1,15 @@
-"""Every error that ragbench raises on purpose, and the one text form that they share.
+"""Errors that ragbench raises on purpose, and the text form that they share.
 
     RagbenchError                    exit code 2
     |-- ConfigError                  a YAML file; all its problems at once, with positions
-    |-- DataError                    a data file or object: file, line, record
+    |-- DataError                    a data file or object, with file, line and record
     |-- OptionError (ValueError)     an argument outside what is allowed
     |-- MissingExtra (ImportError)   a component whose optional package is not installed
-    |-- WorkerEnded                  a worker process that ended with a block that the run needs
-    |-- ModelError                   a language model that brought nothing usable; in ragbench.llm:
-    |   |-- CallFailure              a call without a reply that can be used, with its cause
-    |   `-- Unreadable (ValueError)   a reply that does not hold what was asked for
-    |       `-- Broken               one that began as JSON and did not go on as such
+    |-- WorkerEnded                  a worker process that ended during its work
+    |-- ModelError                   a language model without a usable result; in ragbench.llm:
+    |   |-- CallFailure              a call without a usable reply, with its cause
+    |   `-- Unreadable (ValueError)   a reply that lacks the requested values
+    |       `-- Broken               a reply that begins as JSON and is not valid JSON
     `-- AdapterError                 a user's own component that failed or broke its contract
 
 A message names the place, what was found, and what is allowed or what to do.
@@ -28,13 +28,12 @@ EXIT_UNDECIDED = 4
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
-_EXCERPT = 110  # columns of a source line that are quoted; longer lines are cut around the caret
-
-
-_LONGEST_LINE = 800  # characters; of a longer one the middle is left out
+_EXCERPT = 110  # columns of a quoted source line; longer lines are cut around the caret
+_LONGEST_LINE = 800  # characters of a line of a message; longer lines lose their middle
+# Control characters are shown by their pictures (U+2400 on), so that a text cannot move the cursor.
 _UNSEEN = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
-# delete and the second set of controls; what turns the direction of a text; line breaks that only
-# some programs know; bytes that are no UTF-8
+# Delete, the second set of controls, marks that turn the direction of a text, line breaks that only
+# some programs know, and surrogates of bytes that are no UTF-8.
 _UNSEEN |= {0x7F: 0x2421} | dict.fromkeys(
     [*range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A),
      0xFEFF, *range(0xD800, 0xE000)],
@@ -45,8 +44,9 @@ _UNSEEN |= {0x7F: 0x2421} | dict.fromkeys(
 def is_interrupt(error: BaseException | None) -> bool:
     """Return True for Ctrl-C, and for an error that was raised while Ctrl-C was handled.
 
-    A `KeyboardInterrupt` comes between any two steps, also between those that take and release
-    the lock of a `threading.Condition`, whose own RuntimeError then stands before it.
+    A `KeyboardInterrupt` may come between taking and releasing the lock of a
+    `threading.Condition`, which then raises a RuntimeError with the interrupt as its context.
+    None is no interrupt.
 
     Example:
         >>> try:
@@ -58,18 +58,20 @@ def is_interrupt(error: BaseException | None) -> bool:
         ...     is_interrupt(error)
         True
     """
-    seen: set[int] = set()
-    while error is not None and not isinstance(error, KeyboardInterrupt) and id(error) not in seen:
-        seen.add(id(error))
+    visited: set[int] = set()
+    while (
+        error is not None and not isinstance(error, KeyboardInterrupt) and id(error) not in visited
+    ):
+        visited.add(id(error))
         error = error.__context__
     return isinstance(error, KeyboardInterrupt)
 
 
 def visible(text: str) -> str:
-    r"""Replace each character that a terminal would obey by one that it shows.
+    r"""Replace each character that a terminal would obey by a visible character.
 
-    Line breaks and tabs stay. Controls get their pictures, all others the replacement character,
-    one for one, so that columns stay where they were.
+    Line breaks and tabs stay. Control characters become their pictures, others the replacement
+    character. Each becomes one character, so that columns stay the same.
 
     Example:
         >>> visible("a\x1b[31mb\tc")
@@ -79,7 +81,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    r"""Leave out the middle of each line that is too long to be read.
+    r"""Replace the middle of each line of more than 800 characters by `...`.
 
     Example:
         >>> len(shortened("x" * 70_000 + "\ny"))
@@ -93,18 +95,25 @@ def shortened(text: str) -> str:
 
 
 class RagbenchError(Exception):
-    """An error that the user can act on; the command line prints it without a traceback."""
+    """Error that the user can mend; the command line prints it without a traceback."""
 
     exit_code = EXIT_BAD_INPUT
 
     def __str__(self) -> str:
-        """The message as anything may show it: nothing in it is obeyed, no line is endless."""
+        """Return the message without control characters and without endless lines."""
         return shortened(visible(super().__str__()))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a file, or the name of another source, which has no lines."""
+    """Place in a file, such as a line and column of a config.
+
+    Attributes:
+        line: Line from 1; None if unknown.
+        column: Column from 1, in characters; None if unknown.
+        source: The line as it stands in the file; None if it cannot be quoted.
+        width: Number of characters that a caret marks.
+    """
 
     file: str | None = None
     line: int | None = None
@@ -115,14 +124,14 @@ class Place:
     def problem(
         self, found: str, path: str, allowed: str | None = None, nearest: str | None = None
     ) -> Problem:
-        """Return a problem that stands here."""
+        """Return a problem at this place, with the same fields as `Problem`."""
         where = (self.file, self.line, self.column)
         return Problem(found, *where, path, allowed, nearest, self.source, self.width)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in a file or an override.
+    """Mistake in a file or an override.
 
     Attributes:
         found: What was found, as a phrase: `1.4 is out of range`, `unknown key 'methd'`.
@@ -130,10 +139,10 @@ class Problem:
         line: 1-based line.
         column: 1-based column, counted in characters.
         path: Dotted path inside the file: `retrievers.bm25.b`.
-        allowed: What would be right: `a number from 0 to 1`.
-        nearest: The right spelling that is nearest to a wrong one.
+        allowed: The allowed values: `a number from 0 to 1`.
+        nearest: The allowed name that is nearest to a misspelt one.
         source: The line as it stands in the file.
-        width: How many characters of the line are meant.
+        width: Number of characters of the line that the caret marks.
     """
 
     found: str
@@ -154,14 +163,19 @@ class Problem:
         if self.nearest:
             parts.append(f"did you mean '{self.nearest}'?")
         if self.allowed:
-            parts.append(f"allowed: {first_of(self.allowed) if self.nearest else self.allowed}")
+            parts.append(
+                f"allowed: {shorten_names(self.allowed) if self.nearest else self.allowed}"
+            )
         hint = " ".join(parts)
         if self.source is None or self.line is None or self.column is None:
             return f"{head}; {hint}" if hint else head
         return f"{head}\n{self._excerpt(hint)}"
 
     def cleaned(self, clean: Callable[[str], str]) -> Problem:
-        """Return the problem with its texts rewritten; the caret stays under what is meant."""
+        """Return the problem with `clean` applied to its texts, such as to mask secrets.
+
+        The caret stays under the same part of the line, whose length may change.
+        """
         source, column, width = self._cleaned_line(clean)
         return replace(
             self,
@@ -174,33 +188,40 @@ class Problem:
         )
 
     def _cleaned_line(self, clean: Callable[[str], str]) -> tuple[str | None, int | None, int]:
-        """The line, and where what is meant stands in it then; the whole line where that is cut."""
+        """Return the cleaned line with column and width of the caret.
+
+        If a replacement crosses the border of the marked part, the caret marks the whole line.
+        """
         if self.source is None or self.column is None:
             return self.source, self.column, self.width
         source, start, end = self.source, self.column - 1, self.column - 1 + self.width
-        whole = clean(source)
-        if whole[:start] == source[:start]:
-            return whole, self.column, max(1, min(self.width, len(whole) - start))
-        before, meant = clean(source[:start]), clean(source[start:end])
-        if f"{before}{meant}{clean(source[end:])}" == whole:
-            return whole, len(before) + 1, max(1, len(meant))
-        return whole, 1, max(1, len(whole))
+        cleaned_line = clean(source)
+        if cleaned_line[:start] == source[:start]:
+            return cleaned_line, self.column, max(1, min(self.width, len(cleaned_line) - start))
+        prefix, marked = clean(source[:start]), clean(source[start:end])
+        if f"{prefix}{marked}{clean(source[end:])}" == cleaned_line:
+            return cleaned_line, len(prefix) + 1, max(1, len(marked))
+        return cleaned_line, 1, max(1, len(cleaned_line))
 
     def _excerpt(self, hint: str) -> str:
         source, column = self.source or "", (self.column or 1) - 1
         start = max(0, column + self.width - _EXCERPT) if len(source) > _EXCERPT else 0
-        shown = source[start : start + _EXCERPT].expandtabs(1)
+        excerpt = source[start : start + _EXCERPT].expandtabs(1)
         number = f"{self.line:>4}"
-        caret = "^" * max(1, min(self.width, len(shown) - (column - start)))
+        caret = "^" * max(1, min(self.width, len(excerpt) - (column - start)))
         margin = " " * len(number)
-        return f"{number} | {shown}\n{margin} | {' ' * (column - start)}{caret} {hint}".rstrip()
+        return f"{number} | {excerpt}\n{margin} | {' ' * (column - start)}{caret} {hint}".rstrip()
 
 
 _MOST_NAMES, _FEW_NAMES = 12, 6
 
 
-def first_of(allowed: str) -> str:
-    """A long list of names, cut: beside the right spelling it is not needed."""
+def shorten_names(allowed: str) -> str:
+    """Cut a comma-separated list of more than 12 names to its first 6 and their number.
+
+    Beside the nearest spelling, the whole list is not needed. A text that is no list of names is
+    returned as it is.
+    """
     names = allowed.split(", ")
     if len(names) <= _MOST_NAMES or any(" " in name for name in names):
         return allowed
@@ -208,7 +229,7 @@ def first_of(allowed: str) -> str:
 
 
 class ConfigError(RagbenchError):
-    """Everything that is wrong with a config, in file order: a `Problem` per mistake."""
+    """All mistakes of a config in file order, each a `Problem`."""
 
     def __init__(self, problems: Sequence[Problem], subject: str = "the config") -> None:
         self.problems = tuple(problems)
@@ -219,7 +240,7 @@ class ConfigError(RagbenchError):
 
 
 class DataError(RagbenchError):
-    """A data file or object that cannot be read as what it should be; `problem` says where."""
+    """Data file or object that cannot be read in its format; `problem` has the place."""
 
     def __init__(
         self,
@@ -237,7 +258,7 @@ class DataError(RagbenchError):
 
 
 class OptionError(RagbenchError, ValueError):
-    """An argument outside what is allowed.
+    """Argument outside the allowed values, of an option of `owner`.
 
     Example:
         >>> print(OptionError("map", "k", 0, "an integer >= 1"))
@@ -251,12 +272,12 @@ class OptionError(RagbenchError, ValueError):
         self.allowed, self.nearest = allowed, nearest
         place = ": ".join(part for part in (owner, option) if part)
         hint = f"; did you mean '{nearest}'?" if nearest else ""
-        shown = first_of(allowed) if nearest else allowed
-        super().__init__(f"{place}: found {found!r}, allowed: {shown}{hint}")
+        names = shorten_names(allowed) if nearest else allowed
+        super().__init__(f"{place}: found {found!r}, allowed: {names}{hint}")
 
 
 class MissingExtra(RagbenchError, ImportError):
-    """A component whose optional package is not installed.
+    """Component whose optional package is not installed.
 
     Example:
         >>> print(MissingExtra("retriever 'dense'", "sentence-transformers", "dense"))
@@ -268,15 +289,15 @@ class MissingExtra(RagbenchError, ImportError):
     def __init__(
         self, subject: str, package: str, extra: str = "", *, advice: str | None = None
     ) -> None:
-        """Name what cannot be done, and what brings it: an extra of ragbench, or `advice`."""
+        """Keep the subject, its package, and the way to install it: an extra, or `advice`."""
         self.subject, self.package, self.extra = subject, package, extra
         self.advice = advice or f"pip install 'ragbench[{extra}]'"
         super().__init__(f"{subject} needs {package}: {self.advice}")
 
 
 class AdapterError(RagbenchError):
-    """A component of the user's own that failed or returned something else than it should."""
+    """User's own component that raised an error or returned a wrong type."""
 
 
 class ModelError(RagbenchError):
-    """A language model that brought nothing usable."""
+    """Language model without a usable result."""

@@ -1,8 +1,9 @@
-"""Files that are whole or absent: atomic writing, a `latest` pointer, the folder of the caches.
+"""Atomic writing of files and folders, locks between processes, and the `latest` pointer.
 
-Temporary names start with a dot and end in `.tmp`, lie beside the final name, and are renamed
-when their content is on disk; a kill at any moment leaves no half-written file under a final
-name. They hold the id of their process: what one that was killed has left, the next writer removes.
+A file is written under a temporary name beside the final one, and renamed when its content is on
+disk: a kill at any moment leaves no half-written file under a final name. Temporary names start
+with a dot, hold the id of their process and end in `.tmp`. The next writer removes those of ended
+processes.
 """
 
 from __future__ import annotations
@@ -26,33 +27,32 @@ _NETWORK = re.compile(
     r"|blobfuse2?|rclone|davfs"
 )
 
-# Folder of what is stored between runs, in the working directory.
+# Default folder of the cache, in the working directory.
 DEFAULT_CACHE = ".ragbench"
 
 
-def cache_folder(named: str | None = None) -> Path:
-    """Return the cache folder.
+def cache_folder(configured: str | None = None) -> Path:
+    """Return the cache folder: `RAGBENCH_CACHE`, else the folder of a config, else `.ragbench`.
 
-    The environment variable `RAGBENCH_CACHE` comes first, so that a machine can place it; then
-    what a config names; then `.ragbench` here.
+    The environment variable comes first, so that the owner of a machine decides on the disk.
     """
-    return Path(os.environ.get("RAGBENCH_CACHE") or named or DEFAULT_CACHE)
+    return Path(os.environ.get("RAGBENCH_CACHE") or configured or DEFAULT_CACHE)
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return a name for what will become `path`: hidden, in the same folder, ending in `.tmp`."""
+    """Return the temporary name for writing `path`: hidden, in its folder, ending in `.tmp`."""
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def remove_left_over(folder: Path, name: str = "") -> None:
-    """Remove the temporary files and folders in a folder whose process has ended.
+    """Remove temporary files and folders of ended processes from a folder.
 
-    With a `name`, only those of what was to become `folder/name`.
+    With a `name`, only the temporary files for writing `folder/name` are removed.
     """
-    with suppress(OSError):  # none yet, or one that may not be read: then nothing is in the way
+    with suppress(OSError):  # a folder that is missing or not readable has nothing to remove
         for path in folder.iterdir():
-            found = _TEMPORARY.fullmatch(path.name)
-            if found is None or (name and found["name"] != name) or _is_running(int(found["pid"])):
+            match = _TEMPORARY.fullmatch(path.name)
+            if match is None or (name and match["name"] != name) or _is_running(int(match["pid"])):
                 continue
             if path.is_dir() and not path.is_symlink():
                 import shutil
@@ -63,12 +63,12 @@ def remove_left_over(folder: Path, name: str = "") -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Return True if a process is at work on this machine."""
+    """Return True if a process with this id runs on this machine, whoever owns it."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # the process of another user
         return True
     return True
 
@@ -82,8 +82,11 @@ def names_in(folder: Path) -> list[str]:
 
 
 def odd_file(folder: Path) -> Path | None:
-    """Return a pipe, a device or a link to one in a folder: reading it would never end."""
-    with suppress(OSError), os.scandir(folder) as entries:  # what cannot be read says so itself
+    """Return a pipe, a device or a link to one anywhere in a folder; None if there is none.
+
+    Reading such a file would never end.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:  # a later read reports the error
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if (odd := odd_file(Path(entry.path))) is not None:
@@ -95,7 +98,7 @@ def odd_file(folder: Path) -> Path | None:
 
 @contextmanager
 def naming_unwritable(path: str | Path) -> Iterator[None]:
-    """Turn what goes wrong with writing in the block into an error that names the file."""
+    """Raise a DataError that names the file for an OSError in the block."""
     try:
         yield
     except OSError as error:
@@ -103,9 +106,10 @@ def naming_unwritable(path: str | Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    r"""Write a file so that its name shows either the old content or all of the new.
+    r"""Replace a file as a whole: readers see the old content or all of the new.
 
-    Text is written as UTF-8 with `\n` line ends. Missing folders are made.
+    Text is written as UTF-8 with `\n` line ends. Missing folders are created. Raises an OSError if
+    the file cannot be written.
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     with written_whole(path) as stream:
@@ -113,18 +117,22 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file as `write_atomically` does; a `DataError` says that it cannot be written."""
+    """Replace a file as a whole, as `write_atomically` does.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
     with naming_unwritable(path):
         write_atomically(path, content)
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write into that has its name when all of it is written, and on disk."""
+    """Yield a binary file to write; it gets its name when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path.parent, path.name)
     temporary = temporary_beside(path)
-    temporary.unlink(missing_ok=True)  # a link of this name may lie in a folder of others
+    temporary.unlink(missing_ok=True)  # another user may have put a link of this name there
     try:
         with temporary.open("xb") as stream:
             yield stream
@@ -138,17 +146,21 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def folder_written_atomically(path: Path) -> Iterator[Path]:
-    """Give a temporary folder that becomes `path`, which must be new, whole or not at all."""
+    """Yield a temporary folder that becomes `path` when the block ends without an error.
+
+    Raises:
+        FileExistsError: `path` exists.
+    """
     if path.exists():
         raise FileExistsError(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     import shutil
-    import tempfile  # only here, as `shutil`: what reads files alone starts without them
+    import tempfile  # imported here, as `shutil` is: commands that only read start faster
 
     remove_left_over(path.parent, path.name)
     prefix = f".{path.name}.{os.getpid()}."
     temporary = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=path.parent))
-    temporary.chmod(0o755)  # mkdtemp makes it private; results are meant to be shared
+    temporary.chmod(0o755)  # mkdtemp makes folders private, but results are for sharing
     try:
         yield temporary
         for entry in sorted(temporary.rglob("*")):
@@ -161,9 +173,9 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
 
 
 def check_writable(folder: Path) -> None:
-    """Raise the OSError that writing into a folder would; leave nothing behind.
+    """Raise the OSError that writing into a folder would raise.
 
-    The folder and its parents need not exist yet.
+    The folder and its parents need not exist; created ones are removed again.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -173,14 +185,15 @@ def check_writable(folder: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     finally:
         for path in missing:
-            with suppress(OSError):  # not empty: somebody else is at work there
+            with suppress(OSError):  # not empty: another process has written into it
                 path.rmdir()
 
 
 def opened_to_append(path: Path) -> IO[bytes]:
-    """Open a file of ours for reading and appending; it is made where it is absent.
+    """Open a file for reading and appending, and create it if it is missing.
 
-    A link is refused with an OSError: in a folder that somebody else made it may lead to any file.
+    Raises:
+        OSError: The path is a link: in a folder of another user it may lead to any file.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -189,9 +202,10 @@ def opened_to_append(path: Path) -> IO[bytes]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that other processes wait for; it ends with the process, however that ends.
+    """Hold the lock of a file during the block; other processes wait for it.
 
-    The file that stands for the lock is made where it is absent, and left.
+    The system releases the lock when the process ends, also by a kill. The file is created if it is
+    missing, and stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with opened_to_append(path) as stream:
@@ -199,24 +213,24 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-# After how many seconds who waits for another process is told so, and how often again.
-TOLD_AFTER_S, TOLD_AGAIN_S = 5.0, 60.0
+# Seconds of waiting before the first message, and between two messages.
+WAIT_NOTE_AFTER_S, WAIT_NOTE_EVERY_S = 5.0, 60.0
 
 
 @contextmanager
-def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> Iterator[None]:
-    """Hold a lock on a file that others will write, too; what stands for it is hidden, then gone.
+def locked_beside(path: Path, tell: Callable[[str], object] | None = None) -> Iterator[None]:
+    """Hold a lock for writing `path` during the block, by a hidden file beside it.
 
-    It ends with its holder, however that ends: nobody waits for the dead. Who waits longer is
-    `told` for whom, and for how long by now. A writer that is killed leaves a file with its number
-    beside it, which is in nobody's way.
+    The hidden file is removed afterwards; a killed process may leave it, without its lock. A
+    process that waits for more than `WAIT_NOTE_AFTER_S` calls `tell` with a message that names the
+    holder and the seconds; without `tell` it waits silently.
     """
     lock = path.with_name(f".{path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with opened_to_append(lock) as stream:
-            _wait_for(stream, told)
-            # the one before may have removed it between our opening and our locking it
+            _wait_for(stream, tell)
+            # the previous holder may have removed the file between our opening and our locking it
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
                     _write_holder(stream)
@@ -227,35 +241,35 @@ def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> It
                     return
 
 
-def _wait_for(stream: IO[bytes], told: Callable[[str], object] | None = None) -> None:
-    """Wait for a lock, and say so now and then to who is `told`."""
-    if told is None:
+def _wait_for(stream: IO[bytes], tell: Callable[[str], object] | None = None) -> None:
+    """Wait for the lock of a file, and call `tell` with a message from time to time."""
+    if tell is None:
         fcntl.flock(stream, fcntl.LOCK_EX)
         return
-    start, wait_s, due_s = time.monotonic(), 0.02, TOLD_AFTER_S
-    while not taken(stream):
+    start, wait_s, due_s = time.monotonic(), 0.02, WAIT_NOTE_AFTER_S
+    while not try_lock(stream):
         time.sleep(wait_s)
         wait_s = min(2 * wait_s, 0.5)
         waited_s = time.monotonic() - start
         if waited_s >= due_s:
-            due_s += TOLD_AGAIN_S
+            due_s += WAIT_NOTE_EVERY_S
             stream.seek(0)
             holder = stream.read(200).decode("utf-8", "replace") or "another process"
-            told(f"waiting for {holder}, for {waited_s:.0f} s by now")
+            tell(f"waiting for {holder}, for {waited_s:.0f} s by now")
 
 
 def _write_holder(stream: IO[bytes]) -> None:
     """Write the process that holds a lock into its file, for the processes that wait for it."""
-    import platform  # only here: most starts lock nothing
+    import platform  # imported here: most commands hold no lock
 
-    with suppress(OSError):  # a full disk: the lock holds all the same
+    with suppress(OSError):  # on a full disk the lock works without the text
         stream.truncate(0)
         stream.write(f"process {os.getpid()} on {platform.node()}".encode())
         stream.flush()
 
 
-def taken(stream: IO[bytes]) -> bool:
-    """Take the lock of a file; False where another process has it."""
+def try_lock(stream: IO[bytes]) -> bool:
+    """Take the lock of a file and return True; return False if another process holds it."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
@@ -264,33 +278,33 @@ def taken(stream: IO[bytes]) -> bool:
 
 
 def point_at(link: Path, target: str) -> None:
-    """Make `link` a symbolic link to `target`; a file with its name where links cannot be made."""
+    """Make `link` a symbolic link to `target`; without support for links, a file with the name."""
     temporary = temporary_beside(link)
     temporary.unlink(missing_ok=True)
     try:
         temporary.symlink_to(target)
-    except OSError:  # some network file systems have no links
+    except OSError:  # some network file systems lack links
         write_atomically(link, f"{target}\n")
         return
     os.replace(temporary, link)
 
 
 def network_file_system(path: Path) -> str | None:
-    """Return the kind of the network file system that a path lies on, such as `nfs4`.
+    """Return the type of the network file system of a path, such as `nfs4`.
 
-    None on local disks, and wherever Linux does not say so.
+    None for local disks, and on systems without `/proc/self/mounts`.
     """
     try:
         mounts = [line.split(" ")[1:3] for line in MOUNTS.read_text("utf-8").splitlines()]
     except OSError:
         return None
     place, kind, longest = path.absolute().resolve(), "", -1
-    for mounted, of in mounts:
-        # blanks and the like stand there as \040
-        folder = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mounted))
-        # of two mounts on one folder the later one is seen
+    for mount_point, file_system in mounts:
+        # the file writes blanks as \040
+        folder = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount_point))
+        # the later of two mounts on one folder hides the first
         if place.is_relative_to(folder) and len(folder.parts) >= longest:
-            kind, longest = of, len(folder.parts)
+            kind, longest = file_system, len(folder.parts)
     return kind if _NETWORK.fullmatch(kind.removeprefix("fuse.")) else None
 
 

@@ -1,8 +1,8 @@
-"""JSON and YAML that somebody else wrote, read within bounds; everything else is a ValueError.
+"""Readers of JSON and YAML with limits on depth and size; everything beyond is a ValueError.
 
-What one interpreter refuses as too deep the next one reads, and the first function that walks the
-value ends with a RecursionError; aliases in YAML make a small file a large value. Bounds of our own
-are the same everywhere. The linter keeps `json.loads` and `yaml.load` out of all other modules.
+The recursion limit differs between interpreters, and a deep value may end any later function with a
+RecursionError. Aliases in YAML make a small file a large value. The limits here are the same
+everywhere. The linter forbids `json.loads` and `yaml.load` in all other modules.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 _Node = dict[str, object] | list[object]
 
-# Lists and objects within each other.
+# Largest depth of nested lists and objects.
 DEEPEST = 100
-# Values in YAML, aliases counted in full; and in what a server answers.
+# Largest number of values in YAML, with all copies of aliases, and in the reply of a server.
 MOST_NODES = 1_000_000
 
 
 class YamlError(ValueError):
-    """Text that is no YAML, or too much of it; with the line where that is known."""
+    """YAML that is not valid or too large; `line` is None if it is unknown."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
-        """Keep the line, from 1."""
+        """Add the line, counted from 1, to the message."""
         super().__init__(problem if line is None else f"{problem} in line {line}")
         self.problem, self.line = problem, line
 
@@ -37,14 +37,19 @@ def load_json(
     most: float = math.inf,
     **hooks: Callable[..., object],
 ) -> Any:
-    """Return the value of a JSON text; `hooks` are those of `json.loads`.
+    """Parse a JSON text.
 
-    Of a text that may have more than `most` values none is made: empty lists take 30 times as much
-    memory as their text.
+    A text that may have more than `most` values is refused before it is parsed: empty lists take 30
+    times as much memory as their text.
+
+    Args:
+        text: The text, or its bytes in UTF-8.
+        deepest: Largest depth of nested lists and objects.
+        most: Largest number of values.
+        hooks: Keyword arguments of `json.loads`, such as `object_pairs_hook`.
 
     Raises:
-        ValueError: It is no JSON (a `JSONDecodeError`), no UTF-8, nested more than that deep, or
-            too much.
+        ValueError: The text is not JSON (a `JSONDecodeError`), not UTF-8, too deep, or too large.
 
     Example:
         >>> load_json('{"a": [1]}')
@@ -61,7 +66,7 @@ def load_json(
     except RecursionError:
         raise ValueError(f"nested more than {deepest} deep") from None
     if opened > deepest:
-        _check(value, deepest)
+        _check_size(value, deepest)
     return value
 
 
@@ -69,67 +74,75 @@ def _count(text: str | bytes, sign: str) -> int:
     return text.count(sign.encode()) if isinstance(text, bytes) else text.count(sign)
 
 
-def repeated(keys: Sequence[str]) -> str:
-    """Return the first key that is there twice; a search for each would take hours of a million."""
+def first_repeated(keys: Sequence[str]) -> str:
+    """Return the first key that occurs twice; one must.
+
+    It counts in one pass: a search for each of a million keys would take hours.
+    """
     counts = Counter(keys)
     return next(key for key in keys if counts[key] > 1)
 
 
 def load_yaml(text: str, *, typed: bool = False) -> Any:
-    """Return the value of a YAML document, all scalars as texts unless `typed`.
+    """Parse a YAML document; scalars are texts unless `typed`.
 
     Raises:
-        YamlError: It is no YAML, nested more than 100 deep, or large by its aliases.
+        YamlError: The text is not YAML, nested more than 100 deep, or too large by its aliases.
 
     Example:
         >>> load_yaml("{a: [no, 1]}"), load_yaml("{a: [no, 1]}", typed=True)
         ({'a': ['no', '1']}, {'a': [False, 1]})
     """
-    value = _loaded(text, typed=False)
+    value = _parse_yaml(text, typed=False)
     try:
-        _check(value, DEEPEST, MOST_NODES)
+        _check_size(value, DEEPEST, MOST_NODES)
     except ValueError as error:
         raise YamlError(str(error)) from None
-    # only now: `<<` copies what it merges, and merges of merges grow as aliases do
-    return _loaded(text, typed=True) if typed else value
+    # parsed twice: the typed loader copies every `<<` merge, which may grow as aliases do
+    return _parse_yaml(text, typed=True) if typed else value
 
 
-def _loaded(text: str, *, typed: bool) -> object:
+def _parse_yaml(text: str, *, typed: bool) -> object:
+    """Parse YAML without limits on size; every failure is a YamlError."""
     import yaml
 
     try:
         loader = yaml.SafeLoader if typed else yaml.BaseLoader
-        found: object = yaml.load(text, Loader=loader)  # noqa: TID251  here alone
+        value: object = yaml.load(text, Loader=loader)  # noqa: TID251  here alone
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error)
         raise YamlError(problem, None if mark is None else mark.line + 1) from None
     except RecursionError:
         raise YamlError(f"nested more than {DEEPEST} deep") from None
-    # what its constructors of numbers, dates and truth values let through
+    # PyYAML's constructors of numbers and dates raise these for values such as 2024-99-99
     except (ValueError, LookupError, ArithmeticError, AttributeError, TypeError) as error:
-        raise YamlError(f"a value that is none of its type: {error}") from None
-    return found
+        raise YamlError(f"a value that is not of its type: {error}") from None
+    return value
 
 
-def _check(value: object, deepest: int, most: float = math.inf) -> None:
-    """Walk a value level by level: recursion would end where the interpreter likes."""
-    level, nodes = _inside([[value]]), 0
+def _check_size(value: object, deepest: int, most: float = math.inf) -> None:
+    """Raise a ValueError for a value that is too deep or has too many parts.
+
+    The walk goes level by level, since recursion would end at the limit of the interpreter.
+    """
+    level, nodes = _children([[value]]), 0
     for _ in range(deepest):
         if not level:
             return
         nodes += sum(map(len, level))
         if nodes > most:
             raise ValueError(f"more than {most:,} values")
-        level = _inside(level)
+        level = _children(level)
     if level:
         raise ValueError(f"nested more than {deepest} deep")
 
 
-def _inside(level: list[_Node]) -> list[_Node]:
+def _children(level: list[_Node]) -> list[_Node]:
+    """Return the lists and objects directly inside the given ones."""
     return [
         part
-        for each in level
-        for part in (each.values() if isinstance(each, dict) else each)
+        for node in level
+        for part in (node.values() if isinstance(node, dict) else node)
         if isinstance(part, (dict, list))
     ]

@@ -1,9 +1,9 @@
-"""The pytest plug-in: gates of `*.ragbench.yaml` as tests, a fixture, two assertions.
+"""Plug-in for pytest: gates of `*.ragbench.yaml` as tests, a fixture, two assertions.
 
     pytest search.ragbench.yaml
 
-collects one test per gate. Nothing but pytest is imported until one of these is used, since every
-test session of an environment loads this module.
+collects one test per gate. The module imports pytest alone until a gate, the fixture or an
+assertion is used, since every test session of an environment loads the plug-in.
 """
 
 from __future__ import annotations
@@ -24,37 +24,35 @@ _SUFFIXES = (".ragbench.yaml", ".ragbench.yml")
 _SHARED = "ragbench_shared_folder"
 _runs: pytest.StashKey[SharedRuns] = pytest.StashKey()
 _folder: pytest.StashKey[str] = pytest.StashKey()
-# The options of the session, for the assertions, which no fixture reaches.
+# Options of the session, for the assertions: they are plain functions without fixtures.
 _options: dict[str, Any] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options."""
+    """Declare the options of the plug-in."""
     group = parser.getgroup("ragbench", "retrieval and answers")
     group.addoption(
         "--ragbench-baseline",
         metavar="FILE",
-        help="baseline file instead of those that gates and assert_not_worse name",
+        help="baseline file that replaces the files of gates and assert_not_worse",
     )
     group.addoption(
         "--ragbench-update",
         action="store_true",
         help="write the baseline files instead of comparing with them",
     )
-    group.addoption(
-        "--ragbench-strict", action="store_true", help="what the data cannot decide fails"
-    )
+    group.addoption("--ragbench-strict", action="store_true", help="fail undecided gates")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the options where the assertions find them."""
+    """Store the options for the assertions."""
     for name in ("baseline", "update", "strict"):
         _options[name] = config.getoption(f"ragbench_{name}")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Name a folder, in which the workers of xdist tell each other what has been run."""
+    """Name a common folder for the workers of xdist, so that they share finished runs."""
     import tempfile
 
     if _folder not in node.config.stash:
@@ -72,7 +70,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Name the gates that are undecided, which pytest counts among what is skipped."""
+    """Print the undecided gates, which pytest counts as skipped tests."""
     undecided = [
         report
         for report in terminalreporter.stats.get("skipped", ())
@@ -88,19 +86,19 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect experiments whose name says that they are tests."""
+    """Return a collector for `*.ragbench.yaml` files; None for other files."""
     if not file_path.name.endswith(_SUFFIXES):
         return None
-    found: pytest.Collector = ExperimentFile.from_parent(parent, path=file_path)
-    return found
+    collector: pytest.Collector = ExperimentFile.from_parent(parent, path=file_path)
+    return collector
 
 
 @pytest.fixture(scope="session")
 def ragbench_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Return a function that runs an experiment, each once a session, also with xdist.
+    """Return a function that runs an experiment once per session, also with xdist.
 
-    It takes a YAML file and `overrides`, or what else `ragbench.run_experiment` takes, which is
-    run each time that it is asked for.
+    The function takes a YAML file and `overrides`. It also takes the other arguments of
+    `ragbench.run_experiment`, such as objects; such an experiment runs at each call.
     """
 
     def run(source: Any, overrides: Mapping[str, Any] | None = None, **live: Any) -> Any:
@@ -119,13 +117,13 @@ def assert_retrieval(
     """Assert that the measures of a run reach their limits.
 
     Args:
-        run: Query id -> document id -> score, or what else `ragbench.evaluate_run` takes.
+        run: Query id -> document id -> score, or another run of `ragbench.evaluate_run`.
         qrels: Query id -> document id -> grade, likewise.
         at_least: Measure -> the smallest value that passes.
         decide: `mean`, or `interval` for the lower end of its 95 % interval.
 
     Raises:
-        AssertionError: One does not; names each that failed.
+        AssertionError: A measure is below its limit; the message has all of these measures.
 
     Example:
         >>> qrels = {"q1": {"d1": 1}, "q2": {"d2": 1}}
@@ -135,7 +133,7 @@ def assert_retrieval(
     from ragbench.comparison.evaluate import evaluate_run
 
     __tracebackhide__ = True
-    by = {"decide": decide} if decide != "mean" else {}  # the default, which the text leaves out
+    by = {"decide": decide} if decide != "mean" else {}  # messages leave out the default
     gates = [{"measure": name, "min": least, **by} for name, least in at_least.items()]
     _judge(_decide(evaluate_run(run, qrels, list(at_least)), gates))
 
@@ -145,18 +143,19 @@ def assert_not_worse(
 ) -> None:
     """Assert that no measure dropped by more than its margin, by the rule of gates.
 
-    What the data cannot decide is a warning, or fails with `--ragbench-strict`. With
-    `--ragbench-update` the baseline file is written, and nothing compared.
+    An undecided measure is a warning, or fails with `--ragbench-strict`. With `--ragbench-update`
+    the function writes the baseline file and compares nothing.
 
     Args:
-        now: An experiment, a run folder, or what `ragbench.evaluate_run` returns.
-        baseline: The same, or a baseline file; `--ragbench-baseline` takes the place of a file.
+        now: An experiment, a run folder, or a result of `ragbench.evaluate_run`.
+        baseline: The same, or a baseline file; `--ragbench-baseline` replaces a file.
         measures: Measure -> the largest drop of its mean that passes.
-        system: The only system that is compared; default: all that both have.
+        system: The system to compare; None compares all systems of both sides.
 
     Raises:
-        AssertionError: One did; shows intervals and the queries that lost most.
-        DataError: They may not be compared.
+        AssertionError: A measure dropped; the message has its interval and the worst queries.
+        DataError: The two cannot be compared.
+        OptionError: There is no baseline.
     """
     from ragbench.errors import DataError, OptionError
 
@@ -182,6 +181,7 @@ def assert_not_worse(
 
 
 def _decide(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> list[Decision]:
+    """Return the decisions of `ragbench.check_gates` as records."""
     from ragbench.experiment.gates import check_gates
     from ragbench.records.codec import from_json
     from ragbench.records.gate import Decision
@@ -190,7 +190,7 @@ def _decide(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> list
 
 
 def _judge(decisions: Sequence[Decision]) -> None:
-    """Raise what failed, warn of what is undecided."""
+    """Raise an AssertionError for failed gates, and warn of undecided ones."""
     from ragbench.errors import visible
     from ragbench.report.ci import worst_lines
 
@@ -212,6 +212,7 @@ def _judge(decisions: Sequence[Decision]) -> None:
 
 
 def _shared_runs(config: pytest.Config) -> SharedRuns:
+    """Return the runs of the session, shared with other workers of xdist."""
     from pathlib import Path
 
     from ragbench.experiment.pytest_runs import SharedRuns
@@ -223,52 +224,56 @@ def _shared_runs(config: pytest.Config) -> SharedRuns:
 
 
 class GateFailed(Exception):
-    """A gate that did not pass; its text is all that there is to say."""
+    """Gate that did not pass; pytest prints its message without a traceback."""
 
 
 class ExperimentFile(pytest.File):
-    """A YAML file with gates."""
+    """YAML file with gates."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield an item per gate; with `--ragbench-update` also one per baseline file."""
+        """Yield an item per gate, and with `--ragbench-update` an item per baseline file.
+
+        Raises:
+            CollectError: The config has mistakes.
+        """
         from ragbench.errors import RagbenchError
         from ragbench.experiment.pytest_runs import collect_gates
 
         option = self.config.getoption
         try:
-            found = collect_gates(
+            gates_of_file = collect_gates(
                 self.path, option("ragbench_baseline"), update=option("ragbench_update")
             )
         except RagbenchError as error:
             raise self.CollectError(str(error)) from error
-        if found.idle:
-            self.warn(pytest.PytestCollectionWarning(found.idle))
-        for file, costs in found.baselines.items():
+        if gates_of_file.idle:
+            self.warn(pytest.PytestCollectionWarning(gates_of_file.idle))
+        for file, costs in gates_of_file.baselines.items():
             yield BaselineItem.from_parent(
-                self, name=f"write {file.name}", file=file, costs=costs, found=found
+                self, name=f"write {file.name}", file=file, costs=costs, gates=gates_of_file
             )
-        for gate in found.gates:
-            yield GateItem.from_parent(self, name=gate[0], gate=gate, found=found)
+        for gate in gates_of_file.gates:
+            yield GateItem.from_parent(self, name=gate[0], gate=gate, gates=gates_of_file)
 
 
 class _Item(pytest.Item):
-    """A test whose failures are sentences, not tracebacks."""
+    """Test whose failures are messages without a traceback."""
 
-    def __init__(self, *, found: Any, **named: Any) -> None:
-        super().__init__(**named)
-        self.found = found
+    def __init__(self, *, gates: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.gates = gates
 
     def experiment(self) -> Any:
-        """Return the experiment of the file, with its tables in the report of the test."""
+        """Run the experiment of the file once per session; add its tables to the test report."""
         from ragbench.report.terminal import render_terminal
 
-        experiment = _shared_runs(self.config).run(self.path, self.found.overrides)
+        experiment = _shared_runs(self.config).run(self.path, self.gates.overrides)
         tables = render_terminal(experiment.record, experiment.compared)
         self.add_report_section("call", "ragbench", tables)
         return experiment
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return the message of an error that a user can act on."""
+        """Return the message of a failed gate or a user's mistake, else the usual traceback."""
         from ragbench.errors import RagbenchError, visible
 
         if isinstance(excinfo.value, (GateFailed, RagbenchError)):
@@ -277,14 +282,18 @@ class _Item(pytest.Item):
 
 
 class GateItem(_Item):
-    """A gate as a test."""
+    """Gate as a test."""
 
-    def __init__(self, *, gate: tuple[str, int | None], **named: Any) -> None:
-        super().__init__(**named)
+    def __init__(self, *, gate: tuple[str, int | None], **options: Any) -> None:
+        super().__init__(**options)
         self.gate = gate
 
     def runtest(self) -> None:
-        """Fail or skip as the verdict says."""
+        """Run the experiment; fail for a failed gate, skip for an undecided one.
+
+        Raises:
+            GateFailed: The gate failed, or is undecided with `--ragbench-strict`.
+        """
         from ragbench.experiment.pytest_runs import outcome_of
 
         verdict, why, facts = outcome_of(self.experiment(), self.gate)
@@ -295,24 +304,24 @@ class GateItem(_Item):
             raise pytest.skip.Exception(why, _use_item_location=True)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return file and line of the gate."""
-        # not the name alone, whose points pytest would show as colons
+        """Return file, line from 0 and title of the gate."""
+        # pytest shows the points of a bare name as colons, hence the word before it
         return self.path, (self.gate[1] or 1) - 1, f"gate {self.name}"
 
 
 class BaselineItem(_Item):
-    """Writes a baseline file."""
+    """Test that writes a baseline file."""
 
-    def __init__(self, *, file: Path, costs: bool, **named: Any) -> None:
-        super().__init__(**named)
+    def __init__(self, *, file: Path, costs: bool, **options: Any) -> None:
+        super().__init__(**options)
         self.file, self.costs = file, costs
 
     def runtest(self) -> None:
-        """Run the experiment and keep its scores."""
+        """Run the experiment and write its scores to the baseline file."""
         from ragbench.experiment.pytest_runs import keep_baseline
 
         keep_baseline(self.experiment(), str(self.file), costs=self.costs)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the file."""
+        """Return file and title, without a line."""
         return self.path, None, f"baseline: {self.name}"

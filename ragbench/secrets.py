@@ -1,10 +1,10 @@
-"""Secrets: which values are secret, and texts without them.
+"""Recognition of secrets, and their removal from texts.
 
 A value is secret by the declaration or the name of its option, by the name of its variable, or by
-its form: a key with the prefix of its vendor, an address with a password or a key in it, a text
-with `password=...`. A secret is removed from texts in three forms: as written, URL-encoded and in
-base64. Values of 6 or 7 characters are removed as whole words only, shorter ones in their own
-address only, since a report would lose every `a`.
+its form: a key with the prefix of a vendor, an address with a password or key, a text with
+`password=...`. A secret is removed from texts in three forms: as written, URL-encoded, in base64.
+Values of 6 or 7 characters are removed as whole words only, and shorter ones only in their own
+address: otherwise a secret `a` would remove every `a` of a report.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from urllib.parse import unquote
 MASK = "***"
 # Characters from which a secret is removed from texts.
 SHORTEST = 6
-_SHORTEST_ANYWHERE = 8  # shorter ones as whole words only
-_SHORTEST_KEY = 12  # of values that only a name tells
+_SHORTEST_ANYWHERE = 8  # shorter secrets are removed as whole words only
+_SHORTEST_KEY = 12  # shortest value that counts as a key by its name and random look
 _SHORTEST_IN_URL = 8  # shorter parts of an address are words and numbers
 
-# Values that people write where a server wants a key and reads none.
+# Values that people write for a server that needs some key but does not check it.
 _PLACEHOLDERS = frozenset(
     {"", "-", "x", "none", "null", "no", "false", "empty", "dummy", "local", "test", "unused"}
     | {"no-key", "nokey", "not-needed", "not_needed", "placeholder", "anonymous", MASK}
@@ -44,9 +44,9 @@ _OPTION = re.compile(
 )
 _VARIABLE = re.compile(rf"{_SECRET_WORDS}|keys?(?:_|$)|(?:^|_)(?:pat|sas|dsn|signature)(?:_|$)")
 _IN_QUERY = re.compile(r"(?:^|_)(?:key|sig|signature|code|sas|jwt)(?:_|$)")
-_HARMLESS = ("accept", "content-", "user-agent")  # headers that say nothing of who asks
-_FOLDERS = ("PWD", "OLDPWD")  # variables of every shell
-_PLAIN_IN_QUERIES = ("api-version", "api_version")  # dates, which are long
+_HARMLESS = ("accept", "content-", "user-agent")  # headers that do not identify the sender
+_FOLDERS = ("PWD", "OLDPWD")  # working directories, although the names contain `PWD`
+_PLAIN_IN_QUERIES = ("api-version", "api_version")  # dates, long enough to look like keys
 
 # Keys of well-known services.
 _VENDOR = re.compile(
@@ -57,8 +57,8 @@ _VENDOR = re.compile(
     r"|(?<=Bearer )[\w.+/=-]{12,}|(?<=Basic )[\w+/=-]{12,})"
 )
 _PRIVATE_KEY = "-----BEGIN "
-_NAMED = re.compile(
-    # names of at most 100 characters: the search begins at each letter of a long text
+_ASSIGNMENT = re.compile(
+    # names of at most 100 characters: without a limit, a long text takes quadratic time
     r"""(?P<flag>(?<!\S)-{1,2})?(?<![A-Za-z])(?P<name>[A-Za-z][\w-]{,99})["']?"""
     r"""(?:\s*(?P<sign>[:=])\s*|(?(flag)[ ]|(?!)))["']?(?P<value>[^\s;,&"'{}<>()]+)"""
 )
@@ -105,7 +105,7 @@ def is_secret_variable(name: str) -> bool:
 
 
 def is_secret_place(keys: Sequence[str]) -> bool:
-    """Return True if a key on the way to a value says so: all below `headers` or `auth` is secret.
+    """Return True if a key on the path to a value is secret, as all keys below `headers` or `auth`.
 
     Example:
         >>> is_secret_place(["headers", "X-Tenant"]), is_secret_place(["headers", "Accept"])
@@ -116,17 +116,17 @@ def is_secret_place(keys: Sequence[str]) -> bool:
 
 
 def is_harmless(header: str) -> bool:
-    """Return True if a header says nothing of who asks."""
+    """Return True if a header does not identify the sender, such as `Accept`."""
     return header.lower().startswith(_HARMLESS)
 
 
 def is_placeholder(value: str) -> bool:
-    """Return True for values such as `none`, which people write where no key is needed."""
+    """Return True for values such as `none`, which stand for a key that nobody checks."""
     return value.strip().lower() in _PLACEHOLDERS
 
 
 def is_key_like(name: str, value: str) -> bool:
-    """Return True if `name` is some key and `value` looks like one: long, letters and digits.
+    """Return True if `name` ends in `key` and `value` is long and mixes letters and digits.
 
     Example:
         >>> is_key_like("my_key", "7b2d6f0c19aa4e"), is_key_like("key", "answer_2024")
@@ -137,17 +137,17 @@ def is_key_like(name: str, value: str) -> bool:
 
 
 def _looks_random(value: str) -> bool:
-    """Return True for 12 characters or more, letters and digits, that are no path of a file."""
+    """Return True for 12 or more letters and digits, unless they are the path of a file."""
     is_mixed = re.search("[0-9]", value) and re.search("[A-Za-z]", value)
     is_file = value.startswith(("/", "~", "./")) and os.path.exists(value)
     return len(value) >= _SHORTEST_KEY and bool(is_mixed) and not is_file
 
 
 def secrets_of_process(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys in the environment of a process, whether a config names them or not.
+    """Return the secret variables of an environment, by name and form of the value.
 
-    Libraries read keys by themselves and show them in their errors. They are told by the name of
-    the variable and by their form.
+    Libraries read keys from the environment by themselves and show them in their errors, so that a
+    config need not name them.
 
     Example:
         >>> secrets_of_process({"MY_API_KEY": "a1b2c3d4e5f6", "API_KEY_FILE": "/run/key1"})
@@ -170,8 +170,8 @@ def _is_secret_in_query(name: str, value: str, *, by_length: bool) -> bool:
 def _address_spans(text: str, *, strict: bool) -> Iterator[tuple[int, int]]:
     """Yield the spans of the logins and the secret parts of queries in addresses.
 
-    With `strict` a user without a password and a long value of a query count as well: in an
-    address that somebody wrote as an option, they are keys.
+    With `strict`, a user without a password and a long value of a query count as secrets: in an
+    address that is an option of a config, they are keys.
     """
     for match in _USER.finditer(text):
         if ":" in match[0] or (strict and len(match[0]) >= _SHORTEST_IN_URL):
@@ -190,7 +190,7 @@ def _is_address(value: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _spans(value: str) -> tuple[tuple[int, int], ...]:
-    """Return the spans of a value that are secret, by their form or the names before them."""
+    """Return the spans of a value that are secret, by their form or the name before them."""
     if value.startswith(_PRIVATE_KEY) or _VENDOR.fullmatch(value):
         return ((0, len(value)),)
     if _is_address(value) or re.fullmatch(r"\?\S+", value):
@@ -198,8 +198,8 @@ def _spans(value: str) -> tuple[tuple[int, int], ...]:
     spans = {m.span() for m in _VENDOR.finditer(value) if re.search("[0-9]", m[0])}
     spans |= {m.span("password") for m in _LOGIN.finditer(value)}
     spans |= {*_address_spans(value, strict=False)} if "://" in value else set()
-    for match in _NAMED.finditer(value):
-        # in prose a name alone says nothing: the value after a colon has to look like a key
+    for match in _ASSIGNMENT.finditer(value):
+        # in prose a colon may follow any word, so the value has to look like a key
         is_given = match["sign"] == "=" or (match["flag"] and len(match["value"]) >= SHORTEST)
         if is_secret_option(match["name"]) and (is_given or _looks_random(match["value"])):
             spans.add(match.span("value"))
@@ -207,7 +207,9 @@ def _spans(value: str) -> tuple[tuple[int, int], ...]:
 
 
 def secret_parts(value: str) -> tuple[str, ...]:
-    """Return the parts of an address or another text that are secret, longest first.
+    """Return the secret parts of an address or another text, the longest first.
+
+    The parts are given as written and URL-decoded; none give an empty tuple.
 
     Example:
         >>> secret_parts("Server=db;Password=hunter2"), secret_parts("the password: yours")
@@ -222,7 +224,7 @@ def secret_parts(value: str) -> tuple[str, ...]:
 
 
 def looks_secret(value: str) -> bool:
-    """Return True if the form of a value says that it is a secret, or has one in it.
+    """Return True if a value has the form of a secret, or contains one.
 
     Example:
         >>> [looks_secret(v) for v in ("sk-12345678", "http://me:pw@h/v1", "http://h/?key=ab12")]
@@ -263,9 +265,9 @@ def _masked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 class Redactor:
-    """Writes `${NAME}` wherever a text holds a secret; NAME is its variable or place in a config.
+    """Replacement of secrets in texts by `${NAME}`, their variable or place in a config.
 
-    `***` stands for a part of an address.
+    A secret part of an address becomes `***`. An object without any secret is False.
 
     Example:
         >>> clean = Redactor({"API_KEY": "sk-12/34", "PIN": "4"})
@@ -274,7 +276,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        shown: dict[str, str] = {}
+        replacements: dict[str, str] = {}
         self._needles: list[tuple[str, Callable[[str], re.Pattern[str]], str, str]] = []
         for name, value in secrets.items():
             parts = secret_parts(value) if _is_address(value) else ()
@@ -282,19 +284,20 @@ class Redactor:
                 self._needles.append((place, _place_pattern, place, text))
             for part in parts or _parts_of(value):
                 if _is_removed(part):
-                    shown.setdefault(part, MASK if parts or '"' in name else f"${{{name}}}")
-        for part in sorted(shown, key=len, reverse=True):  # a whole value before its parts
+                    replacements.setdefault(part, MASK if parts or '"' in name else f"${{{name}}}")
+        # a whole value before its parts: afterwards the value would not match
+        for part in sorted(replacements, key=len, reverse=True):
             encoded = base64.b64encode(part.encode("utf-8", "surrogateescape")).decode()
             for form, pattern in ((part, _pattern), (encoded.rstrip("="), _base64_pattern)):
                 word = max(re.findall("[A-Za-z0-9]+", form), key=len, default="")
-                self._needles.append((word, pattern, form, shown[part]))
+                self._needles.append((word, pattern, form, replacements[part]))
 
     def __call__(self, text: str) -> str:
-        """Return the text without secrets."""
-        for word, pattern, form, shown in self._needles:
-            # most texts hold no secret: patterns are compiled where a word of one stands
+        """Return a text without secrets."""
+        for word, pattern, form, replacement in self._needles:
+            # most texts hold no secret: the cheap search for a word saves compiling the pattern
             if word in text:
-                text = pattern(form).sub(shown.replace("\\", r"\\"), text)
+                text = pattern(form).sub(replacement.replace("\\", r"\\"), text)
         return text
 
     def __bool__(self) -> bool:
@@ -309,7 +312,10 @@ def _is_removed(part: str) -> bool:
 
 
 def _parts_of(value: str) -> Iterator[str]:
-    """Yield a secret and its long words: the key after `Bearer`, the login in `Basic ...`."""
+    """Yield a secret and its parts: the key after `Bearer`, the login in `Basic ...`.
+
+    A media type, the value of some headers, yields nothing.
+    """
     bare = value.strip()
     if _MEDIA_TYPE.fullmatch(bare):
         return
@@ -334,9 +340,9 @@ def _from_base64(text: str) -> str:
 
 
 def _places_in_address(value: str) -> Iterator[tuple[str, str]]:
-    """Yield the secret parts of an address with their places, such as `me:pw@` and `sig=ab`.
+    """Yield the secret parts of an address with their context, each with its replacement.
 
-    In its place a part may be short. Beside it stands the text that replaces it.
+    The context, such as `me:pw@` or `sig=ab`, allows to remove parts that are too short alone.
     """
     spans = _spans(value)
     for match in _USER.finditer(value):
@@ -362,7 +368,7 @@ def _pattern(value: str) -> re.Pattern[str]:
             pieces.append(character)
         else:
             blank = r"|\+" if character == " " else ""
-            # the longer form first: of an encoded `%25`, a bare `%` would leave the digits
+            # the longer form first: `%` alone would match in `%25` and leave the digits
             pieces.append(f"(?:(?i:{encoded})|{re.escape(character)}{blank})")
     pattern = "".join(pieces)
     if len(value) < _SHORTEST_ANYWHERE:
@@ -376,7 +382,7 @@ def _base64_pattern(encoded: str) -> re.Pattern[str]:
 
 
 def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """Return a text without secrets, as a `Redactor` of them does.
+    """Return a text without the given secrets, name -> value.
 
     Example:
         >>> redact("no host in http://me:hunter2@h/v1", {"URL": "http://me:hunter2@h/v1"})
@@ -386,7 +392,7 @@ def redact(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def redactor(secrets: Mapping[str, str]) -> Redactor:
-    """Return a `Redactor` of some secrets; the same object for the same secrets."""
+    """Return the `Redactor` of some secrets, cached: patterns are compiled once."""
     return _redactor(tuple(secrets.items()))
 
 
@@ -395,16 +401,16 @@ def _redactor(secrets: tuple[tuple[str, str], ...]) -> Redactor:
     return Redactor(dict(secrets))
 
 
-# Secrets that this process knows; replaced whole, since other threads may be printing.
+# Secrets of this process; replaced by a new mapping, since other threads may read it.
 _noted: Mapping[str, str] = {}
 
 
 def note_secrets(secrets: Mapping[str, str]) -> None:
-    """Remember the secrets of a config, so that they are removed from all that is printed."""
+    """Register the secrets of a config for `printed`; they stay for the whole process."""
     global _noted
     _noted = {**_noted, **secrets}
 
 
 def printed(text: str) -> str:
-    """Return a text as it may be printed or logged: without secrets of any config that was read."""
+    """Return a text for printing or logging, without registered secrets and logins of addresses."""
     return mask_addresses(redactor(_noted)(text))

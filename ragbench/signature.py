@@ -1,10 +1,10 @@
-"""Signatures: everything that a number depends on, in one line that can be compared.
+"""Signatures, lines of everything that a number depends on, and fingerprints of content.
 
     ndcg@10|gain:linear|ties:docid|missing:zero|no_relevant:skip|qrels:3f1c9a|v:1
 
 Two numbers may be compared if and only if their signatures are equal. The version in a signature
-is that of the DEFINITION, which moves only when numbers move; the package version is in the
-manifest and is not compared.
+is the version of the DEFINITION, which changes only when numbers change. The version of the package
+is in the manifest and is not compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The name of a score and the parts that it depends on.
+    """Name of a score with the parts that it depends on.
 
     Example:
         >>> str(Signature("bleu", (("tokenize", "13a"), ("v", "1"))))
@@ -32,13 +32,13 @@ class Signature:
 
     @classmethod
     def of(cls, name: str, **parts: Any) -> Signature:
-        """Build a signature; None leaves a part out, true and false read yes and no."""
-        said = ((key, _word(value)) for key, value in parts.items() if value is not None)
-        return cls(name, tuple(said))
+        """Build a signature; a part that is None is left out, True and False become yes and no."""
+        texts = ((key, _word(value)) for key, value in parts.items() if value is not None)
+        return cls(name, tuple(texts))
 
     @classmethod
     def parse(cls, text: str) -> Signature:
-        """Read what `str` wrote."""
+        """Parse the text of a signature; a part without a colon has an empty value."""
         name, *parts = text.split("|")
         pairs = (part.partition(":") for part in parts)
         return cls(name, tuple((key, value) for key, _, value in pairs))
@@ -47,7 +47,7 @@ class Signature:
         return "|".join([self.name, *(f"{key}:{value}" for key, value in self.parts)])
 
     def part(self, name: str) -> str | None:
-        """Return what a part says; None where the signature does not have it.
+        """Return the value of a part; None if the signature lacks it.
 
         Example:
             >>> Signature.parse("bleu|tokenize:13a|v:1").part("tokenize")
@@ -60,30 +60,44 @@ class Signature:
         return Signature(self.name, self.parts + Signature.of("", **parts).parts)
 
     def replacing(self, **parts: Any) -> Signature:
-        """Return a signature with other values of the parts that it has.
+        """Return a signature with other values of existing parts; new parts are ignored.
 
         Example:
             >>> str(Signature.of("map", qrels="3f1c", v=1).replacing(qrels="none", gain="exp"))
             'map|qrels:none|v:1'
         """
-        new = dict(Signature.of("", **parts).parts)
-        return Signature(self.name, tuple((key, new.get(key, old)) for key, old in self.parts))
+        replacements = dict(Signature.of("", **parts).parts)
+        return Signature(
+            self.name, tuple((key, replacements.get(key, old)) for key, old in self.parts)
+        )
 
     def differences(self, other: Signature) -> list[tuple[str, str | None, str | None]]:
-        """List (part, here, there) for every part in which two signatures differ."""
-        mine, theirs = {"": self.name, **dict(self.parts)}, {"": other.name, **dict(other.parts)}
-        keys = dict.fromkeys([*mine, *theirs])
-        return [(k, mine.get(k), theirs.get(k)) for k in keys if mine.get(k) != theirs.get(k)]
+        """List (part, own value, other value) for each difference; the name is the part "".
+
+        A part that one signature lacks has the value None there.
+        """
+        own_parts, other_parts = (
+            {"": self.name, **dict(self.parts)},
+            {"": other.name, **dict(other.parts)},
+        )
+        keys = dict.fromkeys([*own_parts, *other_parts])
+        return [
+            (k, own_parts.get(k), other_parts.get(k))
+            for k in keys
+            if own_parts.get(k) != other_parts.get(k)
+        ]
 
 
 def _word(value: Any) -> str:
-    """A part's value as one word; the two separators cannot occur in it."""
+    """Format the value of a part; `|` and line breaks, which separate parts, are escaped."""
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     return text.replace("|", "%7C").replace("\n", "%0A")
 
 
 def order_key(seed: int, identifier: str) -> str:
-    """Return what sorts identifiers into an order that depends on them and the seed alone.
+    """Return a sort key that puts identifiers into a random order of a seed.
+
+    The order of two identifiers does not depend on the others, so that samples stay stable.
 
     Example:
         >>> sorted(["q1", "q2", "q3"], key=lambda query: order_key(13, query))
@@ -95,7 +109,8 @@ def order_key(seed: int, identifier: str) -> str:
 def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
     """Return the first hexadecimal digits of a SHA-256 over pieces of content.
 
-    Each piece is preceded by its length, so that moving a border changes the fingerprint.
+    Each piece is preceded by its length, so that moving text between pieces changes the
+    fingerprint. No pieces have a fingerprint too.
 
     Example:
         >>> fingerprint(["ab", "c"]) == fingerprint(["a", "bc"])
@@ -110,6 +125,6 @@ def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
 
 
 def fingerprint_json(value: Any, length: int = 12) -> str:
-    """Fingerprint a JSON-like value, whatever the order of its keys."""
+    """Return the fingerprint of a JSON-like value; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
     return fingerprint([text], length)

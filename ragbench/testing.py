@@ -20,9 +20,10 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of the server.
+    """Answer of the server to a request.
 
     Attributes:
+        text: The reply of the model, or the message of an error.
         status: HTTP status; any other than 200 sends an error with `text` as its message.
         headers: Further response headers, such as `retry-after`.
     """
@@ -34,10 +35,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request as it arrived.
+    """Request that the server received.
 
     Attributes:
+        path: Path of the URL, with its query.
         headers: Headers by lower-case name.
+        body: The JSON object of the request.
     """
 
     path: str
@@ -45,13 +48,14 @@ class Received:
     body: Mapping[str, Any]
 
 
-# One answer for all requests, answers in order (the last is repeated), or a function of the request
-# body.
+# An answer to all requests, answers in order (the last is repeated), or a function of the body.
 Answers = str | Answer | Sequence[str | Answer] | Callable[[Mapping[str, Any]], str | Answer]
 
 
 class ChatServer:
-    """Serve chat completions on 127.0.0.1 while the `with` block runs.
+    """Server of chat completions on 127.0.0.1 while a `with` block runs.
+
+    `received` lists the requests in the order of their arrival.
 
     Args:
         answers: The answers: a text, an `Answer`, a sequence of them (the last is repeated), or a
@@ -70,19 +74,18 @@ class ChatServer:
     def __init__(self, answers: Answers = "ok", *, port: int = 0) -> None:
         self._answers, self._port = answers, port
         self._lock = threading.Lock()
-        # Requests in the order of their arrival.
         self.received: list[Received] = []
 
     @property
     def url(self) -> str:
-        """The base URL for a client: `http://127.0.0.1:<port>/v1`."""
+        """Return the base URL for a client: `http://127.0.0.1:<port>/v1`."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> ChatServer:
         self._http = _HttpServer(("127.0.0.1", self._port), _Handler)
         self._http.chat = self
         self._port = self._http.server_address[1]
-        # `shutdown` waits for the end of a poll
+        # 20 ms: `shutdown` waits for the end of a poll, which is half a second by default
         serve = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         serve.start()
         return self
@@ -93,7 +96,7 @@ class ChatServer:
         self._http.server_close()
 
     def answer(self, request: Received) -> Answer:
-        """Record a request and return its answer."""
+        """Record a request and return its answer; an error of an answer function is raised."""
         with self._lock:
             number = len(self.received)
             self.received.append(request)
@@ -116,14 +119,14 @@ class _HttpServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # headers and body are two writes: with Nagle's algorithm the second waits some 40 ms
+    # headers and body are two writes; Nagle's algorithm would delay the second by some 40 ms
     disable_nagle_algorithm = True
     server: _HttpServer
 
     def do_POST(self) -> None:
-        """Answer one request."""
+        """Answer a request: 404 for another path, 400 for a body that is no JSON."""
         content = self.rfile.read(int(self.headers.get("content-length", 0)))
-        # a client that kept its connection must not reach a server that has ended
+        # a client with an open connection could still reach a server that has ended
         if self.server.is_closing:
             self.close_connection = True
             return
@@ -137,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
                 answer = Answer(f"the body is no JSON: {error}", 400)
         try:
             self._send(answer, body)
-        except ConnectionError:  # the client went away
+        except ConnectionError:  # the client closed the connection
             self.close_connection = True
 
     def _send(self, answer: Answer, request: Mapping[str, Any]) -> None:
@@ -170,6 +173,7 @@ def _envelope(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chunks(request: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
+    """Yield the events of a streamed answer, with the usage if the request asks for it."""
     envelope = _envelope("chat.completion.chunk", request)
     delta = {"role": "assistant", "content": text}
     yield {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -179,7 +183,7 @@ def _chunks(request: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
 
 
 def _usage(request: Mapping[str, Any], text: str) -> dict[str, int]:
-    """Count words and signs as tokens."""
+    """Return the usage of a request, with words and punctuation marks counted as tokens."""
     prompts = (str(message.get("content")) for message in request.get("messages", ()))
     sent = sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
     received = len(_TOKEN.findall(text))

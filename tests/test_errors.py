@@ -16,7 +16,7 @@ from ragbench.errors import (
     OptionError,
     Problem,
     RagbenchError,
-    first_of,
+    shorten_names,
 )
 
 LINE = "  bm25: {type: bm25, k1: 0.9, b: 1.4}"
@@ -74,7 +74,7 @@ def test_config_error_counts_its_problems(n, total):
     ],
 )
 def test_a_long_list_of_names_is_cut(n, shown):
-    assert first_of(", ".join(f"a{i}" for i in range(n))) == shown
+    assert shorten_names(", ".join(f"a{i}" for i in range(n))) == shown
 
 
 def test_data_error_names_file_line_and_record():

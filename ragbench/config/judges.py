@@ -15,7 +15,7 @@ from ragbench.config.schema import JudgeBlock, RubricSource
 from ragbench.config.tree import KeyEntry, Node, WrittenPath
 from ragbench.config.variables import escaped
 from ragbench.data.runs.run_folder import unfit_names
-from ragbench.errors import DataError, OptionError, Place, first_of
+from ragbench.errors import DataError, OptionError, Place, shorten_names
 from ragbench.gates.scores import known_score
 from ragbench.records.score import Kind
 from ragbench.registry import PYTHON, Option, declared_options, nearest
@@ -234,7 +234,7 @@ def check_rubric(node: Node, context: Context) -> tuple[str, str | Path] | None:
         if report_misplaced(node, "judge", report):
             return None
         near, names = nearest(text, built_in), ", ".join(built_in)
-        allowed = f"{first_of(names) if near else names}, or a rubric file (.yaml)"
+        allowed = f"{shorten_names(names) if near else names}, or a rubric file (.yaml)"
         report.wrong(node, f"unknown rubric {node.shown()}", allowed, near)
         return None
     path = resolve_path(node, context)

@@ -29,7 +29,7 @@ from ragbench.files import (
     naming_unwritable,
     opened_to_append,
     remove_left_over,
-    taken,
+    try_lock,
     write_atomically,
 )
 from ragbench.llm import Budget
@@ -235,7 +235,7 @@ def _open_locked(folder: Path) -> IO[bytes]:
     path = folder / _LOCK
     while True:
         stream = opened_to_append(path)
-        if not taken(stream):
+        if not try_lock(stream):
             stream.seek(0)
             process_id = stream.read(20).decode("utf-8", "replace").strip()
             stream.close()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragbench.errors import ModelError, OptionError
-from ragbench.json_yaml import DEEPEST, MOST_NODES, load_json, repeated
+from ragbench.json_yaml import DEEPEST, MOST_NODES, first_repeated, load_json
 
 _THINKS, _THOUGHT = (re.compile(rf"<{x}think(?:ing)?>", re.IGNORECASE) for x in ("", "/"))
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
@@ -209,7 +209,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the mapping of key-value pairs; raise `Unreadable` for a repeated key."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        key = json.dumps(repeated([key for key, _ in pairs]))
+        key = json.dumps(first_repeated([key for key, _ in pairs]))
         raise Unreadable(f"the key {key} is there twice")
     return values
 

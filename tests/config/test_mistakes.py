@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from ragbench.config.load import load_config
-from ragbench.errors import EXIT_BAD_INPUT, ConfigError, first_of
+from ragbench.errors import EXIT_BAD_INPUT, ConfigError, shorten_names
 from ragbench.experiment.runner import run_experiment
 from ragbench.generate.predictions import Predictions
 from ragbench.records.manifest import Choices
@@ -39,7 +39,7 @@ def without_lists(text):
     specs = {name: spec_of(MEASURES.load(name)) for name in MEASURES.names()}
     measures = [f"{n}@{s.at}" if s.cutoff == "required" else n for n, s in specs.items()]
     for word, names in (("retrievers", types), ("measures", measures)):
-        listed = f"allowed: {first_of(', '.join(names))}\n"
+        listed = f"allowed: {shorten_names(', '.join(names))}\n"
         assert text.count(listed) == 1, listed
         text = text.replace(listed, f"allowed: <{word}>\n")
     return text

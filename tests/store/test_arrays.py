@@ -167,8 +167,8 @@ def test_of_two_runs_one_makes_it(tmp_path, warm):
 
 @pytest.mark.costly
 def test_who_waits_is_told_for_whom_and_goes_on_when_it_is_dead(tmp_path, warm, monkeypatch):
-    monkeypatch.setattr(files, "TOLD_AFTER_S", 0.0)
-    monkeypatch.setattr(files, "TOLD_AGAIN_S", 0.0)
+    monkeypatch.setattr(files, "WAIT_NOTE_AFTER_S", 0.0)
+    monkeypatch.setattr(files, "WAIT_NOTE_EVERY_S", 0.0)
     first = process(tmp_path, "wait", warm)
     assert first.stdout.readline() == "made\n"
     told = []

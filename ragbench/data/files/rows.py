@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from ragbench.data.files.lines import Source, plain_suffix, source_name, text_lines
 from ragbench.errors import DataError, MissingExtra
-from ragbench.json_yaml import load_json, repeated
+from ragbench.json_yaml import first_repeated, load_json
 from ragbench.records.codec import Record, from_json, kind
 from ragbench.registry import nearest
 
@@ -60,7 +60,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object of (key, value) pairs; raise a ValueError if a key is repeated."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ValueError(f"key '{repeated([key for key, _ in pairs])}' is repeated")
+        raise ValueError(f"key '{first_repeated([key for key, _ in pairs])}' is repeated")
     return values
 
 
