@@ -177,7 +177,7 @@ class Endpoint:
         if 200 <= response.status < 300:
             return text
         headers = {name.lower(): value for name, value in response.getheaders()}
-        # Masked before it is one_line, since a cut secret would no longer be recognised.
+        # Masked before it is shortened, since a cut secret would no longer be recognised.
         message = self._clean(text.decode("utf-8", "replace") or response.reason)
         if 300 <= response.status < 400:
             message = "it redirects, which is not followed: give the URL that answers"

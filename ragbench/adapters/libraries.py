@@ -40,7 +40,7 @@ def resolve_client(
         OptionError: Both or neither are set, or the factory cannot be imported.
     """
     if (factory is None) == (client is None):
-        allowed = "module:name of an object or of what makes it; from Python, a client"
+        allowed = "module:name of an object or of its factory; from Python, a client"
         raise OptionError(owner, "factory", factory, allowed)
     return client if factory is None else make_object(factory, args or {}, owner)
 

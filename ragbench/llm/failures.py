@@ -112,7 +112,7 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     """
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
-    # Masked before it is one_line, since a cut secret would no longer be recognised.
+    # Masked before it is shortened, since a cut secret would no longer be recognised.
     message = clean(str(error)) or type(error).__name__
     if isinstance(status, int):
         headers = getattr(response, "headers", None) or {}

@@ -282,7 +282,7 @@ class SQLiteFile:
                 self.path.open("ab").close()
             except OSError as error:
                 return str(error.strerror)
-        return "it is only read"
+        return "the file is read-only"
 
     def _unusable(self, error: Exception) -> DataError:
         """Return the error for a damaged file, or for one that cannot be read or written."""

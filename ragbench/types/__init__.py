@@ -1,6 +1,6 @@
-"""The records that everything else speaks in: documents, queries, runs, predictions, scores.
+"""Records of all layers: documents, queries, runs, qrels, answers, usages, scores and verdicts.
 
-What needs NumPy is loaded on first use, so that code which needs a plain record does not load it.
+Names that need NumPy are imported on first use, so that code with plain records does not load it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Field declarations for `records/codec.py`: texts with possible secrets, optional keys."""
+"""Field declarations for `records/codec.py`: texts with possible secrets, and optional keys."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ class MayHoldSecrets:
 
 # Text that may hold a secret, such as the text of an error; `cleaned` masks it before writing.
 Prose = Annotated[str, MayHoldSecrets]
-
-# JSON value whose texts and keys may hold a secret, such as the arguments of a tool call.
-ProseTree = Annotated[object, MayHoldSecrets]
 
 # Metadata key of a field that is left out of the file if it has its default value.
 OMITTED = "omitted"

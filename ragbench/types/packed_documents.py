@@ -1,4 +1,4 @@
-"""Corpus as bytes in a few arrays; a document is decode_text when it is read."""
+"""Corpus as bytes in a few arrays; a document is decoded when it is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Packed(Sequence[T]):
-    """Sequence whose items are decode_text in blocks when they are read."""
+    """Sequence whose items are decoded in blocks when they are read."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class _Packed(Sequence[T]):
 
 @dataclass(frozen=True, slots=True)
 class PackedTexts(_Packed[str]):
-    """Texts in one buffer of UTF-8, decode_text when they are read.
+    """Texts in one buffer of UTF-8, decoded when they are read.
 
     Attributes:
         data: Bytes of all texts, one after the other.
@@ -65,7 +65,7 @@ class PackedTexts(_Packed[str]):
         ends = [end - first for end in self.ends[start:stop].tolist()]
         data = self.data[first : first + ends[-1]].tobytes() if ends else b""
         starts = [0, *ends[:-1]]
-        # In ASCII a character is a byte, so byte positions cut the decode_text text too.
+        # In ASCII a character is a byte, so byte positions cut the decoded text too.
         if data.isascii():
             text = data.decode("ascii")
             return [text[a:b] for a, b in zip(starts, ends, strict=False)]
@@ -119,24 +119,24 @@ class PackedDocuments(_Packed[Document]):
 
     @cached_property
     def ids(self) -> list[str]:
-        """Document ids in order, decode_text once."""
+        """Document ids in order, decoded once."""
         return list(self.packed_ids)
 
     @cached_property
     def by_id(self) -> DocumentsById:
-        """Documents by id; a document is decode_text when it is read."""
+        """Documents by id; a document is decoded when it is read."""
         return DocumentsById(self)
 
 
 def documents_by_id(documents: Sequence[Document]) -> Mapping[str, Document]:
-    """Return documents by id; packed documents are decode_text only when they are read."""
+    """Return documents by id; packed documents are decoded only when they are read."""
     if isinstance(documents, PackedDocuments):
         return documents.by_id
     return {document.id: document for document in documents}
 
 
 class DocumentsById(Mapping[str, Document]):
-    """Mapping from id to packed document, which is decode_text when it is read."""
+    """Mapping from id to packed document, which is decoded when it is read."""
 
     def __init__(self, documents: PackedDocuments) -> None:
         self._documents = documents
