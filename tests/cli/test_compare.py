@@ -339,5 +339,5 @@ def test_a_merge_conflict_in_the_first_line_is_named(runs):
 
     _, err = ragbench("compare", "merged.json", "runs/new", cwd=runs, code=2)
 
-    said = "conflict of a merge; allowed: the file written again"
+    said = "merge conflict; allowed: the file written again"
     assert err == f"merged.json:1: {said}\n"

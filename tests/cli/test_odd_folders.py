@@ -146,10 +146,10 @@ def test_what_is_no_file_is_named_and_not_waited_for(run, name):
     for line in (["report"], ["show", "1"], ["compare"], ["calibrate", "--draw", 2], ["reproduce"]):
         done = run_command(line[0], run, *line[1:])
         assert done.returncode == 2
-        assert f"{name}: is no file" in done.stderr
+        assert f"{name}: is no regular file" in done.stderr
     odd.unlink()
     odd.symlink_to("/dev/zero")
-    assert f"{name}: is no file" in run_command("explain", run).stderr
+    assert f"{name}: is no regular file" in run_command("explain", run).stderr
 
 
 def test_calibrate_names_the_verdicts_that_are_missing(run):

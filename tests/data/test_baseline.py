@@ -181,7 +181,7 @@ def test_systems_without_scores_are_left_out(tmp_path):
         (
             '    "q0": [1.0],',
             "<<<<<<< HEAD",
-            r"b\.json:15: conflict of a merge; allowed: the file written again",
+            r"b\.json:15: merge conflict; allowed: the file written again",
         ),
         ('"higher"', '"highest"', r"direction is 'highest'; did you mean 'higher'"),
         ('"queries": 2', '"queries": 3', r"3 queries, but bm25 has 2"),

@@ -1,1 +1,1 @@
-"""What runs leave behind, read back: run folders, their scores and summaries, baseline files."""
+"""Readers and writers of run folders, their scores and summaries, and baseline files."""

@@ -1,4 +1,4 @@
-r"""Baseline files: `ragbench.baseline/1`, the scores of a run per query, to be committed.
+"""Baseline files: `ragbench.baseline/1`, the scores of a run per query, to be committed.
 
 JSON with a line per score and a line per system and query, so that a diff shows what moved:
 
@@ -7,14 +7,14 @@ JSON with a line per score and a line per system and query, so that a diff shows
      "q2": ["no_relevant", "timeout"]
     }
 
-A line has the scores in the order of `scores`; where there is no value it has the cause.
-Where queries have several answers, `answers` says how many, and `unscored_answers` has a line for
-each query that lacks the value of some, with how many and why.
-`query_fingerprints` has a line per query too: what its question, judgements and gold answers were.
+A line has the scores in the order of `scores`, and the cause in the place of a missing value. Where
+queries have several answers, `answers` has their number, and `unscored_answers` a line for each
+query of which some answers lack a value, with number and cause. `query_fingerprints` has a line per
+query with the fingerprints of its question, judgements and gold answers.
 
-Equal scores give equal bytes: queries, systems and scores are sorted, and there is no time, run
-id or version in it. A system without any score is left out. What queries cost is no such thing,
-and stands there only where it is asked for: `cost_columns`, and `costs` with a line per query.
+Equal scores give equal bytes: queries, systems and scores are sorted, and the file has no time, run
+id or version. A system without any score is left out. Costs differ between runs with equal scores,
+and are written only on request: `cost_columns`, and `costs` with a line per query.
 """
 
 from __future__ import annotations
@@ -42,10 +42,16 @@ _CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
 
 
 def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = False) -> None:
-    """Write a baseline file, whole or not at all; missing folders are made.
+    """Write a baseline file, whole or not at all; missing folders are created.
 
-    With `costs` it has what each query cost, for gates with `max_increase`; these differ from run
-    to run, and so do the bytes.
+    Args:
+        path: The file.
+        scores: The systems of a run.
+        costs: Also write the cost of each query, for gates with `max_increase`; costs differ from
+            run to run, and so do the bytes.
+
+    Raises:
+        DataError: No system has a score, or there is no query.
     """
     if not any(system.columns for system in scores.systems.values()) or not len(scores.query_ids):
         raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
@@ -53,25 +59,28 @@ def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = Fal
 
 
 def format_baseline(scores: ScoredSystems, *, costs: bool = False) -> str:
-    """Return the text of a baseline file."""
-    return f"{_laid_out(to_json(baseline_of(scores, costs=costs)), 4)}\n"
+    """Return the text of a baseline file; see `write_baseline`."""
+    return f"{_format_json(to_json(baseline_of(scores, costs=costs)), 4)}\n"
 
 
-def _laid_out(value: Any, levels: int, indent: str = "") -> str:
-    """Write JSON with a line for each entry of so many levels of objects."""
+def _format_json(value: Any, levels: int, indent: str = "") -> str:
+    """Return JSON with a line for each entry, down to `levels` of nested objects."""
     if not levels or not isinstance(value, dict):
         return to_json_line(value)
     lines = [
-        # what identifies the data is one line
+        # the fingerprints of the data are one line
         f"{indent} {to_json_line(key)}: "
-        + _laid_out(each, 0 if not indent and key == "data" else levels - 1, f"{indent} ")
-        for key, each in value.items()
+        + _format_json(item, 0 if not indent and key == "data" else levels - 1, f"{indent} ")
+        for key, item in value.items()
     ]
     return "\n".join(["{", ",\n".join(lines), f"{indent}}}"])
 
 
 def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
-    """Return scores as a baseline file has them."""
+    """Return scores as the record of a baseline file, sorted by query and system.
+
+    Systems without scores are left out; `costs` is as in `write_baseline`.
+    """
     prints = scores.fingerprints
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
@@ -93,44 +102,46 @@ def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
 
 
 def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -> BaselineSystem:
+    """Return one system as a record; `rows` are the rows of its columns for the queries `ids`."""
     columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
     cells = [_cells(column) for column in columns.values()]
-    several = {
+    of_answers = {
         name: column.answer_causes
         for name, column in columns.items()
         if column.answer_causes is not None
     }
-    known = [system.costs[name][rows].tolist() for name in system.costs] if costs else []
+    cost_lists = [system.costs[name][rows].tolist() for name in system.costs] if costs else []
     return BaselineSystem(
         retriever=system.retriever,
         generator=system.generator,
         scores={name: _head(column, system.kinds[name]) for name, column in columns.items()},
         per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
-        answers=next((causes.shape[1] for causes in several.values()), None),
+        answers=next((causes.shape[1] for causes in of_answers.values()), None),
         unscored_answers={
-            query: lacking
+            query: counts
             for row, query in enumerate(ids)
-            if (lacking := _lacking({name: causes[row] for name, causes in several.items()}))
+            if (counts := _count_unscored({name: c[row] for name, c in of_answers.items()}))
         },
-        cost_columns=tuple(system.costs) if known else (),
+        cost_columns=tuple(system.costs) if cost_lists else (),
         costs={
             query: tuple(None if isnan(cell) else cell for cell in line)
-            for query, line in zip(ids, zip(*known, strict=True), strict=False)
+            for query, line in zip(ids, zip(*cost_lists, strict=True), strict=False)
         },
     )
 
 
-def _lacking(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
-    """Score -> cause -> how many answers to a query have no value, where some lack one."""
-    counted = {name: Counter(causes.tolist()) for name, causes in answers.items()}
+def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
+    """Return score -> cause -> number of answers without a value, for scores that lack any."""
+    counters = {name: Counter(causes.tolist()) for name, causes in answers.items()}
     return {
         name: {Cause(code).word: n for code, n in sorted(counts.items()) if code}
-        for name, counts in counted.items()
+        for name, counts in counters.items()
         if set(counts) != {Cause.SCORED}
     }
 
 
 def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
+    """Return the description of a score column."""
     return BaselineScore(
         mean=_bounded(column.mean),
         n=int(np.count_nonzero(column.causes == Cause.SCORED)),
@@ -143,32 +154,42 @@ def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
 
 
 def _bounded(end: float) -> float | None:
+    """Return a number as a float; None for NaN and infinity, which JSON does not have."""
     return float(end) if isfinite(end) else None
 
 
 def _cells(column: ScoreColumn) -> Iterator[float | str]:
+    """Yield the value of each query, or the word of its cause."""
     for value, cause in zip(column.values.tolist(), column.causes.tolist(), strict=True):
         yield value if cause == Cause.SCORED else Cause(cause).word
 
 
 def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
-    """Read a baseline file strictly; `source` is how messages and tables name it."""
+    """Read a baseline file strictly.
+
+    Args:
+        path: The file.
+        source: Name of the file in messages and tables; None takes the path.
+
+    Raises:
+        DataError: The file is missing, of another version, or inconsistent, such as a mean that is
+            not that of its values; names the place.
+    """
     record = read_record(Path(path), BaselineFile)
     names = list(record.systems)
     if not names:
         raise DataError("found no system", file=path, record="systems", allowed="at least one")
     query_ids = list(record.systems[names[0]].per_query)
     if record.queries != len(query_ids):
-        found = f"{record.queries} queries, but {names[0]} has {len(query_ids)}"
-        raise DataError(
-            found, file=path, allowed="a line for every query: write the baseline again"
-        )
+        problem = f"{record.queries} queries, but {names[0]} has {len(query_ids)}"
+        allowed = "a line for every query: write the baseline again"
+        raise DataError(problem, file=path, allowed=allowed)
     if record.query_fingerprints and list(record.query_fingerprints) != query_ids:
-        found = "query_fingerprints: the queries are not those of the scores"
-        raise DataError(found, file=path, allowed="one line per query, in order")
+        problem = "query_fingerprints: the queries are not those of the scores"
+        raise DataError(problem, file=path, allowed="one line per query, in order")
     return ScoredSystems(
         source or str(path),
-        {name: _Reader(path, name, query_ids).read(record.systems[name]) for name in names},
+        {name: _BaselineReader(path, name, query_ids).read(record.systems[name]) for name in names},
         query_ids,
         record.baseline,
         record.data,
@@ -177,19 +198,23 @@ def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
     )
 
 
-class _Reader:
-    """Reads what a file has of one system, and names the place of what is wrong."""
+class _BaselineReader:
+    """Reader of one system of a baseline file; its errors name the place."""
 
     def __init__(self, file: str | Path, name: str, query_ids: list[str]) -> None:
         self._file, self._name, self._query_ids = file, name, query_ids
 
     def read(self, system: BaselineSystem) -> SystemScores:
-        """Return the columns and costs of the system."""
+        """Return the columns and costs of the system.
+
+        Raises:
+            DataError: Queries, values, causes or costs do not fit to each other.
+        """
         if list(system.per_query) != self._query_ids:
-            found, allowed = "the queries are not those of the first system", "one line per query"
-            raise self._wrong("per_query", found, f"{allowed}, in order")
+            problem, allowed = "the queries are not those of the first system", "one line per query"
+            raise self._error("per_query", problem, f"{allowed}, in order")
         if system.scores and not system.per_query:
-            raise self._wrong("per_query", "there are scores, and no query", "one line per query")
+            raise self._error("per_query", "there are scores, and no query", "one line per query")
         rows = [
             self._cells(query, line, len(system.scores)) for query, line in system.per_query.items()
         ]
@@ -209,64 +234,70 @@ class _Reader:
             costs=self._costs(system),
         )
 
-    def _wrong(
-        self, place: str, found: str, allowed: str | None = None, near: str | None = None
+    def _error(
+        self, place: str, problem: str, allowed: str | None = None, near: str | None = None
     ) -> DataError:
+        """Return the error for a place within the system."""
         record = ".".join(filter(None, ["systems", self._name, place]))
-        return DataError(found, file=self._file, record=record, allowed=allowed, nearest=near)
+        return DataError(problem, file=self._file, record=record, allowed=allowed, nearest=near)
 
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
+        """Return the value and cause of each score in the line of a query."""
         if len(line) != n:
-            found = f"'{query}' has {len(line)} values"
-            raise self._wrong("per_query", found, f"{n}: one for each of the scores")
+            problem = f"'{query}' has {len(line)} values"
+            raise self._error("per_query", problem, f"{n}: one for each of the scores")
         return [self._cell(query, cell) for cell in line]
 
     def _cell(self, query: str, cell: Any) -> tuple[float, Cause]:
+        """Return a number as (value, scored), a word as (NaN, cause); an error for all else."""
         if _is_number(cell):
             return float(cell), Cause.SCORED
         if isinstance(cell, str) and cell in _CAUSES:
             return nan, _CAUSES[cell]
         near = nearest(cell, _CAUSES) if isinstance(cell, str) else None
-        raise self._wrong("per_query", f"'{query}' has {cell!r}", "a number or a cause", near)
+        raise self._error("per_query", f"'{query}' has {cell!r}", "a number or a cause", near)
 
     def _answer_causes(self, system: BaselineSystem) -> dict[str, CauseArray]:
-        """Score -> the cause of each answer, in no certain order, where queries have several."""
+        """Return score -> causes of shape (queries, answers); empty if queries have one answer.
+
+        The file counts the causes of a query: their order among its answers is not stored.
+        """
         n = system.answers
         if n is None and not system.unscored_answers:
             return {}
         if n is None or n < 2:
-            raise self._wrong("", f"answers is {n}", "2 or more, with unscored_answers")
+            raise self._error("", f"answers is {n}", "2 or more, with unscored_answers")
         of_answers = [name for name, head in system.scores.items() if head.kind != "retrieval"]
-        found = {
+        causes = {
             name: np.full((len(self._query_ids), n), Cause.SCORED, np.uint8) for name in of_answers
         }
         places = {query: row for row, query in enumerate(self._query_ids)}
         for query, by_score in system.unscored_answers.items():
             for name, counts in by_score.items():
                 codes = _codes(counts, n)
-                if query not in places or name not in found or codes is None:
+                if query not in places or name not in causes or codes is None:
                     allowed = f"a query, scores of answers, causes, and {n} answers at most"
-                    shown = f"'{query}' has {{'{name}': {dict(counts)!r}}}"
-                    raise self._wrong("unscored_answers", shown, allowed)
-                found[name][places[query], : len(codes)] = codes
-        return found
+                    problem = f"'{query}' has {{'{name}': {dict(counts)!r}}}"
+                    raise self._error("unscored_answers", problem, allowed)
+                causes[name][places[query], : len(codes)] = codes
+        return causes
 
     def _costs(self, system: BaselineSystem) -> dict[str, FloatArray]:
-        """What each query cost; most files do not say."""
+        """Return cost column -> value of each query, NaN if unknown; empty without costs."""
         if not system.costs:
             return {}
         n = len(COST_COLUMNS)
         if list(system.costs) != self._query_ids:
-            found = "the queries are not those of the scores"
-            raise self._wrong("costs", found, "one line per query")
+            problem = "the queries are not those of the scores"
+            raise self._error("costs", problem, "one line per query")
         if system.cost_columns != COST_COLUMNS:
-            found = f"cost_columns is {list(system.cost_columns)!r}"
-            raise self._wrong("", found, ", ".join(COST_COLUMNS))
+            problem = f"cost_columns is {list(system.cost_columns)!r}"
+            raise self._error("", problem, ", ".join(COST_COLUMNS))
         for query, line in system.costs.items():
-            known = [cell for cell in line if cell is not None]
-            if len(line) != n or not all(_is_number(cell) and 0 <= cell < inf for cell in known):
+            numbers = [cell for cell in line if cell is not None]
+            if len(line) != n or not all(_is_number(cell) and 0 <= cell < inf for cell in numbers):
                 allowed = f"{n} numbers from 0 on, or null"
-                raise self._wrong("costs", f"'{query}' is {list(line)!r}", allowed)
+                raise self._error("costs", f"'{query}' is {list(line)!r}", allowed)
         # None becomes NaN
         table = np.array(list(system.costs.values()), np.float64)
         return dict(zip(COST_COLUMNS, table.T, strict=True))
@@ -278,31 +309,35 @@ class _Reader:
         cells: list[tuple[float, Cause]],
         answer_causes: CauseArray | None,
     ) -> ScoreColumn:
+        """Return the column of a score, checked against the count and mean in the file."""
         values = np.array([value for value, _ in cells], np.float64)
         causes = np.array([cause for _, cause in cells], np.uint8)
         column = column_of(name, head, values, causes, answer_causes)
         n_scored = int(np.count_nonzero(causes == Cause.SCORED))
         if n_scored != head.n or (head.mean is None and n_scored):
-            found = f"n is {head.n}, but {n_scored} queries have a value"
-            raise self._wrong(f"scores.{name}", found)
+            problem = f"n is {head.n}, but {n_scored} queries have a value"
+            raise self._error(f"scores.{name}", problem)
         mean = head.mean if head.aggregate == "mean" else None
         if mean is not None and not np.isclose(mean, column.mean, 1e-9, 0):
-            found = f"mean is {mean!r}, but that of the queries is {column.mean!r}"
-            raise self._wrong(f"scores.{name}", found)
+            problem = f"mean is {mean!r}, but that of the queries is {column.mean!r}"
+            raise self._error(f"scores.{name}", problem)
         if answer_causes is not None:
             # a query has a value where one of its answers has
             has_value = (answer_causes == Cause.SCORED).any(axis=1)
-            wrong = np.flatnonzero(has_value != (causes == Cause.SCORED))
-            if len(wrong):
-                lost = "no value" if has_value[wrong[0]] else "a value"
-                found = f"'{self._query_ids[wrong[0]]}' has {lost} of '{name}'"
+            rows = np.flatnonzero(has_value != (causes == Cause.SCORED))
+            if len(rows):
+                has = "no value" if has_value[rows[0]] else "a value"
+                problem = f"'{self._query_ids[rows[0]]}' has {has} of '{name}'"
                 allowed = "a value exactly where one of its answers has"
-                raise self._wrong("unscored_answers", found, allowed)
+                raise self._error("unscored_answers", problem, allowed)
         return column
 
 
 def _codes(counts: Mapping[str, int], most: int) -> list[int] | None:
-    """The causes of so many answers; None where these are no causes, or too many."""
+    """Return counted causes as one code per answer.
+
+    None for unknown causes, or more than `most`.
+    """
     if not set(counts) <= set(_CAUSES) or min(counts.values(), default=1) < 1:
         return None
     if sum(counts.values()) > most:
@@ -311,4 +346,5 @@ def _codes(counts: Mapping[str, int], most: int) -> list[int] | None:
 
 
 def _is_number(value: Any) -> bool:
+    """Return True for a number that is no truth value."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,8 +1,8 @@
-"""Everything that a run folder knows about one query: question, gold, rankings, answers, cause.
+"""Views of single queries of a run folder: question, gold, rankings, answers, cause.
 
-`QueryViews` keeps the places of a folder's lines, and gives the queries one by one as records. It
-needs no data set: what a run was asked, what is gold and the texts near the top of its rankings lie
-in `questions.jsonl` and `texts.jsonl`.
+`QueryViews` indexes the lines of the files, and reads one query at a time. It needs no data set:
+questions, gold and the texts near the top of the rankings are in `questions.jsonl` and
+`texts.jsonl`.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ SCORES_FILE = "per_query.csv"
 
 
 class Hit(NamedTuple):
-    """One hit of a ranking.
+    """Retrieved document of a ranking.
 
     Attributes:
         rank: From 1, in the order that was scored.
-        grade: How relevant it was judged; None where it was not judged.
-        text: None where the run folder does not have it: texts are kept near the top only.
-        cut: Whether the text goes on.
-        read: Whether the generator got it; of a retriever alone, False.
+        grade: Grade of its judgement; None if it is not judged.
+        text: None if the run folder does not hold it: only texts near the top are stored.
+        cut: True if the text continues.
+        read: True if the generator received it; False for a retriever alone.
     """
 
     rank: int
@@ -76,8 +76,14 @@ class Hit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A document that is judged relevant."""
+class GoldDocument:
+    """Document that is judged relevant.
+
+    Attributes:
+        grade: Grade of its judgement, above 0.
+        text: None if the run folder does not hold it.
+        cut: True if the text continues.
+    """
 
     id: str
     grade: int
@@ -88,19 +94,23 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class SystemView:
-    """What one system made of the query.
+    """Ranking, answers, verdicts and scores of one system for one query.
 
     Attributes:
-        ranking_of: Whose ranking it has: its retriever's, or its own; None of a control.
-        cause: Where its answer is lost; None where the view is bare.
-        ranking: Its hits, best first: those of its retriever, or its own; empty where there are
-            none.
-        answers: Empty of a retriever alone.
-        verdicts: What judges said, with reasons, raw replies and tokens.
-        scores: Score -> value of this query; None where it has none.
-        unscored: Score -> why there is no value.
-        ranking_ms: How long its retriever took, in milliseconds; of one asked in batches, its share
-            of one. None where that is not known: of a run file, of a whole app.
+        name: `bm25`, or `bm25/extractive`.
+        retriever: Its retriever; None for an app that retrieves by itself.
+        generator: Its generator; None for a retriever alone and an app.
+        role: `system`, `app` or `control`.
+        ranking_of: System whose ranking it has: its retriever or itself; None for a control.
+        cause: Cause of a lost answer, or `right`; None in a bare view.
+        why: Reason for the cause, as a sentence.
+        ranking: Hits of its retriever or its own, best first; empty without any.
+        answers: Its answers, one per sample; empty for a retriever alone.
+        verdicts: Verdicts of judges, with reasons, raw replies and tokens.
+        scores: Score -> value of this query; None without a value.
+        unscored: Score -> reason why there is no value.
+        ranking_ms: Milliseconds that its retriever took; its share in a batch. None if unknown, as
+            for run files and whole apps.
     """
 
     name: str
@@ -120,15 +130,16 @@ class SystemView:
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """Everything that a run folder knows about one query.
+    """Contents of a run folder about one query.
 
     Attributes:
         answers: Gold answers.
-        judged: Document -> grade; empty where the query is not judged.
-        gold: The documents of a grade above 0, the best first.
-        systems: Every system, in the order of the tables.
-        pairs: What judges said of two systems' answers, whichever is better.
-        graded: What a judge said of passages that people had not judged; `judged` has its grades.
+        judged: Document -> grade; empty if the query is not judged.
+        gold: Documents with a grade above 0, the best first.
+        systems: All systems, in the order of the tables.
+        pairs: Verdicts on which of two systems answers better.
+        graded: Verdicts of a judge on passages without a human judgement; `judged` has their
+            grades.
     """
 
     id: str
@@ -136,18 +147,18 @@ class QueryView:
     metadata: Mapping[str, object]
     answers: tuple[str, ...]
     judged: Mapping[str, int]
-    gold: tuple[Judged, ...]
+    gold: tuple[GoldDocument, ...]
     systems: tuple[SystemView, ...]
     pairs: tuple[VerdictRow, ...] = ()
     graded: tuple[VerdictRow, ...] = ()
 
     def system(self, name: str) -> SystemView | None:
-        """Return a system by name; None where there is none."""
-        return next((each for each in self.systems if each.name == name), None)
+        """Return the view of a system by name; None if the run has no such system."""
+        return next((system for system in self.systems if system.name == name), None)
 
 
 class QueryViews:
-    """The queries of a run folder; make one for many, it reads each file once.
+    """Queries of a run folder; one object for many queries, since it reads each file once.
 
     Memory grows with the number of lines, not with the texts in them.
 
@@ -160,12 +171,11 @@ class QueryViews:
     def __init__(self, run: str | Path, *, bare: bool = False) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
-        If `bare`, its queries are without rankings, scores and causes, and have of its systems
-        only those that answered: `columns`, `causes` and `hits` have those of all at much less
-        cost.
+        If `bare`, the views have no rankings, scores and causes, and only the systems that
+        answered: `columns`, `causes` and `hits` have these for all queries at much less cost.
 
         Raises:
-            DataError: There is no run, or one of its files is not what it should be.
+            DataError: There is no run, or one of its files is damaged.
         """
         self.folder, self._bare = resolve_run_folder(Path(run)), bare
         self.summary: Summary = read_summary(self.folder)
@@ -175,12 +185,12 @@ class QueryViews:
 
     @cached_property
     def ids(self) -> Sequence[str]:
-        """The queries, in the order of the data set."""
+        """Queries, in the order of the data set."""
         rows = () if self._questions else per_query_rows(self.folder / SCORES_FILE)
         return list(self._questions or dict.fromkeys(query for _, query, _ in rows))
 
     def close(self) -> None:
-        """Close the files; one that is read again is opened again."""
+        """Close the files; a file that is read again is opened again."""
         for lines in self._files.values():
             lines.close()
 
@@ -191,16 +201,16 @@ class QueryViews:
         return (self[query] for query in self.ids)
 
     def __getitem__(self, query: str) -> QueryView:
-        """Return what is known of a query.
+        """Return the view of a query.
 
         Raises:
             DataError: The run has no such query.
         """
         if query not in self._rows:
-            raise self._unknown(query)
+            raise self._no_query_error(query)
         row = self._question(query)
         texts = self.texts_of(query)
-        judged, missing = row.judged, [] if self._bare else self.unscored(query)
+        judged, unscored = row.judged, [] if self._bare else self.unscored(query)
         gold = sorted((-grade, name) for name, grade in judged.items() if grade > 0)
         return QueryView(
             id=query,
@@ -208,29 +218,29 @@ class QueryViews:
             metadata=self._metadata(query),
             answers=row.answers,
             judged=judged,
-            gold=tuple(Judged(name, -grade, *_shown(texts(None, name))) for grade, name in gold),
+            gold=tuple(GoldDocument(name, -g, *_fields(texts(None, name))) for g, name in gold),
             systems=tuple(
-                self._system(each, query, judged, texts, missing)
-                for each in (self._answering if self._bare else self.summary.systems)
+                self._system(system, query, judged, texts, unscored)
+                for system in (self._answering_systems if self._bare else self.summary.systems)
             ),
             pairs=self._verdicts("pairs", query),
             graded=self._verdicts("passages", query),
         )
 
     def find(self, text: str) -> str:
-        """Return the id that a text means: an id, or a part of one question, whatever its case.
+        """Return the id of the query that a text means: an id, or part of a question in any case.
 
         Raises:
-            DataError: It is neither, or a part of several questions.
+            DataError: The text is neither, or a part of several questions.
         """
         if text in self._rows:
             return text
         part = " ".join(text.split()).casefold()
         questions = ((query, " ".join(self.question(query).split())) for query in self._questions)
-        # without words the text would stand in every question
+        # an empty text is a part of every question
         queries = [query for query, question in questions if part and part in question.casefold()]
         if not queries:
-            raise self._unknown(text)
+            raise self._no_query_error(text)
         if len(queries) > 1:
             some = ", ".join(queries[:5]) + (", ..." if len(queries) > 5 else "")
             found = f"{shown(text)} stands in {len(queries)} questions: {some}"
@@ -244,23 +254,23 @@ class QueryViews:
         return read_causes(self.folder / CAUSES_FILE)
 
     def unscored(self, query: str) -> list[UnscoredRow]:
-        """Return what has no score of a query, by any system."""
+        """Return the rows of missing scores of a query, of all systems; empty without any."""
         return self._lines("unscored.jsonl").read(UnscoredRow, query)
 
     def ranking_ms(self, system: SystemSummary) -> Mapping[str, float]:
-        """Return query -> how long the retriever of a system took, where that is known."""
+        """Return query -> milliseconds of the retriever of a system; empty if unknown."""
         timed = system.type in ("retriever", "pair") and system.name in self.rankings
         return self._latency.get(system.ranking_of or "", {}) if timed else {}
 
     @cached_property
     def prompts(self) -> Mapping[str, PromptForm]:
-        """Id -> the words of prompts that judges were sent."""
+        """Id -> wording of the prompts that judges received."""
         lines = self._lines(PROMPTS_FILE, "id")
         return {form: lines.read(PromptForm, form)[0] for form in lines}
 
     @cached_property
     def rankings(self) -> Mapping[str, Path]:
-        """System -> its run file, or that of its retriever; absent where there is none."""
+        """System -> run file of its ranking, or of its retriever; absent without one."""
         return ranking_files(self.folder, self.summary)
 
     def texts_of(self, query: str) -> Texts:
@@ -269,20 +279,21 @@ class QueryViews:
 
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
-        """System -> score -> the value of each query, NaN where there is none."""
+        """System -> score -> value of each query, NaN without a value."""
         return read_columns(self.folder / SCORES_FILE, self.ids)
 
     def passage(self, query: str, document: str) -> TextRow | None:
-        """Return the text of a passage that any system found; None where it is not kept."""
+        """Return the text of a passage that any system retrieved; None if it is not stored."""
         texts = self.texts_of(query)
         rows = (texts(system.name, document) for system in self.summary.systems)
         return next(filter(None, rows), None)
 
     def question(self, query: str) -> str:
-        """Return the text of a question; empty where it is not known."""
+        """Return the text of a question; empty if the run does not hold it."""
         return self._question(query).question
 
-    def _unknown(self, query: str) -> DataError:
+    def _no_query_error(self, query: str) -> DataError:
+        """Return the error for a query that the run lacks, with the nearest id."""
         some = ", ".join(self.ids[:3]) + (", ..." if len(self.ids) > 3 else "")
         allowed = f"one of {len(self.ids)} ids ({some}), or a part of a question"
         near = nearest(query, self.ids)
@@ -297,45 +308,56 @@ class QueryViews:
 
     @cached_property
     def _latency(self) -> Mapping[str, Mapping[str, float]]:
-        """Retriever -> query -> milliseconds, where they are known."""
+        """Retriever -> query -> milliseconds, where these are known."""
         return read_latency(self.folder / "costs.csv")
 
     def _metadata(self, query: str) -> Mapping[str, object]:
+        """Return the metadata of a query; empty without any."""
         rows = self._lines(QUERIES_FILE).read(MetadataRow, query)
         return rows[-1].metadata if rows else {}
 
     @property
     def _questions(self) -> Lines:
+        """Lines of `questions.jsonl`."""
         return self._lines(QUESTIONS_FILE)
 
     def _question(self, query: str) -> QuestionRow:
+        """Return the question with its gold; an empty question if the run does not hold it."""
         rows = self._questions.read(QuestionRow, query)
         return rows[0] if rows else QuestionRow(query_id=query, question="")
 
     @cached_property
-    def _answering(self) -> list[SystemSummary]:
-        """The systems of which there are answers or verdicts."""
+    def _answering_systems(self) -> list[SystemSummary]:
+        """Systems with answers or verdicts."""
         kinds = ("predictions", "judgements")
         return [s for s in self.summary.systems if any(self._lines_of(k, s.name) for k in kinds)]
 
     def _lines(self, name: str, key: str = "query_id") -> Lines:
+        """Return the index of a file of the run folder, which is made once.
+
+        Empty for a missing file.
+        """
         if name not in self._files:
             self._files[name] = Lines(self.folder / name, key)
         return self._files[name]
 
     def _lines_of(self, kind: str, system: str) -> Lines:
+        """Return the index of the file of a system in a folder, such as `predictions`."""
         return self._lines(f"{kind}/{file_name(system)}.jsonl")
 
     def _verdicts(self, kind: str, query: str) -> tuple[VerdictRow, ...]:
-        """The verdicts of all judges in a folder of `judgements/`, on a query."""
+        """Return the verdicts on a query of all judges in a folder of `judgements/`."""
         if kind not in self._judges:
             paths = (self.folder / "judgements" / kind).glob("*.jsonl")
             self._judges[kind] = sorted(path.stem for path in paths)
         lines = (self._lines_of(f"judgements/{kind}", judge) for judge in self._judges[kind])
-        return tuple(row for each in lines for row in each.read(VerdictRow, query))
+        return tuple(row for index in lines for row in index.read(VerdictRow, query))
 
     def hits(self, system: str, query: str) -> list[tuple[str, float]]:
-        """Return document and score of each hit of a system, or of its retriever, best first."""
+        """Return (document, score) of each hit of a system or its retriever, best first.
+
+        Empty if the system has no ranking, or no hit for the query.
+        """
         path = self.rankings.get(system)
         if path is None:
             return []
@@ -349,17 +371,18 @@ class QueryViews:
         query: str,
         judged: Mapping[str, int],
         texts: Texts,
-        missing: Sequence[UnscoredRow],
+        unscored: Sequence[UnscoredRow],
     ) -> SystemView:
+        """Return the view of one system; `unscored` has the rows of the query without a score."""
         answers = tuple(read_answers(self._lines_of("predictions", system.name), query))
         passages = next((a.passages for a in answers if a.passages is not None), ())
-        own = {passage.id: passage for passage in passages or ()}
-        lost = None if self._bare else self.causes.get(system.name, {}).get(query)
+        prompted = {passage.id: passage for passage in passages or ()}
+        cause = None if self._bare else self.causes.get(system.name, {}).get(query)
         ranked = [] if self._bare else self.hits(system.name, query)
         hits = []
         for rank, (name, score) in enumerate(ranked, start=1):
-            text = own.get(name) or texts(system.ranking_of, name)
-            hits.append(Hit(rank, name, score, judged.get(name), *_shown(text), name in own))
+            text = prompted.get(name) or texts(system.ranking_of, name)
+            hits.append(Hit(rank, name, score, judged.get(name), *_fields(text), name in prompted))
         columns = {} if self._bare else self.columns.get(system.name, {})
         row = self._rows[query]
         cells = {name: float(columns[name][row]) for name in system.scores if name in columns}
@@ -369,8 +392,8 @@ class QueryViews:
             generator=system.generator,
             role=system.role,
             ranking_of=system.ranking_of,
-            cause=None if lost is None else lost.cause,
-            why="" if lost is None else lost.why,
+            cause=None if cause is None else cause.cause,
+            why="" if cause is None else cause.why,
             ranking=tuple(hits),
             answers=answers,
             verdicts=tuple(self._lines_of("judgements", system.name).read(VerdictRow, query)),
@@ -378,14 +401,14 @@ class QueryViews:
             ranking_ms=self.ranking_ms(system).get(query),
             unscored={
                 row.measure: row
-                for row in missing
+                for row in unscored
                 if row.system == system.name and row.sample is None
             },
         )
 
 
-def _shown(text: Passage | None) -> tuple[str, str | None, bool]:
-    """The title of a passage, its text, and whether that goes on."""
-    if text is None:
+def _fields(passage: Passage | None) -> tuple[str, str | None, bool]:
+    """Return title and text of a passage, and whether the text is cut; for None no text."""
+    if passage is None:
         return "", None, False
-    return text.title or "", text.text, isinstance(text, TextRow) and text.cut
+    return passage.title or "", passage.text, isinstance(passage, TextRow) and passage.cut

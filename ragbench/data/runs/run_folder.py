@@ -1,4 +1,4 @@
-"""Run folders: `<output>/<name>/<run id>/`, written whole or not at all, and read back."""
+"""Run folders `<output>/<name>/<run id>/`: written whole or not at all, and read back."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ R = TypeVar("R", bound=Record)
 
 
 def metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
-    """Yield a row for each query; none where no query has metadata.
+    """Yield a row of plain metadata for each query; nothing if no query has any.
 
-    Text, numbers and truth values stay, also in mappings; nothing can be grouped by what else there
-    is, such as lists.
+    Texts, numbers and truth values stay, also in mappings; results cannot be grouped by other
+    values, such as lists.
 
     Example:
         >>> query = Query("q1", "?", {"topic": "law", "tags": ["a"]})
@@ -48,13 +48,22 @@ def metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
 
 
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
-    """Read query id -> metadata."""
+    """Return query id -> metadata of a file `queries.jsonl` of a run folder.
+
+    Raises:
+        DataError: The file is missing, or a line is no such row.
+    """
     rows = read_records(path, MetadataRow, "query_id and metadata")
     return {row.query_id: row.metadata for _, row in rows}
 
 
-def read_records(path: Path, made: type[R], allowed: str) -> Iterator[tuple[int, R]]:
-    """Yield the number and the record of each line of a JSON Lines file of a run folder.
+def read_records(path: Path, record_type: type[R], allowed: str) -> Iterator[tuple[int, R]]:
+    """Yield the line number and the record of each line of a JSON Lines file of a run folder.
+
+    Args:
+        path: The file.
+        record_type: Class of the records.
+        allowed: Fields of a line, for the message.
 
     Raises:
         DataError: The file is missing, or a line is no such record.
@@ -64,10 +73,10 @@ def read_records(path: Path, made: type[R], allowed: str) -> Iterator[tuple[int,
         with path.open(encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 try:
-                    yield number, from_json(made, load_json(line))
+                    yield number, from_json(record_type, load_json(line))
                 except (ValueError, DataError) as error:
-                    what = f"not a line that a run writes: {shown(line.rstrip())}"
-                    raise DataError(what, file=path, line=number, allowed=allowed) from error
+                    problem = f"not a line that a run writes: {shown(line.rstrip())}"
+                    raise DataError(problem, file=path, line=number, allowed=allowed) from error
     except FileNotFoundError as error:
         raise DataError("no such file", file=path, allowed="a whole run folder") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -75,82 +84,82 @@ def read_records(path: Path, made: type[R], allowed: str) -> Iterator[tuple[int,
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a query's metadata may name a group: text, numbers, truth values."""
-    found: dict[str, Any] = {}
+    """Return the texts, finite numbers and truth values of a query's metadata, also in mappings."""
+    plain: dict[str, Any] = {}
     for key, value in metadata.items():
         if isinstance(value, Mapping):
-            found[str(key)] = plain_metadata(value)
+            plain[str(key)] = plain_metadata(value)
         elif isinstance(value, (str, bool, int)) or (
             isinstance(value, float) and math.isfinite(value)
         ):
-            found[str(key)] = value
-    return found
+            plain[str(key)] = value
+    return plain
 
 
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
-# Bytes of a name that becomes a file's: file systems take 255, suffixes included.
+# Bytes of a system's name in a file name: file systems take 255, with suffixes.
 LONGEST_NAME = 200
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
-_NAMED = "the name of a run folder beside it"
+_POINTER = "the name of a run folder beside it"
 _LONGEST_CELL = 1 << 30  # characters; the csv module stops at 128 kB
-_MOST_KNOWN = 100_000  # cells whose number is remembered
-# Devices of Windows, with any ending; and a point at the end, which it drops.
+_CACHED_CELLS = 100_000  # cells whose number is remembered
+# names of devices of Windows, with any ending; and names that end in a point, which it drops
 _RESERVED = re.compile(r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|.*[^.]\.+")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def file_name(system: str) -> str:
-    """Return a system's name as file names write it: `bm25/gpt` is `bm25--gpt`."""
+    """Return a system's name for file names: `bm25/gpt` becomes `bm25--gpt`."""
     return system.replace("/", "--")
 
 
 def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield each name that cannot have a file of its own: the name, why not, and what is allowed.
+    """Yield (name, reason, allowed) for each system name that cannot have a file of its own.
 
-    It must be one on every system: Windows and macOS do not tell `A` from `a`, and a run folder is
-    carried between them.
+    The file must be possible on every operating system: Windows and macOS treat `A` and `a` as one
+    name, and run folders are copied between machines.
 
     Example:
         >>> [(name, why) for name, why, _ in unfit_names(["a/b", "dense", "Dense", "a--b"])]
         [('Dense', "'dense' and 'Dense' differ only in case, and would write the same file"),
          ('a--b', "'a/b' and 'a--b' would write the same file 'a--b'")]
     """
-    taken: dict[str, tuple[int, str]] = {}
+    first_names: dict[str, tuple[int, str]] = {}
     for place, name in enumerate(systems):
         file = file_name(name)
         size = len(file.encode("utf-8", "surrogatepass"))
         if size > LONGEST_NAME:
-            found = f"{shown(name)} is too long for a file: {size} bytes"
-            yield name, found, f"at most {LONGEST_NAME}"
+            reason = f"{shown(name)} is too long for a file: {size} bytes"
+            yield name, reason, f"at most {LONGEST_NAME}"
         if _RESERVED.fullmatch(file):
             yield name, f"'{name}' is no name of a file on Windows", "another name"
         folded = unicodedata.normalize("NFC", file).casefold()
-        before, first = taken.setdefault(folded, (place, name))
-        if before == place:
+        first_place, first = first_names.setdefault(folded, (place, name))
+        if first_place == place:
             continue
-        found = f"'{first}' and '{name}' would write the same file '{file}'"
+        reason = f"'{first}' and '{name}' would write the same file '{file}'"
         if file_name(first) != file:
-            alike = unicodedata.normalize("NFC", first) == unicodedata.normalize("NFC", name)
-            how = "how accents are encoded" if alike else "case"
-            found = f"'{first}' and '{name}' differ only in {how}, and would write the same file"
-        yield name, found, "another name for one of them"
+            is_same = unicodedata.normalize("NFC", first) == unicodedata.normalize("NFC", name)
+            how = "how accents are encoded" if is_same else "case"
+            reason = f"'{first}' and '{name}' differ only in {how}, and would write the same file"
+        yield name, reason, "another name for one of them"
 
 
 def to_json(value: Any) -> str:
-    """Write a value as indented JSON; NaN is a mistake here and raises."""
+    """Return a value as indented JSON with a line end; NaN raises a ValueError."""
     return f"{to_json_line(value, indent=1)}\n"
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield each object as a line of JSON; NaN is a mistake here and raises."""
+    """Yield each object as a line of JSON; NaN raises a ValueError."""
     return (f"{to_json_line(row)}\n" for row in rows)
 
 
 def to_json_line(value: Any, *, indent: int | None = None) -> str:
-    """Write a value as JSON without a line end; NaN is a mistake here and raises.
+    """Return a value as JSON without a line end; NaN raises a ValueError.
 
-    There are escapes only where a text holds half of a character, which UTF-8 cannot.
+    Non-ASCII text is escaped only if it holds half of a surrogate pair, which UTF-8 cannot encode.
     """
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     if text.isascii() or not _HALF_CHARACTER.search(text):
@@ -158,7 +167,7 @@ def to_json_line(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=True, indent=indent, allow_nan=False)
 
 
-# the last four are of full width; where people write decimals with a comma, `;` ends a cell
+# full-width = + - @ start formulas as well; with a comma as decimal sign, `;` ends a cell
 _FORMULA = re.compile(r"""(?:^|(?<=[;\t]))(?=[\s'"\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])""")
 _INERT = re.compile(f"{_FORMULA.pattern}'")
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
@@ -166,10 +175,11 @@ _QUOTED = re.compile(r'[,"\r\n]')
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
-    r"""Write CSV that `csv_rows` reads back exactly; None is an empty cell.
+    """Return CSV that `csv_rows` reads back exactly; None is an empty cell.
 
-    Every text is `inert`; a text with a comma, a quote or a line end is quoted, a lone carriage
-    return too, which the csv module of older Pythons leaves bare.
+    Texts that a spreadsheet would run as formulas get an apostrophe (`inert`). Texts with a comma,
+    a quote or a line end are quoted, and so is a lone carriage return, which the csv module of
+    older Pythons does not quote.
 
     Example:
         >>> print(to_csv(["id", "map"], [["=1+1", 0.5], ["a,b", None]]), end="")
@@ -181,20 +191,25 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
 
 
 def csv_lines(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> Iterator[str]:
-    """Yield the lines of `to_csv`."""
+    """Yield the lines of `to_csv`, the header first."""
     for row in chain([header], rows):
-        # most are numbers, and a call for each would take as long as writing it
+        # most cells are numbers, and a call for each would take as long as writing them
         cells = [repr(cell) if type(cell) is float else _cell(cell) for cell in row]
         yield (",".join(cells) if cells != [""] else '""') + "\n"
 
 
 _ROWS = 4096
-# The cell of every row; a text for each; a number for each, where NaN has none; or nothing.
+# One cell for all rows, a text per row, a number per row (NaN: empty), or None: all empty.
 Column = str | Sequence[str] | FloatArray | None
 
 
 def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]) -> Iterator[str]:
-    r"""Yield the text of `to_csv` for tables of n rows by columns, some rows at a time.
+    r"""Yield the text of `to_csv` for tables of n rows, some thousand rows at a time.
+
+    Args:
+        header: Names of the columns.
+        n: Rows of each table.
+        tables: Columns of each table; the second column often is the same object in all of them.
 
     Example:
         >>> table = ["bm25", ["=1+1", "q2"], np.array([0.5, np.nan])]
@@ -202,59 +217,64 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
         "system,id,map\nbm25,'=1+1,0.5\nbm25,q2,\n"
     """
     yield from csv_lines(header, ())
-    shown: Column = None
+    same: Column = None
     for table in tables:
-        ids = table[1] if len(table) > 1 else None  # every system comes with every query
-        if ids is not shown and isinstance(ids, Sequence) and not isinstance(ids, str):
-            shown, written = ids, [*map(_text, ids)]
+        # the query ids, the same object for all systems, are formatted once
+        ids = table[1] if len(table) > 1 else None
+        if ids is not same and isinstance(ids, Sequence) and not isinstance(ids, str):
+            same, texts = ids, [*map(_text, ids)]
         for first in range(0, n, _ROWS):
             rows = slice(first, min(first + _ROWS, n))
-            cells = [written[rows] if c is shown is not None else _cells(c, rows) for c in table]
+            cells = [texts[rows] if c is same is not None else _cells(c, rows) for c in table]
             lines = [f"{line}\n" for line in map(",".join, zip(*cells, strict=True))]
-            # a line with half a character is written in another way than one with bytes of an id
+            # line by line: `_encode` writes half a character in another way than the bytes of an id
             yield from [text] if (text := "".join(lines)).isascii() else lines
 
 
 def _cells(column: Column, rows: slice) -> Sequence[str]:
+    """Return the texts of some rows of a column."""
     if column is None or isinstance(column, str):
         return [_cell(column)] * (rows.stop - rows.start)
     if not isinstance(column, np.ndarray):
         return [*map(_text, column[rows])]
-    # most scores are few numbers, and to write one takes as long as all else
+    # formatting a float takes as long as all else: equal scores are formatted once
     numbers, which = distinct(column[rows])
     cells = [repr(x) if math.isfinite(x) else "" for x in numbers.tolist()]
-    found: list[str] = np.array(cells, np.object_)[which].tolist()
-    return found
+    texts: list[str] = np.array(cells, np.object_)[which].tolist()
+    return texts
 
 
 def _cell(cell: str | float | None) -> str:
+    """Return the text of a cell; empty for None."""
     if cell is None:
         return ""
     return _text(cell) if isinstance(cell, str) else repr(float(cell))
 
 
 def _text(cell: str) -> str:
+    """Return a text as a cell, inert and quoted where needed."""
     text = inert(cell)
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 
 def inert(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would run as a formula.
+    """Return a text with an apostrophe before anything that a spreadsheet would run as a formula.
 
-    Before one that begins with apostrophes and then such a text too, so that `original` can tell;
-    also behind a sign that ends a cell for some, and before quotes and blanks, which some drop.
+    A text that begins with apostrophes and then such a text gets one too, so that `original` can
+    tell. It is also put after characters that end a cell in some countries, and before quotes and
+    blanks, which some programs drop.
 
     Example:
         >>> inert("=1+1"), inert("1 + 1"), inert("'=1+1"), inert("'quoted'")
         ("'=1+1", '1 + 1', "''=1+1", "'quoted'")
     """
     if text[:1].isalnum() and ";" not in text and "\t" not in text:
-        return text  # most are, and the pattern looks at each character
+        return text  # nearly all texts; the pattern would look at each character
     return _FORMULA.sub("'", text)
 
 
 def original(cell: str) -> str:
-    """Return the text of which `inert` made a cell.
+    """Return the text from which `inert` made a cell.
 
     Example:
         >>> original("'=1+1"), original("'quoted'")
@@ -264,7 +284,7 @@ def original(cell: str) -> str:
 
 
 def csv_rows(path: Path) -> Iterator[list[str]]:
-    """Yield the rows of a CSV file of ours, the header first, with the texts as they were.
+    """Yield the rows of a CSV file that ragbench wrote, the header first, with the original texts.
 
     Raises:
         DataError: The file is missing, cannot be read, or is no CSV.
@@ -284,7 +304,11 @@ def csv_rows(path: Path) -> Iterator[list[str]]:
 
 
 def check_output(experiment: Path) -> None:
-    """Make sure, before anything is run, that the results can be written."""
+    """Check, before a run starts, that its results can be written.
+
+    Raises:
+        DataError: The folder of the experiment cannot be written.
+    """
     try:
         check_writable(experiment)
     except (OSError, ValueError) as error:
@@ -300,10 +324,17 @@ def write_run_folder(
     finish: Callable[[Path], None] = lambda folder: None,
     is_latest: bool = True,
 ) -> Path:
-    """Write a run's files (relative name -> text, or pieces of it) under a new folder.
+    """Write the files of a run to a new folder, whole or not at all, and return the folder.
 
-    `finish` writes into it what is too large to be held as one text. `latest` of the experiment's
-    folder then points at it, unless it is no new result.
+    Args:
+        experiment: Folder of the experiment.
+        run_id: Name of the new folder.
+        contents: Relative name -> text, or pieces of it.
+        finish: Writes further files into the unfinished folder, such as those too large for memory.
+        is_latest: True lets `latest` point at the run; False for a copy of an older result.
+
+    Raises:
+        DataError: The folder cannot be written.
     """
     folder = experiment / run_id
     try:
@@ -322,7 +353,7 @@ def write_run_folder(
 
 
 def _encode(text: str) -> bytes:
-    """UTF-8; bytes of TREC ids as they were, half characters in reports as escapes."""
+    """Return UTF-8; bytes of TREC ids stay, and half characters in reports become escapes."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -330,16 +361,21 @@ def _encode(text: str) -> bytes:
 
 
 def resolve_run_folder(path: Path) -> Path:
-    """Return the run folder that a path means: itself, or what its `latest` points at."""
+    """Return the run folder of a path: the path itself, or the folder that its `latest` names.
+
+    Raises:
+        DataError: There is no run; names the nearest folder with one.
+    """
     if os.path.isfile(path / "summary.json"):
         if (odd := odd_file(path)) is not None:
-            raise DataError("is no file", file=odd, allowed="what ragbench run wrote")
+            raise DataError("is no regular file", file=odd, allowed="a run folder of ragbench run")
         return path
-    if path.name == LATEST and os.path.isfile(path):  # where links cannot be made
-        return resolve_run_folder(_pointed_at(path))
+    # a file with the name of the run, on systems without links
+    if path.name == LATEST and os.path.isfile(path):
+        return resolve_run_folder(_read_pointer(path))
     if os.path.exists(path / LATEST):
         return resolve_run_folder(path / LATEST)
-    inside = sorted(found.parent.name for found in path.glob(f"*/{LATEST}"))
+    inside = sorted(p.parent.name for p in path.glob(f"*/{LATEST}"))
     siblings = [name for name in names_in(path.parent) if os.path.isdir(path.parent / name)]
     near = nearest(path.name, (name for name in siblings if name != path.name))
     raise DataError(
@@ -350,19 +386,23 @@ def resolve_run_folder(path: Path) -> Path:
     )
 
 
-def _pointed_at(path: Path) -> Path:
-    """The folder that a file `latest` names, which lies beside it."""
+def _read_pointer(path: Path) -> Path:
+    """Return the folder that a file `latest` names; raise a `DataError` for another content."""
     try:
         name = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read: {error}", file=path, allowed=_NAMED) from error
+        raise DataError(f"cannot be read: {error}", file=path, allowed=_POINTER) from error
     if name == LATEST or not re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
-        raise DataError(f"found {shown(name)}", file=path, line=1, allowed=_NAMED)
+        raise DataError(f"found {shown(name)}", file=path, line=1, allowed=_POINTER)
     return path.parent / name
 
 
-def read_record(path: Path, made: type[R]) -> R:
-    """Read a versioned JSON file: a file of a run folder, a baseline, a certificate."""
+def read_record(path: Path, record_type: type[R]) -> R:
+    """Read a versioned JSON file: a file of a run folder, a baseline, a certificate.
+
+    Raises:
+        DataError: The file is missing, no JSON, of another version, or in a merge conflict.
+    """
     try:
         text = path.read_bytes().decode("utf-8")
         value = load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
@@ -373,23 +413,23 @@ def read_record(path: Path, made: type[R]) -> R:
     except json.JSONDecodeError as error:
         if mark := _CONFLICT.search(text):
             line, allowed = text.count("\n", 0, mark.start()) + 1, "the file written again"
-            raise DataError("conflict of a merge", file=path, line=line, allowed=allowed) from error
+            raise DataError("merge conflict", file=path, line=line, allowed=allowed) from error
         raise DataError(f"not JSON: {error.msg}", file=path, line=error.lineno) from error
     except ValueError as error:
         raise DataError(f"not JSON: {error}", file=path) from error
-    return from_file(made, value, file=path)
+    return from_file(record_type, value, file=path)
 
 
 def read_summary(folder: Path) -> Summary:
-    """Read the summary of a run folder."""
+    """Return the summary of a run folder; raise a `DataError` if it is missing or damaged."""
     return read_record(folder / "summary.json", Summary)
 
 
 def read_comparisons(folder: Path) -> Comparisons:
-    """Read the comparisons of a run folder; where the file was lost, one system has none.
+    """Return the comparisons of a run folder; empty if the file is missing and there is one system.
 
     Raises:
-        DataError: The file is damaged, or lacks where there are systems to compare.
+        DataError: The file is damaged, or missing with several systems.
     """
     path = folder / COMPARISONS
     if not path.is_file() and (n := len(read_summary(folder).systems)) != 1:
@@ -401,12 +441,12 @@ def read_comparisons(folder: Path) -> Comparisons:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a run folder."""
+    """Return the manifest of a run folder; raise a `DataError` if it is missing or damaged."""
     return read_record(folder / "manifest.json", Manifest)
 
 
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell."""
+    """Return `per_query.csv` as system -> query -> column -> value; None for an empty cell."""
     table: dict[str, dict[str, dict[str, float | None]]] = {}
     for system, query, values in per_query_rows(path):
         table.setdefault(system, {})[query] = values
@@ -414,8 +454,12 @@ def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
 
 
 def per_query_rows(path: Path) -> Iterator[tuple[str, str, dict[str, float | None]]]:
-    """Yield system, query id, and column -> value of each row of `per_query.csv`."""
-    # most values of a measure come again and again: equal cells share one number
+    """Yield (system, query, column -> value) of each row of `per_query.csv`, None for empty cells.
+
+    Raises:
+        DataError: The header or a row is wrong, or a value is no finite number; names the line.
+    """
+    # most values of a measure repeat: equal cells share one number, which saves time and memory
     numbers: dict[str, float | None] = {"": None}
     allowed = "system, query_id, and numbers or empty cells"
     rows = csv_rows(path)
@@ -425,7 +469,7 @@ def per_query_rows(path: Path) -> Iterator[tuple[str, str, dict[str, float | Non
     for number, row in enumerate(rows, start=2):
         if not row:  # an empty line
             continue
-        if len(numbers) > _MOST_KNOWN:
+        if len(numbers) > _CACHED_CELLS:
             numbers = {"": None}
         try:
             for cell in row[2:]:
@@ -437,6 +481,6 @@ def per_query_rows(path: Path) -> Iterator[tuple[str, str, dict[str, float | Non
             system, query, *cells = row
             values = dict(zip(head[2:], map(numbers.__getitem__, cells), strict=True))
         except ValueError as error:
-            what = f"row: {error}" if len(row) == len(head) else f"row: {len(row)} cells"
-            raise DataError(what, file=path, line=number, allowed=allowed) from error
+            problem = f"row: {error}" if len(row) == len(head) else f"row: {len(row)} cells"
+            raise DataError(problem, file=path, line=number, allowed=allowed) from error
         yield system, query, values

@@ -42,18 +42,22 @@ _PRINT = re.compile("[0-9a-f]{12}")
 _QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
-# What a query has, in the order of columns.
+# Parts of a query that have a fingerprint, in the order of the columns.
 PARTS = ("question", "judgements", "subtopics", "answers")
 
 
 class Lines:
-    """Index a JSON Lines file by the id in each line; a file that is missing has no lines.
+    """Index of a JSON Lines file by the id in each line; a missing file has no lines.
 
-    A line takes two numbers of memory, whatever it holds. The file stays open while it is read.
+    A line takes two numbers of memory, however long it is. The file stays open between reads.
     """
 
     def __init__(self, path: Path, key: str = "query_id") -> None:
-        """Read the file once, and note the offset of each line under the line's id."""
+        """Read the file once, and store the offset of each line under the id in its field `key`.
+
+        Raises:
+            DataError: The file cannot be read, or a line is no JSON with that field.
+        """
         self.path = path
         # id -> number of its last line; line -> its offset, and the previous line of the same id
         # (0: none). A list of lines for each id would take four times the memory
@@ -70,7 +74,7 @@ class Lines:
                     self._last[name] = number
                     offset += len(line)
         except FileNotFoundError:
-            pass  # a run without any
+            pass  # not every run has every file
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror}", file=path) from error
 
@@ -85,7 +89,7 @@ class Lines:
         return bool(self._last)
 
     def close(self) -> None:
-        """Close the file; it is opened again when another line is asked for."""
+        """Close the file; the next read opens it again."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -94,7 +98,7 @@ class Lines:
         self.close()
 
     def values(self, key: str) -> Iterator[tuple[dict[str, Json], int]]:
-        """Yield the lines of an id as JSON has them, each with its number."""
+        """Yield the JSON value and the number of each line of an id, in the order of the file."""
         numbers, number = list[int](), self._last.get(key, 0)
         while number:
             numbers.append(number)
@@ -105,26 +109,30 @@ class Lines:
             self._stream.seek(self._offsets[number - 1])
             yield load_json(self._stream.readline()), number
 
-    def read(self, made: type[R], key: str) -> list[R]:
-        """Return the lines of an id as records."""
-        lines = self.values(key)
-        return [from_json(made, value, file=self.path, line=number) for value, number in lines]
+    def read(self, record_type: type[R], key: str) -> list[R]:
+        """Return the lines of an id as records.
+
+        Empty for an unknown id, a `DataError` for a wrong line.
+        """
+        file, lines = self.path, self.values(key)
+        return [from_json(record_type, value, file=file, line=number) for value, number in lines]
 
 
 def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
+    """Return the id in a line; raise a `DataError` if the line is no JSON with that key."""
     try:
         return str(load_json(line)[key])
     except (ValueError, KeyError, TypeError) as error:
         text = shown(line.decode("utf-8", "backslashreplace").rstrip())
-        found = f"not a line that a run writes: {text}"
-        raise DataError(found, file=path, line=number, allowed=f"JSON with {key}") from error
+        problem = f"not a line that a run writes: {text}"
+        raise DataError(problem, file=path, line=number, allowed=f"JSON with {key}") from error
 
 
 class Texts:
-    """The texts that are kept of documents, for one query; false where there are none at all."""
+    """Stored texts of documents, as seen by one query; false if no texts are stored at all."""
 
     def __init__(self, lines: Lines, query: str) -> None:
-        """Read a document's lines when it is asked for."""
+        """Prepare for a query; the lines of a document are read when it is asked for."""
         self._lines, self._query = lines, query
         self._read: dict[str, list[TextRow]] = {}
 
@@ -132,26 +140,30 @@ class Texts:
         return bool(self._lines)
 
     def __call__(self, system: str | None, name: str) -> TextRow | None:
-        """Return the text of a document as a system found it; None where it is not kept."""
-        if name not in self._read:  # the systems of a query find much the same
+        """Return the text of a document as a system retrieved it, else that common to all systems.
+
+        None if neither is stored.
+        """
+        if name not in self._read:  # systems retrieve much the same documents
             self._read[name] = self._lines.read(TextRow, name)
         rows = self._read[name]
-        own = (r for r in rows if (r.system, r.query_id) == (system, self._query))
+        of_system = (r for r in rows if (r.system, r.query_id) == (system, self._query))
         common = (r for r in rows if r.system is None)
-        return next(own, None) or next(common, None)
+        return next(of_system, None) or next(common, None)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One answer of a system; of several samples each is one.
+    """Answer of a system to a query, one per sample.
 
     Attributes:
-        answer: None where there is none.
-        cause: Why there is none, as a word: `timeout`.
-        detail: The text of the error.
-        passages: What it was made from, in the order of the prompt; None where that is not known.
-        queries: The queries that the system formulated.
-        prediction: The whole line, with tokens, cost and time; None of one that failed.
+        answer: None for a failed answer.
+        cause: Cause of a failure as a word, such as `timeout`; `scored` for an answer.
+        detail: Text of the error.
+        sample: Number of the sample; None if there is one answer.
+        passages: Passages in the prompt, in their order; None if unknown.
+        queries: Search queries that the system formulated.
+        prediction: The whole line, with tokens, cost and time; None for a failed answer.
     """
 
     answer: str | None
@@ -164,7 +176,7 @@ class AnswerView:
 
 
 def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
-    """Yield what a system answered to a query, failed answers too."""
+    """Yield the answers of a system to a query, also failed ones; nothing without any."""
     for value, line in lines.values(query):
         if "cause" in value:
             failed = from_json(FailedPrediction, value, file=lines.path, line=line)
@@ -181,23 +193,24 @@ def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
 
 
 def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
-    """Return system -> the run file with its ranking; absent where there is none."""
+    """Return system -> run file of its ranking; a system without one is absent."""
     files = {
-        each.name: folder / "rankings" / f"{file_name(each.ranking_of)}.trec"
-        for each in summary.systems
-        if each.ranking_of is not None
+        system.name: folder / "rankings" / f"{file_name(system.ranking_of)}.trec"
+        for system in summary.systems
+        if system.ranking_of is not None
     }
     return {name: file for name, file in files.items() if file.is_file()}
 
 
 class RankingFile:
-    """A run file of ours, whose queries stand together."""
+    """Run file of a run folder, in which the lines of each query stand together."""
 
     def __init__(self, path: Path) -> None:
+        """Open the file, and store where the lines of each query begin and end."""
         self._path = path
-        # Query -> where its lines begin and end.
+        # query -> offset of its first line, and of the line after its last
         self._places: dict[str, tuple[int, int]] = {}
-        # The query that was read last: the systems over one ranking ask for it in turn.
+        # the last query: the systems that share a ranking ask for it one after the other
         self._last: tuple[str, list[tuple[str, float]]] = ("", [])
         # open as long as the reader lives: opening it for each query takes longer than reading
         self._stream = path.open("rb")
@@ -212,7 +225,15 @@ class RankingFile:
         self._stream.close()
 
     def hits(self, query: str) -> list[tuple[str, float]]:
-        """Return document and score of each hit, best first; by score, then by id from the end."""
+        """Return (document, score) of each hit of a query, best first.
+
+        Equal scores by id, descending.
+
+        Empty for a query without hits.
+
+        Raises:
+            DataError: A line has not six columns, or a score is no number.
+        """
         if query not in self._places:
             return []
         if query == self._last[0]:
@@ -232,17 +253,21 @@ class RankingFile:
         if not all(map(gt, scores, scores[1:])):
             hits = sorted(zip(scores, documents, strict=True), reverse=True)
             scores, documents = [score for score, _ in hits], [name for _, name in hits]
-        # no id holds a line end
+        # one decode for all ids, which hold no line ends
         names = b"\n".join(documents).decode("utf-8", "surrogateescape").split("\n")
         self._last = query, list(zip(names, scores, strict=True))
         return self._last[1]
 
 
 def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
-    """Read `per_query.csv` as system -> score -> the value of each query, NaN where there is none.
+    """Read `per_query.csv` as system -> score -> value of each query, NaN without a value.
+
+    Args:
+        path: The file.
+        query_ids: Queries in the order of the values; rows of other queries are ignored.
 
     Raises:
-        DataError: The file is not what it should be.
+        DataError: The file is missing or damaged.
     """
     columns: dict[str, dict[str, FloatArray]] = {}
     row_of = {query: row for row, query in enumerate(query_ids)}
@@ -257,7 +282,7 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
 
 
 def read_latency(path: Path) -> dict[str, dict[str, float]]:
-    """Read the times in `costs.csv` as system -> query -> milliseconds, where they are known."""
+    """Read the times in `costs.csv` as system -> query -> milliseconds, without unknown ones."""
     times: dict[str, dict[str, float]] = {}
     for system, query, costs in per_query_rows(path):
         if (ms := costs.get(COST_COLUMNS[0])) is not None:
@@ -265,24 +290,32 @@ def read_latency(path: Path) -> dict[str, dict[str, float]]:
     return times
 
 
-def format_causes(found: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]) -> Iterator[str]:
-    """Yield the text of `causes.csv`; what a spreadsheet would run starts with an apostrophe.
+def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]) -> Iterator[str]:
+    """Yield the text of `causes.csv`; texts that a spreadsheet would run get an apostrophe.
+
+    Args:
+        causes: System -> cause and reason for each query.
+        query_ids: The queries, in the order of the causes.
 
     Example:
-        >>> found = {"bm25": [Loss("right", "gold d1 at rank 1")]}
-        >>> print(*format_causes(found, ["=q1"]), sep="", end="")
+        >>> causes = {"bm25": [Lost("right", "gold d1 at rank 1")]}
+        >>> print(*format_causes(causes, ["=q1"]), sep="", end="")
         system,query_id,cause,why
         bm25,'=q1,right,gold d1 at rank 1
     """
     tables = (
-        [system, query_ids, [each.cause for each in lost], [each.why for each in lost]]
-        for system, lost in found.items()
+        [system, query_ids, [cause.cause for cause in lost], [cause.why for cause in lost]]
+        for system, lost in causes.items()
     )
     return csv_tables(_COLUMNS, len(query_ids), tables)
 
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
-    """Read `causes.csv` as system -> query -> its line."""
+    """Read `causes.csv` as system -> query -> its row.
+
+    Raises:
+        DataError: The file is missing, or a row has another form or cause; names the line.
+    """
     causes: dict[str, dict[str, CauseRow]] = {}
     for number, cells in enumerate(csv_rows(path), start=1):
         if number == 1 and tuple(cells) == _COLUMNS:
@@ -299,35 +332,37 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
 def fingerprint_queries(
     queries: Sequence[Query], qrels: Qrels | None, answers: Mapping[str, Sequence[str]]
 ) -> QueryFingerprints:
-    """Fingerprint every query by itself, as far as there is something to say.
+    """Return part -> query -> fingerprint, for the parts that a data set has.
+
+    Parts are `question`, `judgements`, `subtopics` and `answers`; a query without a part is absent.
 
     Example:
-        >>> found = fingerprint_queries([Query("q1", "Who?"), Query("q2", "Why?")], None,
-        ...                             {"q1": ["the cat"]})
-        >>> {part: [*queries] for part, queries in found.items()}
+        >>> prints = fingerprint_queries([Query("q1", "Who?"), Query("q2", "Why?")], None,
+        ...                              {"q1": ["the cat"]})
+        >>> {part: [*queries] for part, queries in prints.items()}
         {'question': ['q1', 'q2'], 'answers': ['q1']}
     """
-    asked = {query.id for query in queries}
-    found = {"question": {query.id: _question(query) for query in queries}}
+    ids = {query.id for query in queries}
+    parts = {"question": {query.id: _question_fingerprint(query) for query in queries}}
     for part, prints in ({} if qrels is None else qrels.query_fingerprints()).items():
-        found[part] = {query: print_ for query, print_ in prints.items() if query in asked}
-    own = answer_fingerprints({query: gold for query, gold in answers.items() if query in asked})
-    # a data set without any has no such column
-    return {**found, **({"answers": own} if answers else {})}
+        parts[part] = {query: print_ for query, print_ in prints.items() if query in ids}
+    gold = answer_fingerprints({query: texts for query, texts in answers.items() if query in ids})
+    # no empty column for a data set without gold answers
+    return {**parts, **({"answers": gold} if answers else {})}
 
 
-def _question(query: Query) -> str:
-    """A question with what was said before it."""
+def _question_fingerprint(query: Query) -> str:
+    """Return the fingerprint of a question with its earlier turns."""
     return fingerprint([query.text, *(fingerprint_json(turn.to_dict()) for turn in query.turns)])
 
 
 def answer_fingerprints(answers: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Fingerprint the gold answers of each query, in whatever order; a query without is absent."""
+    """Return query -> fingerprint of its gold answers, in any order; queries without are absent."""
     return {query: fingerprint(sorted(gold)) for query, gold in answers.items() if gold}
 
 
 def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> Iterator[str]:
-    """Yield the lines of `fingerprints.csv`; an empty cell where a part says nothing of a query."""
+    """Yield the lines of `fingerprints.csv`; a cell is empty where a query lacks the part."""
     return csv_lines(
         ["query_id", *_columns(prints)],
         ([query, *row] for query, row in fingerprint_rows(query_ids, prints)),
@@ -337,17 +372,22 @@ def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> 
 def fingerprint_rows(
     query_ids: Iterable[str], prints: QueryFingerprints
 ) -> Iterable[tuple[str, list[str | None]]]:
-    """Yield each query with its fingerprint by every part that is known."""
+    """Return (query, its fingerprint by each part) for each query; None where it lacks the part."""
     columns = [prints[part] for part in _columns(prints)]
     return ((query, [column.get(query) for column in columns]) for query in query_ids)
 
 
 def _columns(prints: QueryFingerprints) -> list[str]:
+    """Return the parts that have fingerprints, in the order of the columns."""
     return [part for part in PARTS if part in prints]
 
 
 def read_fingerprints(path: Path) -> QueryFingerprints:
-    """Read `fingerprints.csv`."""
+    """Read `fingerprints.csv` as part -> query -> fingerprint.
+
+    Raises:
+        DataError: The file is missing, or a row or column is wrong.
+    """
     head, *rows = [*csv_rows(path)] or [[]]
     if head[:1] != ["query_id"]:
         raise DataError(f"columns: {', '.join(head)}", file=path, allowed="query_id first")
@@ -363,12 +403,22 @@ def read_fingerprints(path: Path) -> QueryFingerprints:
 def checked_fingerprints(
     parts: Sequence[str], table: Mapping[str, Sequence[object]], file: str | Path
 ) -> QueryFingerprints:
-    """Return what a file holds, a row per query and a column per part, as fingerprints."""
+    """Return a table of fingerprints as part -> query -> fingerprint, without empty cells.
+
+    Args:
+        parts: Part of each column.
+        table: Query -> its cells.
+        file: For messages.
+
+    Raises:
+        DataError: A part is unknown or repeated, or a cell is neither 12 hexadecimal digits nor
+            empty.
+    """
     for part in parts:
         if part not in PARTS or parts.count(part) > 1:
             allowed, near = f"each once: {', '.join(PARTS)}", nearest(part, PARTS)
             raise DataError(f"part '{part}'", file=file, allowed=allowed, nearest=near)
-    found: dict[str, dict[str, str]] = {part: {} for part in parts}
+    prints: dict[str, dict[str, str]] = {part: {} for part in parts}
     for query, row in table.items():
         fits = (c is None or (isinstance(c, str) and _PRINT.fullmatch(c)) for c in row)
         if len(row) != len(parts) or not all(fits):
@@ -376,5 +426,5 @@ def checked_fingerprints(
             raise DataError(f"fingerprints of '{query}': {list(row)!r}", file=file, allowed=allowed)
         for part, cell in zip(parts, row, strict=True):
             if isinstance(cell, str):
-                found[part][query] = cell
-    return found
+                prints[part][query] = cell
+    return prints

@@ -1,4 +1,4 @@
-"""List the runs of a folder, oldest first, with their best system and what changed."""
+"""List of the runs in a folder, oldest first, with their best system and what changed."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ from ragbench.registry import check_allowed, nearest
 CONFIG_FILE = "config.yaml"
 _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-# Keys that move no number.
-_UNNAMED = ("output", "name", "cache")
+# keys of a config that change no number
+_UNSCORED_KEYS = ("output", "name", "cache")
 
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One run folder of a list.
+    """Run folder in a list of runs.
 
     Attributes:
-        name: The experiment.
-        started: When, in UTC.
-        system: The best one by the first score.
-        score: The score that was asked for, or the first one of the first system.
-        scores: What each system has by it, in the order of the tables; without controls.
-        value: What the best system has.
-        commit: The commit of the config's repository; None where there is none.
-        changed: What differs from the run before of the same name; empty for the first one.
-        problem: Why the folder cannot be read; the other fields are then empty.
+        name: Name of the experiment.
+        started: Time of the start, in UTC.
+        queries: Number of queries.
+        complete: False if too many items failed.
+        system: The best system by `score`; None without a value.
+        score: Name of the score that was asked for, or the first score of the first system.
+        scores: System -> its score, in the order of the tables; without controls.
+        value: Score of the best system.
+        commit: Commit of the repository of the config; None without a repository.
+        changed: Differences to the previous run of the same name; empty for the first one.
+        is_first: True for the first run of its name.
+        problem: Reason why the folder cannot be read; the other fields are then empty.
     """
 
     path: Path
@@ -57,10 +60,11 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a run was made of.
+    """Config and manifest of a run, by which runs are compared.
 
     Attributes:
-        config: The keys of the resolved config, dotted, with their values as text.
+        manifest: Fingerprints of the data, versions and times.
+        config: Dotted keys of the resolved config -> value as text.
     """
 
     manifest: Manifest
@@ -68,13 +72,13 @@ class RunFacts:
 
 
 def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
-    """Return the runs of an experiment's folder, or of a folder of experiments, oldest first.
+    """Return the runs in the folder of an experiment, or in a folder of experiments, oldest first.
 
-    A folder that is no whole run has a `problem`, and stands at the end. Costs the reading of
-    three small files for each run. With `score`, that one says which system is best.
+    A folder that is no whole run has a `problem`, and stands at the end. Three small files are read
+    for each run. With `score`, the best system is the best by that score.
 
     Raises:
-        DataError: The folder is not there, or has no run.
+        DataError: The folder does not exist, or has no run.
         OptionError: No run has the score.
     """
     root = Path(folder)
@@ -97,7 +101,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
         raise DataError("no run in it", file=root, allowed=allowed)
     if score is not None and names:
         check_allowed("runs", "score", [score], names)
-    # runs of one second in the order in which they were written
+    # times have whole seconds: runs of one second are ordered by when they were written
     readable.sort(key=lambda r: (r[0].started, (r[0].path / _FILES[0]).stat().st_mtime_ns))
     entries: list[RunEntry] = []
     last_facts: dict[str, RunFacts] = {}  # by the name of the experiment
@@ -110,47 +114,53 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
-    """Folders that are runs, or look as if they had been going to be."""
+    """Yield the folders in a folder, or one level below, that have a file of a run."""
     for folder in (root, *_folders_in(root)):
-        if _looks_like_run(folder):
+        if _has_run_file(folder):
             yield folder
             continue
         if folder is not root:
-            yield from (inner for inner in _folders_in(folder) if _looks_like_run(inner))
+            yield from (inner for inner in _folders_in(folder) if _has_run_file(inner))
 
 
 def _folders_in(folder: Path) -> list[Path]:
+    """Return the visible folders in a folder, sorted, without `latest`.
+
+    A `DataError` if unreadable.
+    """
     try:
-        found = sorted(path for path in folder.iterdir() if path.is_dir())
+        folders = sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
-    return [p for p in found if p.name != LATEST and not p.name.startswith(".")]
+    return [p for p in folders if p.name != LATEST and not p.name.startswith(".")]
 
 
-def _looks_like_run(folder: Path) -> bool:
+def _has_run_file(folder: Path) -> bool:
+    """Return True if a folder has the summary, manifest or config of a run."""
     return any((folder / name).exists() for name in _FILES)
 
 
 def read_facts(folder: Path) -> RunFacts:
-    """Read what a run was made of from its folder.
+    """Return config and manifest of a run folder.
 
     Raises:
-        DataError: It lacks its manifest or its config, or they cannot be read.
+        DataError: One of them is missing or cannot be read.
     """
     flat = dict(_flatten(read_config(folder), ""))
-    config = {key: value for key, value in flat.items() if key not in _UNNAMED}
+    config = {key: value for key, value in flat.items() if key not in _UNSCORED_KEYS}
     return RunFacts(read_manifest(folder), config)
 
 
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
+    """Return a run as an entry; the best system is the best by `score`, or by the first score."""
     first = score or next((name for system in summary.systems for name in system.scores), None)
     scored = {
         system.name: system.scores[first]
         for system in summary.systems
         if first is not None and first in system.scores and system.role != "control"
     }
-    known = [(name, score) for name, score in scored.items() if score.mean is not None]
-    best = max(known, key=_goodness, default=(None, None))
+    with_mean = [(name, score) for name, score in scored.items() if score.mean is not None]
+    best = max(with_mean, key=_rank_value, default=(None, None))
     return RunEntry(
         path=path,
         name=summary.name,
@@ -165,16 +175,17 @@ def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> 
     )
 
 
-def _goodness(scored: tuple[str, SystemScore]) -> float:
+def _rank_value(scored: tuple[str, SystemScore]) -> float:
+    """Return the mean of a score, negated if lower is better, for comparing systems."""
     mean = scored[1].mean or 0.0
     return mean if scored[1].direction == "higher" else -mean
 
 
 def read_config(folder: Path) -> dict[str, object]:
-    """Read the resolved config of a run folder.
+    """Return the resolved config of a run folder.
 
     Raises:
-        DataError: It is missing, or is no mapping in YAML.
+        DataError: The file is missing, or is no mapping in YAML.
     """
     path = folder / CONFIG_FILE
     try:
@@ -189,7 +200,7 @@ def read_config(folder: Path) -> dict[str, object]:
 
 
 def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """Yield the dotted key and the text of each value of a config."""
+    """Yield the dotted key and the text of each value of a config; `key` is the prefix."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _flatten(inner, f"{key}.{name}" if key else str(name))
@@ -197,8 +208,10 @@ def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
         yield key, str(value)
 
 
-def changes(before: RunFacts, after: RunFacts) -> tuple[str, ...]:
-    """What differs, in the order of the new config; of a new or lost block its name alone.
+def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
+    """Return the differences between two runs as short texts, in the order of the new config.
+
+    A block that only one config has is named without its keys; changed data are `other qrels`.
 
     Example:
         >>> old = {"seed": "1", "retrievers.a.k1": "0.9", "retrievers.b.k1": "1.2"}
@@ -207,35 +220,35 @@ def changes(before: RunFacts, after: RunFacts) -> tuple[str, ...]:
         >>> changes(first, RunFacts(Manifest(data={"qrels": "y"}), new))
         ('seed: 1 -> 2', 'without retrievers.a', 'other qrels')
     """
-    old, new = before.config, after.config
-    old_data, new_data = before.manifest.data, after.manifest.data
-    found = [f"{k}: {old[k]} -> {v}" for k, v in new.items() if k in old and old[k] != v]
-    found += [f"with {block}" for block in _blocks(new, old)]
-    found += [f"without {block}" for block in _blocks(old, new)]
+    old, new = previous.config, current.config
+    old_data, new_data = previous.manifest.data, current.manifest.data
+    texts = [f"{k}: {old[k]} -> {v}" for k, v in new.items() if k in old and old[k] != v]
+    texts += [f"with {block}" for block in _blocks(new, old)]
+    texts += [f"without {block}" for block in _blocks(old, new)]
     parts = dict.fromkeys([*old_data, *new_data])
-    found += [f"other {part}" for part in parts if old_data.get(part) != new_data.get(part)]
-    return tuple(found)
+    texts += [f"other {part}" for part in parts if old_data.get(part) != new_data.get(part)]
+    return tuple(texts)
 
 
-def _blocks(having: Mapping[str, str], lacking: Mapping[str, str]) -> list[str]:
-    """The shortest keys that only one config has."""
-    known = {prefix for key in lacking for prefix in _prefixes(key)}
-    found = (
-        next(p for p in _prefixes(key) if p not in known) for key in having if key not in known
+def _blocks(config: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Return the shortest prefixes of keys that the first config has and the other lacks."""
+    shared = {prefix for key in other for prefix in _prefixes(key)}
+    names = (
+        next(p for p in _prefixes(key) if p not in shared) for key in config if key not in shared
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def _prefixes(key: str) -> list[str]:
+    """Return all prefixes of a dotted key, the shortest first: `a`, `a.b`, `a.b.c`."""
     parts = key.split(".")
     return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
 def read_commit(folder: Path) -> str | None:
-    """Return the commit that is checked out around a folder; None where there is none.
+    """Return the commit that is checked out around a folder; None without a repository.
 
-    Read from the files of Git, which need not be installed: changes that are not committed do not
-    show.
+    It is read from the files of Git, which need not be installed; uncommitted changes do not show.
     """
     for place in (folder.absolute(), *folder.absolute().parents):
         try:
@@ -246,6 +259,11 @@ def read_commit(folder: Path) -> str | None:
 
 
 def _commit_in(git: Path) -> str | None:
+    """Return the commit of a `.git` folder or file; None if HEAD names none.
+
+    Raises:
+        OSError: There is no repository, or a file of it cannot be read.
+    """
     if git.is_file():  # a further working tree names the place of its own files
         git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
     head = (git / "HEAD").read_text(encoding="utf-8").strip()
@@ -256,8 +274,8 @@ def _commit_in(git: Path) -> str | None:
     common = git / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git
     for home in (git, common):
         if (home / name).is_file():
-            found = (home / name).read_text(encoding="utf-8").strip()
-            return found if _COMMIT.fullmatch(found) else None
+            commit = (home / name).read_text(encoding="utf-8").strip()
+            return commit if _COMMIT.fullmatch(commit) else None
     packed = common / "packed-refs"
     lines = packed.read_text(encoding="utf-8").splitlines() if packed.is_file() else []
     return next((line.split()[0] for line in lines if line.endswith(f" {name}")), None)

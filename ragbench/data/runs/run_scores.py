@@ -1,4 +1,4 @@
-"""Scores per query of a run folder: systems, their columns, and what identifies the data."""
+"""Scores per query of a run folder: its systems, their columns, and fingerprints of the data."""
 
 from __future__ import annotations
 
@@ -28,19 +28,24 @@ from ragbench.signature import Signature
 from ragbench.types import Cause, CauseArray, FloatArray, ScoreColumn
 
 QUERIES = "queries"
-# Parts of a data set that scores depend on; systems may search different corpora.
+# Parts of a data set that scores depend on; not the corpus: systems may search different ones.
 IDENTIFYING = (QUERIES, "qrels", "answers")
 
 
 def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystems:
-    """Read a run folder, or the newest run in the folder of an experiment.
+    """Read the scores of a run folder, or of the newest run in the folder of an experiment.
 
-    `source` is how messages and tables name it; default: the path.
+    Args:
+        path: The folder.
+        source: Name of the run in messages and tables; None takes the path.
+
+    Raises:
+        DataError: There is no run, or its files are damaged or do not fit to each other.
     """
     folder = resolve_run_folder(Path(path))
     summary, metadata = read_summary(folder), folder / QUERIES_FILE
     fingerprints = read_manifest(folder).data
-    reader = _Reader(folder)
+    reader = _ScoreReader(folder)
     return ScoredSystems(
         source or str(path),
         {system.name: reader.system(system) for system in summary.systems},
@@ -56,15 +61,19 @@ def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystem
     )
 
 
-class _Reader:
-    """Reads what the files of a run folder have of its systems."""
+class _ScoreReader:
+    """Reader of the scores and costs of each system in a run folder.
+
+    Attributes:
+        query_ids: Queries, in the order of the first system.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file, self._unscored_file = folder / "per_query.csv", folder / "unscored.jsonl"
         self._cells = read_per_query(self._file)
-        # (system, score, query id) -> why the query has no value.
+        # (system, score, query id) -> cause of a missing value
         self._causes: dict[tuple[str, str, str], Cause] = {}
-        # The same -> which of its several answers have none, and why.
+        # the same -> sample -> cause, where a query has several answers
         self._of_answers: dict[tuple[str, str, str], dict[int, Cause]] = {}
         self._read_unscored()
         self._costs_file = folder / "costs.csv"
@@ -72,26 +81,31 @@ class _Reader:
         self.query_ids = list(next(iter(self._cells.values()), {}))
 
     def _read_unscored(self) -> None:
-        """Read why values are missing; a run that scored everything has an empty file."""
+        """Read the causes of missing values; the file of a run that scored everything is empty."""
         path, words = self._unscored_file, {cause.word: cause for cause in Cause}
         allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
         for number, row in read_records(path, UnscoredRow, allowed):
             key = (row.system, row.measure, row.query_id)
             if row.cause not in words:
-                found = f"not a cause: {shown(row.cause)}"
-                raise DataError(found, file=path, line=number, allowed=allowed)
+                problem = f"not a cause: {shown(row.cause)}"
+                raise DataError(problem, file=path, line=number, allowed=allowed)
             if row.sample is None:
                 self._causes[key] = words[row.cause]
             else:  # one of several answers; the query has a line of its own
                 self._of_answers.setdefault(key, {})[row.sample] = words[row.cause]
 
     def system(self, system: SystemSummary) -> SystemScores:
-        """Return the columns and costs of a system."""
+        """Return the columns and costs of a system.
+
+        Raises:
+            DataError: A query or a cause is missing, or the queries differ from those of other
+                systems.
+        """
         rows = self._cells.get(system.name, {})
         if list(rows) != self.query_ids:
-            found = f"system '{system.name}' has {len(rows)} queries, others {len(self.query_ids)}"
+            fault = f"system '{system.name}' has {len(rows)} queries, others {len(self.query_ids)}"
             allowed = "a row for every system and query, in one order"
-            raise DataError(found, file=self._file, allowed=allowed)
+            raise DataError(fault, file=self._file, allowed=allowed)
         return SystemScores(
             system.name,
             system.retriever,
@@ -103,11 +117,11 @@ class _Reader:
         )
 
     def _costs(self, system: str) -> dict[str, FloatArray]:
-        """One system's columns, in the order of the queries; none of what has no costs."""
+        """Return cost column -> value of each query, NaN if unknown; empty without costs."""
         if (rows := self._all_costs.get(system)) is None:
             return {}
-        named = all(tuple(row) == COST_COLUMNS for row in rows.values())
-        if list(rows) != self.query_ids or not named:
+        has_columns = all(tuple(row) == COST_COLUMNS for row in rows.values())
+        if list(rows) != self.query_ids or not has_columns:
             allowed = f"a row for each query of per_query.csv: {', '.join(COST_COLUMNS)}"
             raise DataError("other queries or columns", file=self._costs_file, allowed=allowed)
         # None becomes NaN
@@ -117,6 +131,7 @@ class _Reader:
     def _score(
         self, system: SystemSummary, name: str, rows: Mapping[str, Mapping[str, float | None]]
     ) -> ScoreColumn:
+        """Return a score column; raise a `DataError` if a query has neither a value nor a cause."""
         values, codes = [], []
         for query, row in rows.items():
             if name not in row:
@@ -125,9 +140,9 @@ class _Reader:
             values.append(row[name])
             codes.append(Cause.SCORED if scored else self._causes.get(key))
             if codes[-1] is None:
-                found = f"query '{query}' has no '{name}' in system '{system.name}', and no cause"
+                problem = f"query '{query}' has no '{name}' in system '{system.name}', and no cause"
                 allowed = "a value here, or a line in unscored.jsonl"
-                raise DataError(found, file=self._file, allowed=allowed)
+                raise DataError(problem, file=self._file, allowed=allowed)
         causes = np.array(codes, np.uint8)
         of_answers = self._answer_causes(system, name)
         return column_of(
@@ -135,20 +150,23 @@ class _Reader:
         )
 
     def _answer_causes(self, system: SystemSummary, name: str) -> CauseArray | None:
-        """The cause of each answer; None where a query has one, and of no score of answers."""
+        """Return the causes of a score, of shape (queries, answers).
+
+        None if queries have one answer, and for scores of rankings.
+        """
         if system.answers is None or system.scores[name].kind == "retrieval":
             return None
         samples = system.answers.per_query
-        found = np.full((len(self.query_ids), samples), Cause.SCORED, np.uint8)
+        causes = np.full((len(self.query_ids), samples), Cause.SCORED, np.uint8)
         for row, query in enumerate(self.query_ids):
-            lacking = self._of_answers.get((system.name, name, query), {})
-            for sample, cause in lacking.items():
+            unscored = self._of_answers.get((system.name, name, query), {})
+            for sample, cause in unscored.items():
                 if not 0 <= sample < samples:
-                    wrong = f"sample {sample} of query '{query}' in system '{system.name}'"
+                    problem = f"sample {sample} of query '{query}' in system '{system.name}'"
                     allowed = f"0 to {samples - 1}"
-                    raise DataError(wrong, file=self._unscored_file, allowed=allowed)
-                found[row, sample] = cause
-        return found
+                    raise DataError(problem, file=self._unscored_file, allowed=allowed)
+                causes[row, sample] = cause
+        return causes
 
 
 def column_of(
@@ -158,7 +176,15 @@ def column_of(
     causes: CauseArray,
     answer_causes: CauseArray | None,
 ) -> ScoreColumn:
-    """Return the column of a score as a file describes it."""
+    """Return the column of a score.
+
+    Args:
+        name: Name of the score.
+        head: Signature, direction, range and mean of the score in the file.
+        values: Value of each query, NaN without one.
+        causes: Cause of each query.
+        answer_causes: Causes of shape (queries, answers); None if queries have one answer.
+    """
     low, high = head.range
     return ScoreColumn(
         name,
@@ -169,7 +195,7 @@ def column_of(
         -inf if low is None else float(low),
         inf if high is None else float(high),
         head.aggregate,
-        # the only number that its values do not give
+        # a corpus score cannot be computed from the values of its queries
         head.mean if head.aggregate == "corpus" else None,
         answer_causes=answer_causes,
     )

@@ -1,4 +1,4 @@
-"""Scored systems: the columns of each system over the same queries, wherever they come from."""
+"""Scored systems: the score columns of each system over the same queries, from any source."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ if TYPE_CHECKING:  # records are loaded by what reads files
 
 @dataclass(frozen=True, slots=True)
 class SystemParts:
-    """What a system is made of, which decides what it is compared with.
+    """Retriever and generator of a system, which decide what it is compared with.
 
     Attributes:
         name: `bm25`, `bm25/extractive`, `given`.
-        retriever: Whose passages it answers from, or the control's name; None where it sees to that
-            itself.
-        generator: Who answers; None of a retriever alone, a whole app, and of answers that were
-            recorded.
-        role: Whether it is a whole app, or a control: what a generator answers from something else
-            than what a retriever found, which no system competes with. A baseline file does not
-            say.
+        retriever: Retriever of its passages, or name of the control; None for an app that retrieves
+            by itself.
+        generator: Generator of its answers; None for a retriever alone, a whole app, and recorded
+            answers.
+        role: `system`, a whole app, or a control: a generator that answers from other passages than
+            those of a retriever, and competes with no system. A baseline file does not store it.
     """
 
     name: str
@@ -37,14 +36,14 @@ class SystemParts:
 
 @dataclass(frozen=True, slots=True)
 class SystemScores(SystemParts):
-    """The scores of one system over the queries of an experiment.
+    """Scores of one system over the queries of an experiment.
 
     Attributes:
         columns: Score name -> its column, in the order of the config.
-        kinds: Score name -> what it looks at.
-        counts: How a run was read; None where no judgements were.
-        costs: `latency_ms`, `tokens.input`, `tokens.output`, `usd` -> of each query; NaN: not
-            known.
+        kinds: Score name -> retrieval, generation or judge.
+        counts: Counts of how a run was read; None if it was not read with judgements.
+        costs: `latency_ms`, `tokens.input`, `tokens.output`, `usd` -> value of each query; NaN
+            where unknown.
     """
 
     columns: Mapping[str, ScoreColumn] = field(default_factory=dict)
@@ -55,20 +54,21 @@ class SystemScores(SystemParts):
 
 @dataclass(frozen=True)
 class ScoredSystems:
-    """The systems of one run, baseline file or evaluation, over the same queries.
+    """Systems of one run, baseline file or evaluation, over the same queries.
 
     Attributes:
-        source: Where they come from, as the user named it: messages and tables show it.
-        systems: System -> its columns, a value or a cause for each query.
+        source: Name of the run or file as the user wrote it, for messages and tables.
+        systems: System -> its columns, with a value or a cause for each query.
         query_ids: The queries, in the order of all columns.
-        baseline: The system that the experiment compared its others with; None where none is named.
-        data: Part of the data set -> fingerprint; empty where it is not known.
-        rankings: System -> run file with its ranking, where that is at hand.
-        metadata: The file with the metadata of the queries, where it is at hand.
-        summary: Where a run was read: latency, cost, skipped judges.
-        fingerprints: What each query was asked and scored against, as far as it is known.
-        folder: The run folder, where it is one.
-        name: The experiment; empty where it is none.
+        baseline: System that the others were compared with; None without one.
+        data: Part of the data set -> fingerprint; empty if unknown.
+        rankings: System -> run file with its ranking; absent without one.
+        metadata: File with the metadata of the queries; None without one.
+        summary: Summary of a run folder; None for other sources.
+        fingerprints: Part -> query -> fingerprint of what the query was scored against; empty if
+            unknown.
+        folder: The run folder; None for other sources.
+        name: Name of the experiment; empty without one.
     """
 
     source: str
