@@ -1,4 +1,4 @@
-"""`evaluate_run` and `evaluate_texts`: scores with intervals, counts and signatures, no config."""
+"""`evaluate_run` and `evaluate_texts`: scores with intervals and counts, without a config."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ Nested = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCounts(Record):
-    """How predictions and references were read.
+    """Numbers of predictions and references.
 
     Attributes:
-        without_prediction: References without a prediction.
-        without_reference: Predictions without a reference.
+        predictions: Number of all pairs.
+        without_prediction: Number of references without a prediction.
+        without_reference: Number of predictions without a reference.
     """
 
     predictions: int
@@ -55,16 +56,18 @@ class PairCounts(Record):
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """The scores of one system, with everything that a number must carry.
+    """Scores of one system, with intervals, counts and signatures.
 
-    All mappings have the names of the scores as the caller wrote them.
+    Scores have the names that the caller wrote.
 
     Attributes:
-        query_ids: The items that were scored, in the order of the columns.
+        query_ids: Ids of the scored items, in the order of the columns.
         columns: Score -> its values, causes and signature.
-        read: How the input was read.
-        fingerprints: What each item was scored against, so that only the same is compared.
-        notes: What the metrics do not see in the texts, such as words in other letters.
+        read: Counts of queries, or of predictions and references, in the input.
+        confidence: Level of the intervals.
+        fingerprints: Fingerprints of the references or judgements of each item: comparisons refuse
+            items that differ.
+        notes: Sentences on texts that a metric does not read as a user expects.
     """
 
     query_ids: Sequence[str]
@@ -79,7 +82,7 @@ class Evaluation:
 
     @cached_property
     def summary(self) -> dict[str, SystemScore]:
-        """Score -> mean, interval, counts, bounds, signature."""
+        """Mean, interval, counts, bounds and signature of each score."""
         return {
             name: summarize(column, confidence=self.confidence)
             for name, column in self.columns.items()
@@ -87,17 +90,17 @@ class Evaluation:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """How the input was read: queries, missing ones, repeated documents and the like."""
+        """Counts of the input: queries, missing queries, repeated documents and others."""
         return to_json(self.read)
 
     @property
     def mean(self) -> dict[str, float]:
-        """Score -> mean over the scored items; NaN where none is."""
+        """Mean of each score over the scored items; NaN if there are none."""
         return {name: column.mean for name, column in self.columns.items()}
 
     @property
     def interval(self) -> dict[str, tuple[float, float]]:
-        """Score -> confidence limits of the mean; NaN where they are not defined."""
+        """Confidence limits of the mean of each score; NaN if they are not defined."""
         nan = float("nan")
         ends = {name: summary.interval or (nan, nan) for name, summary in self.summary.items()}
         return {
@@ -107,19 +110,19 @@ class Evaluation:
 
     @property
     def signature(self) -> dict[str, str]:
-        """Score -> what it depends on."""
+        """Signature of each score: the options and data that it depends on."""
         return {name: summary.signature for name, summary in self.summary.items()}
 
     @cached_property
     def per_query(self) -> dict[str, dict[str, float]]:
-        """Score -> item -> value; NaN where it has none."""
+        """Value of each item by score and item id; NaN if the item has no score."""
         return {
             name: dict(zip(self.query_ids, column.values.tolist(), strict=True))
             for name, column in self.columns.items()
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, JSON-ready; null where there is no value."""
+        """Return counts, scores and values as a JSON mapping, null for a missing value."""
         return {
             "schema": SCHEMA,
             "confidence": self.confidence,
@@ -133,7 +136,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         scores = ", ".join(
-            f"{name} {number(each.mean, each.interval)}" for name, each in self.summary.items()
+            f"{name} {number(score.mean, score.interval)}" for name, score in self.summary.items()
         )
         return f"<Evaluation of {len(self.query_ids)}: {scores}>"
 
@@ -209,7 +212,13 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
 
 
 def _with_scores(run: object) -> Run | Nested:
-    """Return a run whose ranked lists have scores, those of a query falling from rank to rank."""
+    """Return a run in which ranked lists have scores that fall from rank to rank.
+
+    A run without lists is returned as it is.
+
+    Raises:
+        DataError: It is no mapping of queries, or the documents of a query are a set.
+    """
     if not isinstance(run, (Run, Mapping)):
         raise wrong_type_error(run, "run")
     if not _has_lists(run):
@@ -218,7 +227,7 @@ def _with_scores(run: object) -> Run | Nested:
     for query, hits in run.items():
         if isinstance(hits, Mapping):
             continue
-        # the order of a set is no ranking
+        # a set has no order, and would be ranked at random
         if isinstance(hits, (set, frozenset)):
             raise wrong_type_error(hits, "run", query)
         lists[query] = checked_ids(hits, "run", query)
@@ -229,7 +238,11 @@ def _with_scores(run: object) -> Run | Nested:
 
 
 def _with_grades(qrels: object) -> Qrels | Nested:
-    """Return qrels in which documents without grades, given as relevant, have grade 1."""
+    """Return qrels in which lists of relevant documents have become documents of grade 1.
+
+    Raises:
+        DataError: It is no mapping of queries, or a query has neither mapping nor list.
+    """
     if not isinstance(qrels, (Qrels, Mapping)):
         raise wrong_type_error(qrels, "qrels")
     if not _has_lists(qrels):
@@ -243,6 +256,8 @@ def _with_grades(qrels: object) -> Qrels | Nested:
 
 
 def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
+    """Return True if a mapping has a value that is no mapping itself."""
+    # types first: one check for each type, not for each of many queries
     kinds = {*map(type, nested.values())} if isinstance(nested, Mapping) else ()
     return not all(issubclass(kind, Mapping) for kind in kinds)
 
@@ -281,15 +296,16 @@ def evaluate_texts(
     """Score predictions against references, paired by position, or the rows of a table.
 
     Args:
-        predictions: n generated texts; None where a system has no answer. Columns of data frames
+        predictions: n generated texts; None if a system has no answer. Columns of data frames
             are lists too. Or a table with answers and references: a data frame (pandas, polars,
             Arrow) or a list of mappings, by the names that files of records may have, those of
             ragas and deepeval among them.
-        references: n texts, or lists of texts where there are several; None where there is none.
+        references: n reference texts, or lists of several each; None if an item has none.
         metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`.
         confidence: Level of the intervals.
-        progress: Called with how many scores are done, and with how many there are.
-        columns: Of a table: `{"answer": ..., "reference": ...}` where the names say something else.
+        progress: Function that is called with the number of scores so far and in all.
+        columns: Names of the columns of a table, if they are not usual ones:
+            `{"answer": ..., "reference": ...}`.
 
     Raises:
         DataError: The two differ in length, or a table has no such columns.
@@ -297,8 +313,8 @@ def evaluate_texts(
         MissingExtra: A metric needs a package that is not installed.
 
     Warns:
-        UnseenText: A metric does not see some of these texts as a reader would expect: what
-            `notes` of the result says, a warning each.
+        UnseenText: A metric does not read some of these texts as a user expects; one warning for
+            each of the `notes` of the result.
 
     Example:
         >>> result = evaluate_texts(["a red fox"], ["the red fox"], ["rouge1"])
@@ -334,7 +350,13 @@ def score_pairs(
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """Score lists of texts as `evaluate_texts` does; what is to be noted is in `notes` alone."""
+    """Score lists of texts as `evaluate_texts` does, with notes in the result and no warnings.
+
+    Raises:
+        DataError: The lists differ in length.
+        OptionError: An unknown metric, or an option that is not allowed.
+        MissingExtra: A metric needs a package that is not installed.
+    """
     if len(predictions) != len(references):
         raise DataError(
             f"{len(predictions)} predictions and {len(references)} references",
@@ -344,16 +366,16 @@ def score_pairs(
     from ragbench.score.text.columns import Counted, TextScorer
     from ragbench.score.text.notation import text_notes
 
-    gold = [[each] if isinstance(each, str) else list(each or ()) for each in references]
+    gold = [[texts] if isinstance(texts, str) else list(texts or ()) for texts in references]
     scorer = TextScorer(metrics)
     advance = progress and Counted(progress, scorer.steps(len(gold)))
     columns = {column.name: column for column in scorer.score(predictions, gold, advance)}
     counts = PairCounts(
         predictions=len(predictions),
         without_prediction=sum(prediction is None for prediction in predictions),
-        without_reference=sum(not each for each in gold),
+        without_reference=sum(not texts for texts in gold),
     )
-    # here: what run folders are read with would be a part of each start of `ragbench score`
+    # here: the readers of run folders would slow down each start of `ragbench score`
     from ragbench.data.runs.run_lines import answer_fingerprints
 
     ids = [str(i) for i in range(len(gold))]
@@ -379,13 +401,18 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
 ) -> Evaluation:
     r"""Score a run file against qrels, without holding the whole run in memory.
 
-    The numbers are those of `evaluate_run` on what `read_run` reads, and the keywords are its own.
-    Time grows with the rows of the run; memory with the qrels and the longest query, not with the
-    run. A file whose queries are scattered is read a second time, into memory; so is a pipe, once.
+    The scores and keywords are those of `evaluate_run`. Time grows with the rows of the run; memory
+    with the qrels and the longest query, not with the run. A file whose queries are scattered is
+    read a second time, into memory; so is a pipe, once.
 
     The run may be plain or gzip: a path, `-` for standard input, or a binary stream; `stable` ties
-    take its order. Only the first `depth` retrieved documents of a query are looked at. The queries
-    are in the order of the qrels; `counts` has the run's `tag` too.
+    keep its order. Only the first `depth` documents of a query are scored. The queries are in the
+    order of the qrels; `counts` has the run's `tag` too. `workers` threads read a long file; None
+    uses one per core.
+
+    Raises:
+        DataError: A file cannot be read, or a line is wrong.
+        OptionError: An unknown measure, or an option that is not allowed.
 
     Example:
         >>> from io import BytesIO
@@ -397,34 +424,43 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else trec_files.read_qrels(qrels)
-    found = rank_run_file(run, judged, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
-    evaluation = evaluate_ranked_file(found, parsed, rules, confidence=confidence, tag=found.tag)
+    ranked = rank_run_file(run, judged, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
+    evaluation = evaluate_ranked_file(ranked, parsed, rules, confidence=confidence, tag=ranked.tag)
     return replace(evaluation, fingerprints=judged.query_fingerprints())
 
 
 def evaluate_ranked_file(
-    found: RankedFile,
+    ranked: RankedFile,
     measures: Sequence[Measure],
     rules: Rules,
     *,
     confidence: float = 0.95,
     tag: str | None = None,
 ) -> Evaluation:
-    """Score what was ranked by the same rules; the scores are named as the measures are."""
+    """Score a ranked run file by the rules that ranked it, under the names of the measures.
+
+    `tag` goes into the counts; None leaves it out.
+    """
     scored = score_ranked(
-        found.evidence,
+        ranked.evidence,
         measures,
         rules,
-        fingerprints=found.fingerprints,
-        unknown=found.unknown,
-        duplicates=found.duplicates,
+        fingerprints=ranked.fingerprints,
+        unknown=ranked.unknown,
+        duplicates=ranked.duplicates,
     )
     columns = {column.name: column for column in scored.columns}
     return Evaluation(scored.query_ids, columns, replace(scored.counts, tag=tag), confidence)
 
 
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
-    """Refuse a run that shares no query with the judgements: its scores would be about nothing."""
+    """Refuse a run without a judged query: all its scores would be 0 or missing.
+
+    `run` is the file of the message.
+
+    Raises:
+        DataError: No query of the run is judged.
+    """
     read = evaluation.read
     if isinstance(read, RunCounts) and read.missing == read.queries:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Read scored systems from wherever they are: what comparisons and gates read."""
+"""Sources of scored systems: run folders, baseline files, TREC run files, evaluations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from ragbench.types import Qrels
 
 
 def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None) -> ScoredSystems:
-    """Return the one system of an evaluation, under the tag of its run file or its source."""
+    """Return an evaluation as a source with one system.
+
+    The system has the tag of its run file as name, or the name of the source. `run` is the run
+    file, if there is one: comparisons show its rankings.
+    """
     read = evaluation.read
     counts = None if isinstance(read, PairCounts) else read
     name = (counts and counts.tag) or source
@@ -38,18 +42,21 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     )
 
 
-# Of run files, where nobody names others.
+# Measures of run files if neither the user nor another source names any.
 DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
 
 
 @runtime_checkable
 class HasRunFolder(Protocol):
-    """A finished experiment."""
+    """Finished experiment: its path is a run folder.
+
+    A protocol, since this folder may not import `experiment`.
+    """
 
     path: Path
 
 
-# What can be compared.
+# Source of scored systems, as users pass it.
 Source = str | Path | Evaluation | HasRunFolder | ScoredSystems
 
 
@@ -60,12 +67,19 @@ def read_scored(
     qrels: Qrels | None = None,
     measures: Sequence[str] = DEFAULT_MEASURES,
 ) -> ScoredSystems:
-    """Read scored systems from wherever they are.
+    """Read the scored systems of a source.
 
-    A run folder or the folder of an experiment (its newest run), a baseline file, a TREC run file,
-    or what `evaluate_run`, `evaluate_texts` and `run_experiment` return. Only a TREC run file needs
-    `qrels` and `measures`: it is scored by the rules of an experiment, where a judged query that it
-    lacks counts as 0, and one without a relevant document does not apply.
+    Args:
+        source: Run folder, folder of an experiment (its newest run), baseline file, TREC run file,
+            or a result of `evaluate_run`, `evaluate_texts` or `run_experiment`.
+        name: Name of the source in messages and tables; None takes its path.
+        qrels: Judgements for a TREC run file, which is scored by the rules of an experiment: a
+            judged query that it lacks scores 0, and one without a relevant document does not apply.
+        measures: Measures for a TREC run file.
+
+    Raises:
+        DataError: There is no such file, it cannot be read, or a TREC run file comes without qrels
+            or without a judged query.
     """
     if isinstance(source, ScoredSystems):
         return source
@@ -78,9 +92,9 @@ def read_scored(
             f"found {type(source).__name__}",
             allowed="a path, an experiment, or what evaluate_run returns",
         )
-    path, shown = Path(source), name or str(source)
+    path, source_name = Path(source), name or str(source)
     if os.path.isdir(path) or (path.name == LATEST and os.path.isfile(path)):
-        return read_run_scores(path, shown)
+        return read_run_scores(path, source_name)
     if not os.path.exists(path):
         siblings = names_in(path.parent)
         raise DataError(
@@ -90,7 +104,7 @@ def read_scored(
             nearest=nearest(path.name, siblings),
         )
     if not needs_qrels(path):
-        return read_baseline(path, shown)
+        return read_baseline(path, source_name)
     if qrels is None:
         raise DataError(
             "a run file has no scores of its own",
@@ -99,11 +113,11 @@ def read_scored(
         )
     evaluation = evaluate_run_file(path, qrels, measures)
     refuse_unjudged(evaluation, path)
-    return from_evaluation(shown, evaluation, path)
+    return from_evaluation(source_name, evaluation, path)
 
 
 def needs_qrels(source: Source) -> bool:
-    """Tell whether a source is a run file: a file that does not start as JSON does."""
+    """Return True for a TREC run file: a file that starts neither as JSON nor as a conflict."""
     if not isinstance(source, (str, Path)):
         return False
     path = Path(source)
@@ -111,5 +125,5 @@ def needs_qrels(source: Source) -> bool:
         return False
     with path.open("rb") as stream:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-    # a merge may leave its mark in the first line of a baseline file
+    # git marks a conflict in the first line of a baseline file: still no run file
     return not start.startswith((b"{", b"[", b"<<<<<<<"))

@@ -1,6 +1,6 @@
-"""Calling the user's components: one outcome per item, whatever they do.
+"""Calls of components: one outcome per item, with a timeout and a cause for each failure.
 
-A component that raises, hangs or answers nonsense fails that item by cause; the others go on.
+A component that raises, hangs or returns nonsense fails this item; the other items go on.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ragbench.llm import CallFailure
 from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
-# A signal that comes just before a wait is noticed when the wait ends: it ends soon, so that Ctrl-C
-# need not wait for a call.
-_LOOK_UP_S = 0.2
+# Seconds between two checks for Ctrl-C: Python handles a signal only when a wait ends, and a wait
+# for a call may last.
+_WAIT_S = 0.2
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -29,10 +29,13 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Value]):
-    """What came of one call: a value, or why there is none.
+    """Result of one call: a value, or the cause of a failure.
 
     Attributes:
-        latency_ms: Wall time of the call, in milliseconds; None where it was not made.
+        value: Returned value; None if the call failed or was not made.
+        cause: `SCORED` for a value, else the cause of the failure.
+        detail: Message of the failure; empty if there is none.
+        latency_ms: Wall time of the call in milliseconds; None if no call was made.
     """
 
     value: Value | None
@@ -42,13 +45,16 @@ class Outcome(Generic[Value]):
 
 
 class FileRankings(Mapped[Outcome[Retrieved]]):
-    """Outcomes of a run file, made from its rows on access: they are neither held nor stored.
+    """Outcomes of a run file, created from its rows on access, not held in memory.
 
     No outcome is a failure: a query that the file lacks has no hits.
     """
 
     def __init__(self, query_ids: Sequence[str], read: Callable[[], Run], top_k: int) -> None:
-        """`read` returns the rankings of the file, the hits of each query best first."""
+        """Create the outcomes of some queries, with at most `top_k` hits each.
+
+        `read` returns the rankings of the file, the hits of each query best first.
+        """
         super().__init__(self._outcome, query_ids)
         self.query_ids, self.read, self.top_k = query_ids, read, top_k
 
@@ -62,28 +68,30 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
         return Outcome(Retrieved([ScoredDocument(document, score) for document, score in hits]))
 
     def run(self, name: str) -> Run:
-        """Return the rankings of the queries, cut at `top_k` hits."""
+        """Return the rankings of the queries, cut at `top_k` hits, as a run of this name."""
         return replace(self.read().first(self.query_ids, self.top_k), name=name)
 
 
 def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Outcome[Value]]]:
     """Yield row and outcome of each item without a value."""
-    if not isinstance(outcomes, FileRankings):  # these have no failure: spare a look at each
+    # run files have no failures, and reading each outcome would parse the whole file
+    if not isinstance(outcomes, FileRankings):
         yield from ((row, o) for row, o in enumerate(outcomes) if o.value is None)
 
 
 class TimedOut(Exception):
-    """A call that took longer than it may."""
+    """Error of a call that exceeded its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """How a component is called.
+    """Options for the calls of one component.
 
     Attributes:
-        owner: How messages name it: `retriever 'mine'`.
-        timeout: Seconds that one call may take; None waits for ever.
-        refused: Says why no further call may be made; None while one may.
+        owner: Name of the component in messages: `retriever 'mine'`.
+        timeout: Seconds that one call may take; None sets no limit.
+        concurrency: Number of calls that run side by side.
+        refused: Function that returns the reason why no more calls are allowed; None if they are.
     """
 
     owner: str
@@ -95,9 +103,10 @@ class Calls:
 def calling(
     function: Callable[[Item], Value], items: Sequence[Item], calls: Calls
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield position and outcome of each item as they come; `concurrency` calls are under way.
+    """Call a function for each item, and yield position and outcome as calls end.
 
-    Items are looked at when it is their turn.
+    Up to `concurrency` threads call it side by side; 1 calls it in this thread, in order. An item
+    is read from `items` only when its call starts.
     """
     if calls.concurrency == 1:
         for position, item in enumerate(items):
@@ -115,26 +124,32 @@ def calling(
                 return
             done.put((entry[0], call_once(function, entry[1], calls)))
 
-    # daemons, not an executor: Ctrl-C must not wait for a call that hangs
+    # daemon threads: the threads of an executor would make Ctrl-C wait for a call that hangs
     for _ in range(min(calls.concurrency, len(items))):
         threading.Thread(target=work, daemon=True).start()
     try:
         for _ in range(len(items)):
-            yield _next_of(done)
+            yield _next_outcome(done)
     finally:
         stopped.set()
 
 
-def _next_of(done: queue.SimpleQueue[tuple[int, Outcome[Value]]]) -> tuple[int, Outcome[Value]]:
+def _next_outcome(
+    done: queue.SimpleQueue[tuple[int, Outcome[Value]]],
+) -> tuple[int, Outcome[Value]]:
+    """Wait for the next outcome, with breaks in which Python can handle Ctrl-C."""
     while True:
         try:
-            return done.get(timeout=_LOOK_UP_S)
+            return done.get(timeout=_WAIT_S)
         except queue.Empty:
             continue
 
 
 def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Outcome[Value]:
-    """Call a function once and tell what came of it."""
+    """Call a function for one item, and return its value or the cause of the failure.
+
+    No error of the function is raised, except for interrupts such as Ctrl-C.
+    """
     if (reason := calls.refused()) is not None:
         return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
     start = time.perf_counter()
@@ -145,10 +160,10 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
         return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
     except AdapterError as error:
         return Outcome(None, Cause.MALFORMED, f"{calls.owner}: {error}", _ms_since(start))
-    except CallFailure as failure:  # a server's: its cause is known
+    except CallFailure as failure:  # raised by a client, which knows the cause
         detail = f"{calls.owner}: {failure.detail}"
         return Outcome(None, failure.cause, detail, _ms_since(start))
-    except BaseException as error:  # a user's code raises anything
+    except BaseException as error:  # user code may also raise SystemExit
         if is_interrupt(error):
             raise
         detail = f"{calls.owner}: {type(error).__name__}: {error}"
@@ -164,9 +179,18 @@ def call_on(
     calls: Calls,
     read: Callable[[Any], Outcome[Value]],
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield the position and the outcome of each item, computed by workers in blocks, in order.
+    """Compute items on the workers of an executor, and yield position and outcome in order.
 
-    The items of a lost block have failed. When no further call may be made, no item is sent.
+    Items fail with `ERROR` if their block is lost, and with `OVER_BUDGET` if no more calls are
+    allowed.
+
+    Args:
+        executor: Executor with the workers.
+        task: Work to do for each item.
+        items: Items to compute.
+        block: Number of items that are sent to a worker together.
+        calls: Owner for messages, and the check whether calls are allowed.
+        read: Function from the result of a worker to its outcome.
     """
     allowed = takewhile(lambda item: calls.refused() is None, items)
     position = 0
@@ -177,30 +201,33 @@ def call_on(
             else:
                 yield position, read(result)
             position += 1
-    for refused in range(position, len(items)):
-        yield refused, Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {calls.refused()}")
+    for row in range(position, len(items)):
+        yield row, Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {calls.refused()}")
 
 
-def naming(
-    queries: Sequence[Query], told: Iterable[tuple[int, Outcome[Value]]]
+def name_queries(
+    queries: Sequence[Query], outcomes: Iterable[tuple[int, Outcome[Value]]]
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield outcomes whose detail, where they have one, names the query that they came of."""
-    for position, outcome in told:
+    """Yield the outcomes, with the id of the query in the detail of those that have one."""
+    for position, outcome in outcomes:
         detail = f"{outcome.detail} (query {queries[position].id!r})" if outcome.detail else ""
         yield position, replace(outcome, detail=detail)
 
 
-def as_told(outcome: Outcome[Any]) -> Outcome[Any]:
-    """Return an outcome with the latency that its answer tells, where it does."""
-    told = None if outcome.value is None else outcome.value.latency_ms
-    return outcome if told is None else replace(outcome, latency_ms=told)
+def with_latency(outcome: Outcome[Any]) -> Outcome[Any]:
+    """Return an outcome with the latency that its answer reports, else with its own."""
+    latency_ms = None if outcome.value is None else outcome.value.latency_ms
+    return outcome if latency_ms is None else replace(outcome, latency_ms=latency_ms)
 
 
 def within(timeout: float | None, function: Callable[[Item], Value], item: Item) -> Value:
-    """Call a function and wait for it no longer than `timeout` seconds.
+    """Return the value of a call that takes at most `timeout` seconds; None sets no limit.
 
-    A call that hangs cannot be ended from outside: its thread is left behind as a daemon, which
-    does not keep the program alive. It raises `TimedOut`.
+    Python cannot end a call that hangs: its thread stays as a daemon, which does not keep the
+    program alive.
+
+    Raises:
+        TimedOut: The call took longer. Errors of the call are raised as they are.
     """
     if timeout is None:
         return function(item)
@@ -215,9 +242,9 @@ def within(timeout: float | None, function: Callable[[Item], Value], item: Item)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    until = time.monotonic() + timeout
-    while thread.is_alive() and (left := until - time.monotonic()) > 0:
-        thread.join(min(left, _LOOK_UP_S))
+    deadline = time.monotonic() + timeout
+    while thread.is_alive() and (seconds := deadline - time.monotonic()) > 0:
+        thread.join(min(seconds, _WAIT_S))
     if raised:
         raise raised[0]
     if not result:

@@ -1,4 +1,4 @@
-"""`rb.compare`: is one better than the other, or is it chance?"""
+"""`rb.compare`: compare runs query by query, with tests, gates and the queries that moved."""
 
 from __future__ import annotations
 
@@ -34,46 +34,49 @@ from ragbench.report.text import printable
 from ragbench.types import Qrels
 from ragbench.types.tables import html_table, number
 
-# How many queries of each comparison are shown.
+# Number of moved queries that are listed by default for each comparison.
 MOVED = 5
-_FEW = 6
+# Number of differences in the one-line repr of a comparison.
+_IN_REPR = 6
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What a comparison found; `print` shows it as tables."""
+    """Result of a comparison of runs; `print` shows it as tables."""
 
     record: ComparedRuns
 
     @property
     def found(self) -> Mapping[str, Any]:
-        """The mapping of `ragbench.comparison/1`."""
+        """Mapping of the schema `ragbench.comparison/1`, the same as `to_dict()`."""
         return to_json(self.record)
 
     @property
     def differences(self) -> list[dict[str, Any]]:
-        """One entry for each measure and comparison: difference, interval, p, `differs`."""
+        """Entry of each measure and comparison: difference, interval, p-value, `differs`."""
         return [
-            {"measure": family.measure, **to_json(made)}
+            {"measure": family.measure, **to_json(difference)}
             for family in self.record.measures
-            for made in family.comparisons
+            for difference in family.comparisons
         ]
 
     @property
     def gates(self) -> list[dict[str, Any]]:
-        """The verdict on each condition and system."""
+        """Decision for each condition and system."""
         return [to_json(gate) for gate in self.record.gates]
 
     @property
     def is_empty(self) -> bool:
-        """Whether systems were to be compared, and no query has a score of any two of them."""
-        made = [made for family in self.record.measures for made in family.comparisons]
-        return bool(made) and all(each.difference is None for each in made)
+        """True if systems were compared, but no query has a score of both systems of any pair."""
+        differences = [
+            difference for family in self.record.measures for difference in family.comparisons
+        ]
+        return bool(differences) and all(d.difference is None for d in differences)
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """Return 1 where a gate failed, and with `strict` 4 where one cannot be decided.
+        """Return 1 if a gate failed, with `strict` 4 if one is undecided, else 0.
 
-        2 where nothing was compared, and no gate was there to say so.
+        It is 2 if nothing was compared and there are no gates.
         """
         verdicts = {gate.verdict for gate in self.record.gates}
         if self.is_empty and not verdicts:
@@ -83,14 +86,14 @@ class Comparison:
         return EXIT_UNDECIDED if strict and "undecided" in verdicts else EXIT_OK
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, JSON-ready; null and never NaN."""
+        """Return all results as a JSON mapping, null for a missing number."""
         return to_json(self.record)
 
     def __str__(self) -> str:
         return render_table(self.record)
 
     def to_pandas(self) -> Any:
-        """Return `differences` as a pandas DataFrame, a row each; needs pandas."""
+        """Return a pandas DataFrame with a row for each of `differences`; needs pandas."""
         import pandas as pd
 
         return pd.DataFrame(self.differences)
@@ -99,32 +102,34 @@ class Comparison:
         rows = [
             [
                 family.measure,
-                made.system,
-                made.baseline,
-                _signed(made.difference, made.interval),
-                number(made.p_adjusted),
-                outcome_of(made, family.direction),
+                difference.system,
+                difference.baseline,
+                _signed(difference.difference, difference.interval),
+                number(difference.p_adjusted),
+                outcome_of(difference, family.direction),
             ]
             for family in self.record.measures
-            for made in family.comparisons
+            for difference in family.comparisons
         ]
         heads = ["measure", "system", "against", "difference", "adjusted p", "verdict"]
-        drawn = "".join(each.image() for each in islice(difference_pictures(self.record), 1))
-        return drawn + html_table(describe_subject(self.record), heads, rows)
+        # the picture of the first measure alone: a notebook cell has room for one
+        pictures = islice(difference_pictures(self.record), 1)
+        images = "".join(picture.image() for picture in pictures)
+        return images + html_table(describe_subject(self.record), heads, rows)
 
     def __repr__(self) -> str:
-        found = [
-            f"{made.system} {family.measure} {_signed(made.difference)} {outcome_of(made, way)}"
+        texts = [
+            f"{d.system} {family.measure} {_signed(d.difference)} {outcome_of(d, family.direction)}"
             for family in self.record.measures[:1]
-            for made, way in ((each, family.direction) for each in family.comparisons)
+            for d in family.comparisons
         ]
-        more = [f"{len(found) - _FEW} more"] if len(found) > _FEW else []
-        scores = ", ".join(printable(text.rstrip()) for text in (*found[:_FEW], *more))
+        more = [f"{len(texts) - _IN_REPR} more"] if len(texts) > _IN_REPR else []
+        scores = ", ".join(printable(text.rstrip()) for text in (*texts[:_IN_REPR], *more))
         return f"<Comparison: {describe_subject(self.record)}; {scores}>"
 
 
 def _signed(value: float | None, interval: Sequence[float | None] | None = None) -> str:
-    """A difference, whose sign is always written."""
+    """Return a difference in three digits with its sign, and its interval if there is one."""
     return ("+" if value is not None and value > 0 else "") + number(value, interval)
 
 
@@ -142,35 +147,35 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     resamples: int = 10_000,
     seed: int = 13,
 ) -> Comparison:
-    """Compare runs with a base, paired over their queries.
+    """Compare runs with a base, query by query.
 
-    Systems meet by name; where both have one system each, these two. The base alone: its systems
-    are compared with its own baseline.
+    Systems of the same name are compared; if both sources have one system, these two. Without runs,
+    the systems of the base are compared with its own baseline.
 
     Args:
         base: A run folder or the folder of an experiment, a baseline file, a TREC run file (with
-            `qrels`), an experiment, or what `evaluate_run` or `evaluate_texts` returned.
-        *runs: The same, one or several.
+            `qrels`), an experiment, or a result of `evaluate_run` or `evaluate_texts`.
+        *runs: Sources of the same kinds, one or several.
         measures: Names of scores; None takes all that are common.
-        qrels: The judgements of TREC run files.
-        intersect: Where the query sets differ, compare the common queries and count the others.
-            Those whose text, judgements or gold answers differ are left out too, by name; where
-            most differ, nothing is compared.
+        qrels: Judgements for TREC run files.
+        intersect: If the query sets differ, compare the common queries and count the others.
+            Queries whose text, judgements or gold answers differ are left out too and listed; if
+            most queries differ, nothing is compared.
         fail_if: Conditions: `ndcg@10 drop > 0.01`.
-        moved: How many of the queries that moved most on the first measure to list.
-        family: What p-values are corrected over: the comparisons of one `measure`, or of `all`.
-        cluster: `metadata.<key>`: queries with equal values are one unit, as `statistics.cluster`
-            of the YAML has it. One of the runs has to be a run folder, which has the metadata.
+        moved: Number of queries to list with the largest changes on the first measure.
+        family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
+        cluster: `metadata.<key>`: queries with equal values are one unit, as in
+            `statistics.cluster` of the YAML. One source has to be a run folder with metadata.
         confidence: Level of intervals and tests.
         resamples: Sign flips and bootstrap resamples; at least 100, as in the YAML.
         seed: Equal seeds give equal results.
 
     Returns:
-        Differences with intervals and p-values, verdicts, the queries that moved most.
+        Differences with intervals and p-values, decisions, and the queries that moved most.
 
     Raises:
-        DataError: Nothing to read, or what may not be compared: all that differs.
-        OptionError: An unknown measure, or a condition that is none.
+        DataError: A source cannot be read, or sources may not be compared: all differences.
+        OptionError: An unknown measure, or a text that is no condition.
 
     Example:
         >>> from ragbench import evaluate_run
@@ -187,43 +192,50 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     conditions = [FailIf.parse(text) for text in fail_if]
     scores = [*(measures or ()), *(condition.gate.measure for condition in conditions)]
     sources = read_all([base, *runs], qrels, scores)
+    # a score of a judge that was skipped is missing: its conditions are undecided, not unknown
     skipped = {c: why for c in conditions if (why := c.skipped_by(sources)) is not None}
-    open_ = [condition for condition in conditions if condition not in skipped]
-    asked = [*measures, *(condition.gate.measure for condition in open_)] if measures else None
-    matched = _meet(sources, asked, intersect)
+    decided = [condition for condition in conditions if condition not in skipped]
+    names = [*measures, *(condition.gate.measure for condition in decided)] if measures else None
+    matched = _match_or_advise(sources, names, intersect)
     clusters = None if cluster is None else common_clusters(cluster, matched)
-    found = compare_sources(matched, method, clusters)
+    compared = compare_sources(matched, method, clusters)
     gates = [condition.undecided(why) for condition, why in skipped.items()]
-    for condition in open_:
+    for condition in decided:
         measure = find_measure(condition.gate.measure, matched.measures)
-        gates += condition.decide(measure, found, matched, method, clusters)
-    more = _not_clustered(sources, cluster)
-    found = replace(
-        found,
+        gates += condition.decide(measure, compared, matched, method, clusters)
+    compared = replace(
+        compared,
         gates=tuple(gates),
-        notes=(*found.notes, *more),
-        moved=moved_most(found, matched, matched.measures[0], moved) if moved else (),
+        notes=(*compared.notes, *_cluster_notes(sources, cluster)),
+        moved=moved_most(compared, matched, matched.measures[0], moved) if moved else (),
     )
-    return Comparison(add_changes(found, matched) if runs else found)
+    return Comparison(add_changes(compared, matched) if runs else compared)
 
 
-def _meet(
-    sources: Sequence[ScoredSystems], asked: Sequence[str] | None, intersect: bool
+def _match_or_advise(
+    sources: Sequence[ScoredSystems], measures: Sequence[str] | None, intersect: bool
 ) -> MatchedSources:
-    """Let sources meet; a refusal says whether `intersect` would help, and if not, why not."""
+    """Match the sources; the first is the base.
+
+    Raises:
+        DataError: They may not be compared. The message tells whether `intersect` would help, and
+            if not, the further reasons.
+    """
     base, *runs = sources
     try:
-        return match_sources(base, runs, measures=asked, intersect=intersect)
+        return match_sources(base, runs, measures=measures, intersect=intersect)
     except DataError as refused:
         if intersect:
             raise
         reasons = str(refused).splitlines()
+        # tried, not guessed: the advice names only what works
         try:
-            common = match_sources(base, runs, measures=asked, intersect=True)
-        except DataError as still:
-            lines = [line for line in str(still).splitlines() if line not in reasons]
+            common = match_sources(base, runs, measures=measures, intersect=True)
+        except DataError as intersect_error:
+            lines = [line for line in str(intersect_error).splitlines() if line not in reasons]
             advice = [
-                f"with --intersect {x}" if x.startswith("the others can") else x for x in lines
+                f"with --intersect {line}" if line.startswith("the others can") else line
+                for line in lines
             ]
             if not advice:
                 raise refused from None
@@ -233,26 +245,33 @@ def _meet(
         raise DataError("\n".join([*reasons, *advice])) from refused
 
 
-def _not_clustered(sources: Sequence[ScoredSystems], cluster: str | None) -> list[str]:
-    """Say where a run took queries together that are compared one by one here."""
+def _cluster_notes(sources: Sequence[ScoredSystems], cluster: str | None) -> list[str]:
+    """Return notes on runs with clusters, if this comparison has none."""
     return [
-        f"{source.source} has {own} as its cluster, and here each query stands for itself: "
-        f"--cluster {own}"
+        f"{source.source} has {own_cluster} as its cluster, and here each query stands for itself: "
+        f"--cluster {own_cluster}"
         for source in sources
         if cluster is None
         and source.summary is not None
-        and (own := source.summary.cluster) is not None
+        and (own_cluster := source.summary.cluster) is not None
     ]
 
 
 def read_all(
     sources: Sequence[Source], qrels: Qrels | str | Path | None, measures: Sequence[str]
 ) -> list[ScoredSystems]:
-    """Read what is to be compared; run files are scored by the measures that the others have."""
+    """Read the sources in their order; run files are scored by measures of the other sources.
+
+    `measures` are those of the user; if there are none, run files get the retrieval measures of
+    the other sources, or else `DEFAULT_MEASURES`.
+
+    Raises:
+        DataError: A source cannot be read, or a run file comes without qrels.
+    """
     judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_qrels(qrels)
     names = _names(sources)
     read: dict[int, ScoredSystems] = {}
-    # what has scores comes first: they say what run files are to be scored by
+    # run files last: the scores of the other sources decide their measures
     order = sorted(range(len(sources)), key=lambda i: needs_qrels(sources[i]))
     for i in order:
         kinds = [s.kinds for source in read.values() for s in source.systems.values()]
@@ -263,7 +282,7 @@ def read_all(
 
 
 def _names(sources: Sequence[Source]) -> list[str]:
-    """Paths as they were given; what has none is `a`, `b`, in its place."""
+    """Return the name of each source: its path as the user wrote it, else a letter by position."""
     return [
         str(source.path if isinstance(source, HasRunFolder) else source)
         if isinstance(source, (str, Path, HasRunFolder))

@@ -1,4 +1,4 @@
-"""From the results of a run to the files of its run folder."""
+"""Files of a run folder, written from the results of the run."""
 
 from __future__ import annotations
 
@@ -66,23 +66,28 @@ from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
 from ragbench.types.rows import Mapped
 
-# Packages whose version may move a number.
+# Packages whose versions may change a score.
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
-# Hits of each ranking whose texts are kept; generators mostly read fewer.
+# Number of hits of each ranking whose texts are stored; generators mostly read fewer.
 SHOWN_HITS = 10
-# Characters that are kept of one text.
+# Number of characters of one text that are stored.
 LONGEST_TEXT = 8_000
-_AT_ONCE = 1_000  # queries whose fingerprints are in memory
-# Characters that are kept of all texts of a run; the texts of later queries are left out.
+# Number of queries whose fingerprints are in memory together.
+_FINGERPRINT_BLOCK = 1_000
+# Number of characters of all texts of a run; texts of later queries are left out beyond it, so that
+# a run folder and its page stay small enough to be opened and sent.
 MOST_CHARACTERS = 64_000_000
 
 
 def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
-    """Return versions, data fingerprints, signatures, seeds and timings; never a secret."""
+    """Return versions, fingerprints, signatures, seeds and timings of a run; never a secret.
+
+    `started` is the start of the run, in seconds since the epoch.
+    """
     filled, work = results.filled, results.work
-    named: tuple[tuple[Noun, Iterable[str]], ...]
-    named = (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
-    components = {name: plan.component(noun, name) for noun, names in named for name in names}
+    families: tuple[tuple[Noun, Iterable[str]], ...]
+    families = (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
+    components = {name: plan.component(noun, name) for noun, names in families for name in names}
     return Manifest(
         ragbench=__version__,
         python=platform.python_version(),
@@ -113,17 +118,22 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
             for system, uses in results.judge_uses.items()
         },
         judging_passages=None if filled is None else filled.use.manifest(),
-        judging_pairs={each.judge: each.use.manifest() for each in results.preferences},
+        judging_pairs={
+            preferences.judge: preferences.use.manifest() for preferences in results.preferences
+        },
         started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        # never below 0: a clock may be set back in the meantime
+        # never negative: the clock may be set back during a run
         seconds=max(0.0, round(time.time() - started, 3)),
-        stages={name: round(each.seconds, 4) for name, each in work.items()},
-        work={name: StageWork(items=each.items, stored=each.stored) for name, each in work.items()},
+        stages={name: round(stage.seconds, 4) for name, stage in work.items()},
+        work={
+            name: StageWork(items=stage.items, stored=stage.stored) for name, stage in work.items()
+        },
     )
 
 
-@functools.cache  # a search through all packages, for each run of a process
+@functools.cache  # `metadata` searches all installed packages each time
 def _version(package: str) -> str | None:
+    """Return the version of an installed package; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -133,14 +143,20 @@ def _version(package: str) -> str | None:
 def write_run(
     plan: Plan, results: Results, started: float, repetition: Repetition | None = None
 ) -> Experiment:
-    """Write the run folder, whole or not at all, and return the experiment."""
-    # the random part keeps runs of the same second apart
+    """Write the run folder, whole or not at all, and return the experiment.
+
+    Decides the gates first. A repetition is written into its own folder, without `latest`.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
+    # two runs may start in the same second: the random end keeps their names apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     run_id = f"{stamp}-{secrets.token_hex(2)}"
     experiment = Path(plan.config.output) / plan.config.name
     home = experiment if repetition is None else repetition.runs
 
-    # the one door through which every text goes that somebody else wrote
+    # every text of data, models and servers passes it: any may repeat a secret
     clean = redactor(plan.config.secrets)
     summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
     manifest = cleaned(make_manifest(plan, results, started), clean)
@@ -157,7 +173,7 @@ def write_run(
     }
 
     def finish(folder: Path) -> None:
-        # read from the folder, as `ragbench report` does: both write the same page
+        # from the files, as `ragbench report` reads them: both write the same page
         write_page(folder / "report.html", summary, results.comparisons, folder)
 
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
@@ -167,7 +183,10 @@ def write_run(
 def _query_files(
     plan: Plan, results: Results, clean: Callable[[str], str]
 ) -> dict[str, str | Iterable[str]]:
-    """Return the files of a run folder with lines for queries, answers or texts, by path."""
+    """Return the files with a line per query, answer, verdict or text: path -> parts of the text.
+
+    `clean` removes secrets from a text. Files without lines are left out if they are optional.
+    """
     ids = plan.ids
     contents: dict[str, str | Iterable[str]] = {
         "per_query.csv": _per_query(ids, results.systems),
@@ -194,13 +213,13 @@ def _query_files(
     verdicts: dict[str, Iterable[VerdictRow]] = {
         file_name(name): chain.from_iterable(rows) for name, rows in results.judgements.items()
     }
-    verdicts |= {f"pairs/{file_name(each.judge)}": each.rows for each in results.preferences}
+    verdicts |= {f"pairs/{file_name(pairs.judge)}": pairs.rows for pairs in results.preferences}
     if (filled := results.filled) is not None:
         verdicts[f"passages/{file_name(filled.counts.judge)}"] = filled.rows
     for path, rows in verdicts.items():
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
     if results.prompts:
-        # sorted: stored ones are found in another order than they were made in
+        # sorted: a resumed run finds stored prompts in another order than the first run
         forms = sorted(results.prompts.items())
         contents[PROMPTS_FILE] = _lines(
             (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
@@ -209,15 +228,18 @@ def _query_files(
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
+    """Yield the JSON line of each record, without secrets."""
     return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
 
 
 def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:
-    """Read the rankings of a file when they are written: not all of them may be in memory."""
+    """Yield the lines of a run file; rankings are read when they are written, not before."""
+    # a generator function: `ranking.run` of a large run file would fill the memory for all at once
     yield from run_lines(ranking.run)
 
 
 def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[str]:
+    """Yield the text of `per_query.csv`: a line per system and query, a column per score."""
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
     tables = (
         [s.name, ids, *(s.columns[name].values if name in s.columns else None for name in names)]
@@ -227,19 +249,23 @@ def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[
 
 
 def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
-    """What each query was: its text, the judgements that scored it, and its gold answers."""
+    """Yield fingerprints of text, judgements and gold answers of each query, with a header."""
     qrels = results.qrels(plan)
     judged = {} if qrels is None else qrels.query_fingerprints()
-    for first in range(0, max(len(plan.ids), 1), _AT_ONCE):
-        rows = slice(first, first + _AT_ONCE)
+    for first in range(0, max(len(plan.ids), 1), _FINGERPRINT_BLOCK):
+        rows = slice(first, first + _FINGERPRINT_BLOCK)
         names, answers = plan.ids[rows], plan.collection.answers
         gold = {name: answers.get(name, ()) for name in names} if answers else {}
         prints = {**fingerprint_queries(plan.queries[rows], None, gold), **judged}
+        # each block has a header, and the file has one
         yield from islice(format_fingerprints(names, prints), 1 if first else 0, None)
 
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
-    """Yield the queries without a score, then the answers without one, whatever their query has."""
+    """Yield a row for each query without a score, then for each sample without one.
+
+    A sample has a row also if its query has a score by other samples.
+    """
     columns: list[tuple[str, str, ScoreColumn, int | None]] = [
         (system.name, name, column, None)
         for system in results.systems
@@ -266,7 +292,7 @@ def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
 
 
 def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | FailedPrediction]:
-    """Yield the answers, those to one query together, numbered where there are several."""
+    """Yield the answers and failures, query by query; several answers to a query are numbered."""
     samples = answers.by_sample()
     generator = plan.generators.get(plan.system(answers.name).generator or "")
     for row, query in enumerate(plan.queries):
@@ -282,7 +308,7 @@ def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | Faile
                 )
                 continue
             contexts, calls = prediction.contexts, prediction.tool_calls
-            # texts that nobody writes stand for the passages, which are stored beside the prompt
+            # the prompt refers to the passages, whose texts are in `contexts`: not stored twice
             marks = [replace(p, text=f"[[passage {n}]]") for n, p in enumerate(contexts or (), 1)]
             yield PredictionRow(
                 query_id=query.id,
@@ -300,6 +326,7 @@ def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | Faile
 
 
 def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
+    """Yield question, gold answers and judgements of each query."""
     qrels = results.qrels(plan)
     judged = {} if qrels is None else qrels.by_query
     for query in plan.queries:
@@ -312,17 +339,18 @@ def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
 
 
 def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
-    """Yield the texts of gold documents, and of the first hits of each ranking, each text once.
+    """Yield the texts of gold documents and of the first hits of each ranking, each text once.
 
-    A second text under the same id, as adapters may give, is that of one system and query.
+    An adapter may return another text under the id of a document: that one has its system and
+    query. Rows end at `MOST_CHARACTERS`.
     """
-    kept: dict[str, int] = {}
+    hashes: dict[str, int] = {}
     characters = 0
     for system, query, document in _documents(plan, results):
-        # a hash, so that texts are not held; two of one id hardly share it
-        print_ = hash((document.text, document.title)) & sys.maxsize
-        is_first = document.id not in kept
-        if kept.setdefault(document.id, print_) == print_ and not is_first:
+        # hashes instead of texts, which would not fit into memory; a clash would need one id too
+        text_hash = hash((document.text, document.title)) & sys.maxsize
+        is_first = document.id not in hashes
+        if hashes.setdefault(document.id, text_hash) == text_hash and not is_first:
             continue
         characters += min(len(document.text), LONGEST_TEXT)
         if characters > MOST_CHARACTERS:
@@ -338,24 +366,27 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
 
 
 def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
-    """Query by query: its gold documents, then the first hits of every ranking."""
+    """Yield system, query id and document: query by query gold documents, then first hits.
+
+    Gold documents have an empty system. A document of the corpus is yielded once.
+    """
     qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
-    seen: set[str] = set()
+    yielded: set[str] = set()
     hits_of = {name: _shown_hits(ranking, corpus) for name, ranking in results.rankings.items()}
     for row, query in enumerate(plan.queries):
         for name, grade in judged.get(query.id, {}).items():
-            if grade > 0 and name in corpus and name not in seen:
-                seen.add(name)
+            if grade > 0 and name in corpus and name not in yielded:
+                yielded.add(name)
                 yield "", query.id, corpus[name]
         for system, hits in hits_of.items():
             for hit in hits[row]:
-                if hit.text is None and hit.id in seen:
+                if hit.text is None and hit.id in yielded:
                     continue
                 document = document_of(hit, corpus)
                 if document is not None:
                     if hit.text is None:
-                        seen.add(hit.id)
+                        yielded.add(hit.id)
                     yield system, query.id, document
 
 
@@ -367,7 +398,7 @@ def _shown_hits(
     if isinstance(outcomes, FileRankings):
         if not corpus:
             return [()] * len(outcomes)
-        # a list, made file by file: not all files may be in memory when queries are walked
+        # a list for each file, one after the other: all run files together may not fit into memory
         depth = min(outcomes.top_k, SHOWN_HITS)
         first = FileRankings(outcomes.query_ids, outcomes.read, depth)
         values = (outcome.value for outcome in first)

@@ -1,4 +1,4 @@
-"""Decide the gates of a run, and in `rb.check_gates` those of a finished one."""
+"""Decisions on the gates of a run, and `rb.check_gates` for a finished run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ GateLike = Mapping[str, Any] | str
 
 
 def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
-    """Return the summary of a run with the decisions on its gates, and a warning if undecided."""
+    """Return the summary of a run with decisions on its gates, and a warning if one is undecided.
+
+    Without gates the summary is returned as it is.
+    """
     if not plan.config.gates:
         return summary
     fingerprints, answers = plan.collection.fingerprints, plan.collection.answers
@@ -51,7 +54,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
             {system.name: system for system in results.systems if system.role != "control"},
             plan.ids,
             plan.baseline,
-            # as its run folder will have them
+            # the same parts as those of a run that is read from its folder
             {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints},
             fingerprints=fingerprint_queries(plan.queries, results.qrels(plan), answers),
         ),
@@ -75,7 +78,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
 def _with_questions(
     decisions: Sequence[Decision], question_of: Callable[[str], str]
 ) -> list[Decision]:
-    """Return decisions whose worst queries have their questions, on one line and cut."""
+    """Return the decisions with the question of each worst query, shortened to one line."""
 
     def with_question(query: WorseQuery) -> WorseQuery:
         return replace(query, question=one_line(" ".join(question_of(query.query_id).split())))
@@ -89,32 +92,33 @@ def _with_questions(
 def check_gates(
     run: Source, gates: GateLike | Sequence[GateLike], baseline: Source | None = None
 ) -> list[dict[str, Any]]:
-    """Decide gates on a finished run; nothing is run.
+    """Decide gates on a finished run, from its files.
 
-    Gates are those of the YAML: mappings (`{"measure": "ndcg@10", "min": 0.4}`), the same as text
-    (`"{measure: ndcg@10, min: 0.4}"`), or what `--fail-if` takes (`"ndcg@10 drop > 0.01"`). Paths
-    in them are relative to the working directory. A run is compared as it was by its own YAML:
-    confidence, resamples, seed and clusters; an evaluation at 95 %.
+    A gate is a mapping as in the YAML (`{"measure": "ndcg@10", "min": 0.4}`), the same as text
+    (`"{measure: ndcg@10, min: 0.4}"`), or a condition of `--fail-if` (`"ndcg@10 drop > 0.01"`).
+    Paths in gates are relative to the working directory. Confidence, resamples, seed and clusters
+    are those of the run; an evaluation has the defaults, 95 % among them.
 
     Args:
         run: An experiment, a run folder or the folder of an experiment (its newest run), a baseline
-            file, or what `evaluate_run` or `evaluate_texts` returned.
+            file, or a result of `evaluate_run` or `evaluate_texts`.
         gates: One gate or several.
-        baseline: The same as `run`: what gates without `against` are compared with, by system name,
-            or where both have one system, these two. None is the run's own baseline.
+        baseline: Source like `run`, for gates without `against`: systems of the same name are
+            compared, or if both have one system, these two. None takes the run's own baseline.
 
     Returns:
         The `gates` of `summary.json`: for each gate and system its verdict (`pass`, `fail`,
-        `undecided`), why, and the numbers behind it, such as `interval` and `queries_needed`. What
-        may not be compared is `undecided` and `refused`, and says what differs.
+        `undecided`), the reason, and the numbers behind it, such as `interval` and
+        `queries_needed`. A comparison that is not allowed is `undecided` and `refused`, with the
+        differences as reason.
 
     Raises:
         ConfigError: Wrong gates, all at once, each with what is allowed and the nearest spelling.
-        OptionError: A text that is no gate.
-        DataError: There is no such run, or it cannot be read.
+        OptionError: A text is no gate.
+        DataError: There is no such run, or a source cannot be read.
 
     Example:
-        Half of the reciprocal ranks is lost, on each of 30 queries.
+        Each of 30 queries loses half of its reciprocal rank.
 
         >>> from ragbench import evaluate_run
         >>> qrels = {f"q{n}": {"d": 1} for n in range(30)}
@@ -125,7 +129,7 @@ def check_gates(
         ['pass', 'fail']
     """
     scored = read_scored(run)
-    # no gate is about answers of a generator that did not read a ranking
+    # controls are not gated: their answers do not depend on a retriever
     systems = {name: system for name, system in scored.systems.items() if system.role != "control"}
     scored = replace(scored, systems=systems)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, scored)
@@ -156,6 +160,12 @@ def check_gates(
 
 
 def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
+    """Return the gates, checked against the scores and systems of a run.
+
+    Raises:
+        ConfigError: Some gates are wrong; all their problems at once.
+        OptionError: `gates` is no list, or a text is no gate.
+    """
     report = Report()
     if not isinstance(gates, Sequence):
         raise OptionError("check_gates", "gates", gates, "a gate, or a list of gates")
@@ -177,7 +187,7 @@ def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
 
 
 def _known_names(run: ScoredSystems) -> KnownNames:
-    """Return what gates may refer to, all of which is known here."""
+    """Return the scores and systems of a run that gates may refer to."""
     scores = dict[str, KnownScore]()
     retrievers, pairs, apps = list[str](), list[str](), list[str]()
     for system in run.systems.values():
@@ -189,13 +199,18 @@ def _known_names(run: ScoredSystems) -> KnownNames:
                 name, system.kinds[name], column.direction, column.low, column.high,
                 column.aggregate,
             )  # fmt: skip
-    # what a judge that was skipped would have said is undecided, not unknown
+    # a gate on a rubric of a skipped judge is undecided: its score is not an unknown name
     was_skipped = run.summary is not None and run.summary.skipped_judges
     skipped: frozenset[Kind] = frozenset({"judge"} if was_skipped else ())
     return KnownNames(scores, skipped, retrievers, pairs, apps)
 
 
 def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
+    """Return the cluster of each query of a run, by a key of its metadata.
+
+    Raises:
+        DataError: The source has no metadata of its queries.
+    """
     labels = source_clusters(path, run, run.query_ids)
     if labels is None:
         allowed = "a whole run folder"
@@ -204,7 +219,11 @@ def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
 
 
 def _method(run: ScoredSystems) -> Method:
-    """Return how the YAML of a run had it compared; what is no run has the defaults."""
+    """Return the method of the comparisons of a run; the default method for other sources.
+
+    Raises:
+        DataError: comparisons.json lacks an option.
+    """
     if run.folder is None:
         return Method()
     comparisons = read_comparisons(run.folder)

@@ -1,4 +1,4 @@
-"""What a pytest session makes of gates in YAML files, and the runs that it needs: each once."""
+"""Gates of YAML files as tests of pytest: runs, each once per session, and outcomes of gates."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ from ragbench.signature import fingerprint_json
 
 
 class SharedRuns:
-    """Runs each experiment once, however many workers ask for it; they meet in `folder`."""
+    """Runs of a test session: each experiment is run once, also with several workers.
+
+    Workers share runs through files in a folder; None is a session with one process.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._done: dict[str, Experiment] = {}
 
     def run(self, config: str | Path, overrides: Mapping[str, Any] | None = None) -> Experiment:
-        """Return the experiment of a YAML file, run now unless the session has run it."""
+        """Return the experiment of a YAML file; the first call for it runs it.
+
+        `overrides` are dotted keys and values; other overrides are another run.
+        """
         path = Path(config).resolve()
         key = fingerprint_json([str(path), dict(overrides or {})])
         if key not in self._done:
@@ -36,27 +42,28 @@ class SharedRuns:
         return self._done[key]
 
     def _run_or_wait(self, key: str, path: Path, overrides: Mapping[str, Any] | None) -> Experiment:
+        """Run an experiment, or read the run of another worker; `key` names the run."""
         if self._folder is None:
             return run_experiment(path, overrides)
-        found = self._folder / key
+        # the file holds the run folder; the other workers wait for the lock, then read it
+        path_file = self._folder / key
         with locked(self._folder / f"{key}.lock"):
-            if found.exists():
-                return load_experiment(found.read_text(encoding="utf-8"))
+            if path_file.exists():
+                return load_experiment(path_file.read_text(encoding="utf-8"))
             experiment = run_experiment(path, overrides)
-            write_atomically(found, str(experiment.path.resolve()))
+            write_atomically(path_file, str(experiment.path.resolve()))
         return experiment
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
-    """What a test session makes of one YAML file.
+class CollectedGates:
+    """Gates of one YAML file as tests, with the options of their run.
 
     Attributes:
         gates: Text and line of each gate.
-        overrides: What the run changes in the file: which baselines it is compared with.
-        baselines: Files that the run has to write instead of being compared with them -> whether
-            with costs.
-        idle: What was asked for and comes to nothing, in words; empty where nothing is.
+        overrides: Keys that the run changes in the file: its gates or their baselines.
+        baselines: Baseline files that the run writes instead of reading them -> True with costs.
+        idle: Message on options without an effect, or on a file without gates; empty if none.
     """
 
     gates: Sequence[tuple[str, int | None]]
@@ -65,65 +72,78 @@ class Collected:
     idle: str = ""
 
 
-def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collected:
-    """Read and check a file; `baseline` takes the place of every baseline file that a gate names.
+def collect_gates(path: Path, baseline: str | None, *, update: bool) -> CollectedGates:
+    """Read and check the gates of a YAML file.
 
-    With `update`, gates against baseline files are left out: these will be written.
+    Args:
+        path: YAML file of the experiment.
+        baseline: Baseline file in the place of all that gates name; None keeps these.
+        update: Write the baseline files; gates against them are no tests then.
+
+    Raises:
+        ConfigError: The file is wrong; all its problems at once.
     """
     gates = written_gates(path)
-    # place of a gate -> the baseline file that it names
+    # position of a gate -> the baseline file that it names; `against` may also be a system
     against = {index: gate.text("against") or "" for index, gate in enumerate(gates)}
-    written = {index: file for index, file in against.items() if file.endswith(".json")}
+    baseline_of = {index: file for index, file in against.items() if file.endswith(".json")}
     overrides: dict[str, Any] = {}
     files: dict[Path, bool] = {}
-    if update and written:
-        for index, file in written.items():
+    if update and baseline_of:
+        for index, file in baseline_of.items():
             target = path.parent / file if baseline is None else Path(baseline).absolute()
             costs = gates[index].get("max_increase") is not None
             files[target] = costs or files.get(target, False)
-        others = [gate for index, gate in enumerate(gates) if index not in written]
-        overrides = {"gates": [gate.plain() for gate in others]}
+        tested = [gate for index, gate in enumerate(gates) if index not in baseline_of]
+        overrides = {"gates": [gate.plain() for gate in tested]}
     elif not update and baseline is not None:
-        given = str(Path(baseline).absolute())
-        overrides = {f"gates.{index}.against": given for index in written}
+        baseline_path = str(Path(baseline).absolute())
+        overrides = {f"gates.{index}.against": baseline_path for index in baseline_of}
     config = load_config(path, overrides=overrides)
     idle = ""
     if not config.gates and not files:
         idle = f"{path.name} has no gates, so that there is nothing to test"
-    elif not written and (update or baseline is not None):
+    elif not baseline_of and (update or baseline is not None):
         idle = f"no gate of {path.name} is against a baseline file"
     tests = [(gate.text, gate.place.line) for gate in config.gates]
-    return Collected(tests, overrides, files, idle)
+    return CollectedGates(tests, overrides, files, idle)
 
 
 def outcome_of(
     experiment: Experiment, gate: tuple[str, int | None]
 ) -> tuple[str, str, list[tuple[str, object]]]:
-    """Return the verdict on a gate over all its systems, its words, and its numbers.
+    """Return the worst verdict on a gate over its systems, its message, and facts of each system.
 
-    Fail goes before undecided, undecided before pass; a comparison that was refused fails.
+    The message has the systems with this verdict, the facts are properties of the test for reports.
+    `fail` is worse than `undecided`, `undecided` than `pass`; a refused comparison fails. `gate` is
+    its text and line; a gate without decisions passes.
     """
-    words, verdicts = list[str](), list[str]()
+    texts, verdicts = list[str](), list[str]()
     facts: list[tuple[str, object]] = []
-    for each in experiment.record.gates:
-        if (each.gate, each.line) != gate:
+    for decision in experiment.record.gates:
+        if (decision.gate, decision.line) != gate:
             continue
-        system = f"{each.system}: " if each.system else ""
-        verdicts.append("fail" if each.refused else each.verdict)
-        lines = worst_lines(each.worst_queries)
-        words.append("\n".join([f"{system}{verdicts[-1]}: {each.why}", *lines]))
-        facts.append((each.system or "judge", f"{each.verdict}: {each.why}"))
-    for verdict in ("fail", "undecided"):
-        if verdict in verdicts:
-            shown = [text for text, each in zip(words, verdicts, strict=True) if each == verdict]
-            return verdict, "\n".join([gate[0], *shown]), facts
-    return "pass", "\n".join(words), facts
+        system = f"{decision.system}: " if decision.system else ""
+        verdicts.append("fail" if decision.refused else decision.verdict)
+        lines = worst_lines(decision.worst_queries)
+        texts.append("\n".join([f"{system}{verdicts[-1]}: {decision.why}", *lines]))
+        facts.append((decision.system or "judge", f"{decision.verdict}: {decision.why}"))
+    for worst in ("fail", "undecided"):
+        if worst in verdicts:
+            of_worst = [text for text, v in zip(texts, verdicts, strict=True) if v == worst]
+            return worst, "\n".join([gate[0], *of_worst]), facts
+    return "pass", "\n".join(texts), facts
 
 
-def keep_baseline(now: Source, path: str, *, costs: bool = False) -> None:
-    """Write a run as the baseline file that later runs are compared with, if asked with costs."""
-    folder = now.path if isinstance(now, HasRunFolder) else now
+def keep_baseline(run: Source, path: str, *, costs: bool = False) -> None:
+    """Write the scores of a run as a baseline file, with its costs if `costs` is set.
+
+    Raises:
+        DataError: The source is no experiment and no run folder, or a file cannot be read or
+            written.
+    """
+    folder = run.path if isinstance(run, HasRunFolder) else run
     if not isinstance(folder, (str, Path)):
-        found = f"a baseline of {type(now).__name__}"
-        raise DataError(found, file=path, allowed="an experiment, or a run folder")
+        problem = f"a baseline of {type(run).__name__}"
+        raise DataError(problem, file=path, allowed="an experiment, or a run folder")
     write_baseline(path, read_run_scores(folder), costs=costs)

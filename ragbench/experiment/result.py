@@ -1,4 +1,4 @@
-"""A finished experiment: its summary, its scores per query, and where they are."""
+"""Finished experiment: summary, comparisons, scores per query and causes of a run folder."""
 
 from __future__ import annotations
 
@@ -33,13 +33,20 @@ from ragbench.report.text import printable
 from ragbench.types.tables import html_table, number
 
 _RIGHT: AnswerCause = "right"
-_FEW_SYSTEMS = 6
-_FEW_SCORES = 3
+# Numbers of systems, and of scores of each, in the one-line repr.
+_SYSTEMS_IN_REPR = 6
+_SCORES_IN_REPR = 3
 
 
 @dataclass(frozen=True, repr=False)
 class Experiment:
-    """A run folder, read."""
+    """Results of a finished run, read from its folder.
+
+    Attributes:
+        path: Run folder.
+        record: Record of `summary.json`.
+        compared: Record of `comparisons.json`.
+    """
 
     path: Path
     record: Summary
@@ -47,22 +54,22 @@ class Experiment:
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
-        """The mapping of `summary.json`."""
+        """Mapping of `summary.json`."""
         return to_json(self.record)
 
     @cached_property
     def comparisons(self) -> Mapping[str, Any]:
-        """The mapping of `comparisons.json`."""
+        """Mapping of `comparisons.json`."""
         return to_json(self.compared)
 
     @property
     def exit_code(self) -> int:
-        """What `ragbench run` exits with: 2 refused, 1 a gate failed, 3 incomplete, else 0."""
+        """Exit code of `ragbench run`: 2 refused, 1 a gate failed, 3 incomplete, else 0."""
         return exit_code_of(self.record)
 
     @cached_property
     def per_query(self) -> dict[str, dict[str, dict[str, float]]]:
-        """System -> score -> query id -> value; NaN where a query has none."""
+        """Value by system, score and query id; NaN if a query has no score."""
         cells = read_per_query(self.path / "per_query.csv")
         return {
             system.name: {
@@ -77,18 +84,18 @@ class Experiment:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        """System -> query id -> where its answer is lost, and why."""
+        """Cause and reason by system and query id; empty if the run has no causes."""
         return read_causes(self.path / CAUSES_FILE)
 
     @cached_property
     def queries(self) -> QueryViews:
-        """Everything about single queries: `queries["q1"]`; iterates over all."""
+        """Views of single queries with answers, verdicts and rankings: `queries["q1"]`."""
         return QueryViews(self.path)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame, a row per system and query, a column per score; needs pandas.
 
-        `cause` is where the answer is lost; a score that there is not is NaN.
+        The column `cause` has the cause of the query, None without one; a missing score is NaN.
         """
         import pandas as pd
 
@@ -97,7 +104,7 @@ class Experiment:
             {
                 "system": system,
                 "query_id": query,
-                "cause": lost.cause if (lost := self.causes.get(system, {}).get(query)) else None,
+                "cause": loss.cause if (loss := self.causes.get(system, {}).get(query)) else None,
                 **{name: columns.get(name, {}).get(query, math.nan) for name in scores},
             }
             for system, columns in self.per_query.items()
@@ -110,36 +117,36 @@ class Experiment:
         systems = "; ".join(
             f"{system.name}: "
             + ", ".join(
-                f"{n} {number(s.mean)}" for n, s in list(system.scores.items())[:_FEW_SCORES]
+                f"{n} {number(s.mean)}" for n, s in list(system.scores.items())[:_SCORES_IN_REPR]
             )
-            for system in self.record.systems[:_FEW_SYSTEMS]
+            for system in self.record.systems[:_SYSTEMS_IN_REPR]
         )
-        left = len(self.record.systems) - _FEW_SYSTEMS
-        more = f"; {left} more" if left > 0 else ""
+        n_more = len(self.record.systems) - _SYSTEMS_IN_REPR
+        more = f"; {n_more} more" if n_more > 0 else ""
         return printable(f"<Experiment {self.record.name} ({self.path}): {systems}{more}>")
 
     def _repr_html_(self) -> str:
-        causes = causes_picture(self.record)  # where answers are lost is first
+        causes = causes_picture(self.record)
         name = f"{self.record.name} {self.record.run_id}".rstrip()
-        tables = [self._table(f"{name}: {what}", what) for what in ("rankings", "answers")]
+        kinds = {"rankings": True, "answers": False}
+        tables = [self._table(f"{name}: {kind}", is_ranking) for kind, is_ranking in kinds.items()]
         return "".join(filter(None, [causes.image() if causes else "", *tables]))
 
-    def _table(self, caption: str, what: str) -> str | None:
-        """The means of a kind of scores; None where there are none."""
-        found = [
-            (system, {n: s for n, s in system.scores.items() if (s.kind == "retrieval") == of})
-            for of in (what == "rankings",)
+    def _table(self, caption: str, is_ranking: bool) -> str | None:
+        """Return an HTML table of the means of rankings, or of answers; None if there are none."""
+        scores_of = [
+            {n: s for n, s in system.scores.items() if (s.kind == "retrieval") == is_ranking}
             for system in self.record.systems
         ]
-        names = list(dict.fromkeys(name for _, scores in found for name in scores))
+        names = list(dict.fromkeys(name for scores in scores_of for name in scores))
         rows = []
-        for system, scores in found:
+        for system, scores in zip(self.record.systems, scores_of, strict=True):
             if scores:
                 right = str(system.causes[_RIGHT]) if system.causes else ""
                 cells = (
                     ""
                     if (score := scores.get(name)) is None
-                    # the interval below the mean, so that many scores have room
+                    # the interval stands below the mean, so that many columns have room
                     else number(score.mean, score.interval)
                     .replace(" [", "\n[")
                     .replace(", ", ",\N{NO-BREAK SPACE}")
@@ -154,9 +161,10 @@ class Experiment:
 
 
 def exit_code_of(summary: Summary, *, strict: bool = False) -> int:
-    """Return the exit code of a run, the most urgent where several apply: 2, 1, 4, 3.
+    """Return the exit code of a run, the first that applies of 2, 1, 4, 3, 0.
 
-    With `strict`, a gate that is undecided counts, as 4.
+    2: a gate was refused; 1: a gate failed; 4: a gate is undecided, with `strict` only; 3: the run
+    is incomplete; 0: none of these.
     """
     verdicts = {gate.verdict for gate in summary.gates}
     if any(gate.refused for gate in summary.gates):
@@ -172,7 +180,7 @@ def load_experiment(path: str | Path) -> Experiment:
     """Read a run folder, or the newest run in the folder of an experiment.
 
     Raises:
-        DataError: There is no run, or its files are not what they should be.
+        DataError: There is no run, or one of its files is wrong.
     """
     folder = resolve_run_folder(Path(path))
     return Experiment(folder.resolve(), read_summary(folder), read_comparisons(folder))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from ragbench.cli.run import plan as plan_command
 from ragbench.executors.base import LostItem
 from ragbench.executors.local import Local
-from ragbench.experiment.calls import Calls, naming
+from ragbench.experiment.calls import Calls, name_queries
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.retrieve.bm25 import BM25, RM3
@@ -246,11 +246,11 @@ def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path
     queries = [Query("q1", "fox"), Query("q2", "hen"), Query("q3", "sea")]
     first = [[[ScoredDocument("d1", 1.0)], [ScoredDocument("d9", 1.0)], []]]
     calls = Calls("retriever 'rm3'")
-    here = dict(naming(queries, retrieve(rm3, queries, 2, calls, first)))
+    here = dict(name_queries(queries, retrieve(rm3, queries, 2, calls, first)))
 
     with closing(Local(workers=1)) as executor:
         outcomes = retrieve(rm3, queries, 2, calls, first, executor)
-        found = dict(naming(queries, outcomes))
+        found = dict(name_queries(queries, outcomes))
 
     assert {n: (each.value, each.cause, each.detail) for n, each in found.items()} == {
         n: (each.value, each.cause, each.detail) for n, each in here.items()

@@ -14,11 +14,11 @@ from ragbench.executors.base import Executor, Facts, Task
 from ragbench.experiment.calls import (
     Calls,
     Outcome,
-    as_told,
     call_on,
     call_once,
     calling,
-    naming,
+    name_queries,
+    with_latency,
     without_value,
 )
 from ragbench.experiment.plan.records import System
@@ -137,7 +137,7 @@ def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
 def _with_cause(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
     """Return an outcome whose cause is `MISSING_ANSWER` where the call returned no answer."""
     is_missing = outcome.value is None and outcome.cause is Cause.SCORED
-    return as_told(replace(outcome, cause=Cause.MISSING_ANSWER) if is_missing else outcome)
+    return with_latency(replace(outcome, cause=Cause.MISSING_ANSWER) if is_missing else outcome)
 
 
 def records_of(queries: Sequence[Query], rows: Sequence[Answered]) -> list[Answered | None]:
@@ -168,7 +168,7 @@ def _read_answer_of(row: Answered | None) -> Outcome[Prediction]:
     if row is None or row.answer is None:
         return Outcome(None, Cause.MISSING_ANSWER)
     parts = (row.answer, row.contexts, row.usage, row.queries, row.latency_ms)
-    return as_told(Outcome(Prediction(*parts, tool_calls=row.tool_calls)))
+    return with_latency(Outcome(Prediction(*parts, tool_calls=row.tool_calls)))
 
 
 def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
@@ -461,8 +461,8 @@ class AskApp(AnswerQueries):
             contexts = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
             return replace(prediction, contexts=contexts)
 
-        answers = ((row, as_told(outcome)) for row, outcome in calling(ask, queries, calls))
-        keep_all(naming(queries, answers), order, keep, advance)
+        answers = ((row, with_latency(outcome)) for row, outcome in calling(ask, queries, calls))
+        keep_all(name_queries(queries, answers), order, keep, advance)
 
     def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers of the app; those that are not stored and not asked are pending."""

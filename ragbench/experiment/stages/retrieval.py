@@ -16,7 +16,7 @@ from ragbench.experiment.calls import (
     call_on,
     call_once,
     calling,
-    naming,
+    name_queries,
     without_value,
 )
 from ragbench.experiment.records import Results, RetrieverRun, Work
@@ -321,7 +321,7 @@ class Retrieve(StoredStage):
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
         executor = self.workspace.executor
         outcomes = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
-        keep_all(naming(queries, outcomes), todo, keep, advance)
+        keep_all(name_queries(queries, outcomes), todo, keep, advance)
         note_encodings(self.workspace, self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             self._stored_items.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
