@@ -1,4 +1,4 @@
-"""Where what computes is computed: `executor: {type: local, workers: 4}`."""
+"""Executors, which run metrics, models and searches in workers: `executor: {type: local}`."""
 
 from ragbench.registry import Family
 

@@ -1,4 +1,4 @@
-"""Executors: compute blocks of items in worker processes, in order, whatever becomes of a worker.
+"""Base of executors: blocks of items computed in worker processes, in order, even if workers end.
 
 The run itself keeps stored results, the budget and the calls to servers. A worker gets a component
 by its type and its options, and blocks of items; all of it is pickled.
@@ -32,21 +32,26 @@ Results: TypeAlias = "Future[list[Any] | Failure]"
 
 # Environment of workers: glibc keeps freed memory, which saves a quarter of the time.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
-_MEMORY = "; is there memory for so many workers?"
+_MEMORY_HINT = "; is there memory for so many workers?"
 # A signal that comes just before a wait is handled when the wait ends, so a wait is short.
 _WAIT_S = 0.2
+# Time for the block of a worker that ended to fail; a block that does not was forgotten by Python.
 _FORGOTTEN_S = 5.0
-_AHEAD = 4  # blocks under way per worker: the results of a slow block wait for no idle worker
-_MOST_LOST = 3  # lost blocks without any result before: no single block is to blame
+# Blocks under way per worker: no worker is idle while the results of a slow block are waited for.
+_BLOCKS_AHEAD = 4
+# Lost blocks without any result before, from which on no single block is to blame.
+_MAX_LOST_BLOCKS = 3
 
 
 @dataclass(frozen=True)
 class Task:
-    """A component and what it does with a block; everything is importable or a plain value.
+    """Component with the function that workers apply to blocks of items; it is pickled.
 
     Attributes:
-        owner: How messages name the component: `judge 'nli'`.
+        owner: Name of the component in messages: `judge 'nli'`.
         make: Creates the component in a worker, once for all blocks; called with `options`.
+        options: Arguments of `make`.
+        apply: Computes the results of a block with the component.
         facts: Returns what the results depend on besides the options, such as the content of a
             model.
         expected: Facts of the component in the run itself; a worker with other facts is refused.
@@ -61,7 +66,12 @@ class Task:
 
 
 class Failure(NamedTuple):
-    """An error of a component, in place of the results of a block."""
+    """Error of a component, in place of the results of a block.
+
+    Attributes:
+        message: Text of the error, or its traceback.
+        is_ours: True for an error of this package, whose text suffices.
+    """
 
     message: str
     is_ours: bool
@@ -69,18 +79,26 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LostItem:
-    """In place of a result: the worker ended while it computed the block, twice."""
+    """Item without a result, because its worker ended on its block twice.
+
+    Attributes:
+        why: How the worker ended, for messages.
+    """
 
     why: str
 
 
 class WorkerEnded(RagbenchError):
-    """A result that cannot be done without is lost."""
+    """Error of a run whose worker ended on a block that the run cannot do without."""
 
 
 @functools.cache
 def _component(pickled: bytes) -> Any:
-    """Return the component of a task, created when the first block of it comes to a worker."""
+    """Return the component of a pickled task; a worker creates it for its first block.
+
+    Raises:
+        AdapterError: The worker has another version, or its component has other facts.
+    """
     owner, make, options, facts, expected, version = pickle.loads(pickled)
     _check_same("", {"ragbench": version}, {"ragbench": _version()})
     component = make(**options)
@@ -90,7 +108,10 @@ def _component(pickled: bytes) -> Any:
 
 
 def compute(pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failure:
-    """Return the results of a block in a worker; an error, which may not be picklable, as text."""
+    """Return the results of a block in a worker; a `Failure` with the text of an error.
+
+    An error itself may not be picklable.
+    """
     try:
         return list(apply(_component(pickled), block))
     except RagbenchError as error:
@@ -100,15 +121,15 @@ def compute(pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failu
 
 
 def _version() -> str:
-    # by name: a plain import of the package would count as an import of all its folders
+    # by name: the import contracts count a plain import of the package as one of all its folders
     return str(import_module("ragbench").__version__)
 
 
-def _check_same(owner: str, here: Facts, there: Facts) -> None:
-    for name, value in here.items():
-        if there.get(name) != value:
-            found = f"{owner}a worker has {name} {there.get(name)}, the run has {value}"
-            raise AdapterError(f"{found}; allowed: the same everywhere")
+def _check_same(owner: str, expected: Facts, actual: Facts) -> None:
+    for fact, value in expected.items():
+        if actual.get(fact) != value:
+            problem = f"{owner}a worker has {fact} {actual.get(fact)}, the run has {value}"
+            raise AdapterError(f"{problem}; allowed: the same everywhere")
 
 
 def blocks_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -127,10 +148,13 @@ def blocks_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 class Executor(ABC):
-    """Workers that compute blocks; they start with the first one. Threads take turns.
+    """Workers that compute blocks of items; they start with the first block.
+
+    Threads that map take turns.
 
     Attributes:
-        is_here: Whether workers read the files of this machine.
+        is_here: True if workers read the files of this machine.
+        workers: Number of workers.
     """
 
     is_here: bool
@@ -141,24 +165,35 @@ class Executor(ABC):
 
     @property
     @abstractmethod
-    def where(self) -> str | None:
-        """Where workers compute, for people: `2 processes here`; None where there are none."""
+    def location(self) -> str | None:
+        """Number and place of the workers for people, such as `2 processes on this machine`.
+
+        None without workers.
+        """
 
     def check(self) -> None:  # noqa: B027 - an executor may need nothing
-        """Raise `MissingExtra` where a package is missing, before anything is computed."""
+        """Check the package of the executor before the run; raise `MissingExtra` without it."""
 
     @abstractmethod
     def close(self) -> None:
-        """End all workers, whatever they compute."""
+        """End all workers at once, also those that compute."""
 
     @abstractmethod
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
-        """Have a worker `compute` a block; a worker that ends gives a `BrokenExecutor`."""
+        """Start `compute` of a block on a worker, and return its future.
+
+        The future raises `BrokenExecutor` if the worker ends.
+
+        Args:
+            pickled: Component of the task, pickled once for all blocks.
+            apply: Computes the results of a block with the component.
+            block: Items.
+        """
 
     def restart(self) -> str | None:
-        """Replace the workers where one has ended, and return how it ended.
+        """Replace all workers after one has ended, and return how it ended.
 
-        None: only the blocks of that worker are lost, and the others are under way.
+        None if only the blocks of that worker are lost: the other workers go on.
         """
         return None
 
@@ -169,11 +204,14 @@ class Executor(ABC):
     def map(self, task: Task, blocks: Iterable[list[Any]]) -> Iterator[list[Any]]:
         """Yield the results of each block in order; an item of a lost block has a `LostItem`.
 
-        Blocks are taken when a worker is about to be free. When a worker ends, the blocks that were
-        under way are computed again one by one: the one that ends its worker again is lost.
+        Blocks are taken from the iterable when a worker is about to be free; empty ones are left
+        out. When a worker ends, the blocks under way are computed again one by one, and a block
+        that ends its worker again is lost.
 
         Raises:
-            AdapterError: The component refuses its options or its facts, or all blocks are lost.
+            AdapterError: The component refuses its options or facts, returns the wrong number of
+                results, or the first three blocks are lost.
+            RuntimeError: The component fails with another error.
         """
         source = filter(None, blocks)
         options = dict(task.options)
@@ -185,19 +223,19 @@ class Executor(ABC):
         # that were cancelled (InvalidStateError in its thread).
         with self._lock:
             while True:
-                for block in islice(source, _AHEAD * self.workers - len(pending)):
+                for block in islice(source, _BLOCKS_AHEAD * self.workers - len(pending)):
                     pending.append((block, self.submit(pickled, task.apply, block)))
                 if not pending:
                     return
                 if self._worker_error(pending[0][1]) is not None:
                     self._compute_again(pickled, task, pending)
                 block, future = pending.popleft()
-                results = _checked(task, block, future)
+                results = _results_of(task, block, future)
                 if isinstance(results[0], LostItem) and not any_result:
                     n_lost += 1
-                    if n_lost == _MOST_LOST:
-                        found = f"{task.owner}: workers ended on each of {n_lost} blocks: "
-                        raise AdapterError(f"{found}{results[0].why}{_MEMORY}")
+                    if n_lost == _MAX_LOST_BLOCKS:
+                        problem = f"{task.owner}: workers ended on each of {n_lost} blocks: "
+                        raise AdapterError(f"{problem}{results[0].why}{_MEMORY_HINT}")
                 any_result = any_result or not isinstance(results[0], LostItem)
                 yield results
 
@@ -208,16 +246,23 @@ class Executor(ABC):
         size: int,
         advance: Callable[[int], None] = lambda n: None,
     ) -> list[Any]:
-        """Return a result for each item; `advance` gets the number of items after each block.
+        """Return a result for each item, in order.
+
+        Args:
+            task: Component and function that compute a block.
+            items: Items.
+            size: Number of items of a block.
+            advance: Called with the number of items after each block.
 
         Raises:
             WorkerEnded: A block is lost.
+            AdapterError: The component refuses its options or facts.
         """
         results: list[Any] = []
         for block_results in self.map(task, blocks_of(items, size)):
             if isinstance(block_results[0], LostItem):
                 item = str(items[len(results)])[:60]
-                raise WorkerEnded(f"{task.owner}: {block_results[0].why}: {item!r}{_MEMORY}")
+                raise WorkerEnded(f"{task.owner}: {block_results[0].why}: {item!r}{_MEMORY_HINT}")
             results += block_results
             advance(len(block_results))
         return results
@@ -225,20 +270,23 @@ class Executor(ABC):
     def _compute_again(
         self, pickled: bytes, task: Task, pending: deque[tuple[list[Any], Results]]
     ) -> None:
-        """Compute blocks whose worker ended once more, each by itself so that blame is exact."""
+        """Compute blocks whose worker ended once more, in place, one by one.
+
+        One at a time, so that a worker that ends again shows which block is at fault.
+        """
         all_lost = self.restart() is not None
         for position, (block, future) in enumerate(pending):
             if not (future.done() or all_lost) or _is_computed(future):
                 continue
-            again = self.submit(pickled, task.apply, block)
-            if (error := self._worker_error(again)) is not None:
-                why = f"a worker ended whenever it computed this: {self.restart() or error}"
-                again = Future()
-                again.set_result([LostItem(why)] * len(block))
-            pending[position] = (block, again)
+            second = self.submit(pickled, task.apply, block)
+            if (error := self._worker_error(second)) is not None:
+                reason = f"a worker ended whenever it computed this: {self.restart() or error}"
+                second = Future()
+                second.set_result([LostItem(reason)] * len(block))
+            pending[position] = (block, second)
 
     def _worker_error(self, future: Results) -> str | None:
-        """Wait for a block; return how its worker ended, or None where it did not."""
+        """Wait for a block; return how its worker ended, or None if it computed the block."""
         while not wait([future], timeout=_WAIT_S).done:
             # Python forgets a block that is submitted in the moment when a process ends
             if self.has_ended() and not wait([future], timeout=_FORGOTTEN_S).done:
@@ -247,28 +295,30 @@ class Executor(ABC):
 
 
 def _is_computed(future: Results) -> bool:
+    """Return True if a block has results or an error of its component."""
     return future.done() and not isinstance(future.exception(), BrokenExecutor)
 
 
-def _checked(task: Task, block: list[Any], future: Results) -> list[Any]:
+def _results_of(task: Task, block: list[Any], future: Results) -> list[Any]:
+    """Return the results of a block, one per item; raise the error of its component."""
     results = future.result()
     if isinstance(results, Failure):
         raise AdapterError(results.message) if results.is_ours else RuntimeError(results.message)
     if len(results) != len(block):
-        found = f"{task.owner}: {len(results)} results for {len(block)} items"
-        raise AdapterError(found)
+        problem = f"{task.owner}: {len(results)} results for {len(block)} items"
+        raise AdapterError(problem)
     return results
 
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables that processes started in the block inherit, and take them back."""
-    before = {name: os.environ.get(name) for name in values}
+    """Set environment variables, which processes inherit, during a `with` block."""
+    previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 del os.environ[name]
             else:

@@ -1,4 +1,4 @@
-"""Processes on this machine: `executor: {type: local, workers: 4}`."""
+"""Executor of processes on this machine: `executor: {type: local, workers: 4}`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RA
 
 
 class Local(Executor):
-    """This machine: all in one process, or what computes in `workers` processes beside it.
+    """Executor of `workers` processes on this machine; without workers, the run computes all.
 
     Processes are spawned, not forked: a fork would copy locks that other threads hold. None of
     them outlives the run, however that ends.
@@ -52,14 +52,14 @@ class Local(Executor):
         self._closed = False
 
     @property
-    def where(self) -> str | None:
-        """Number of processes; None where there are none."""
+    def location(self) -> str | None:
+        """Number of processes, as text; None without workers."""
         if self._chosen is None:
             return None
         return f"{self._chosen} process{'es' if self._chosen > 1 else ''} on this machine"
 
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
-        """Have a process compute a block."""
+        """Start `compute` of a block in a process; raise `RuntimeError` after `close`."""
         if self._closed:
             raise RuntimeError("the workers were ended")
         if self._pool is None:
@@ -80,17 +80,20 @@ class Local(Executor):
         return any(process.exitcode is not None for process in self._context.processes())
 
     def restart(self) -> str:
-        """Give up the pool, which Python does not mend; the next block starts another one."""
+        """Kill all processes, as a broken pool stays broken, and return how the first one ended.
+
+        The next block starts another pool.
+        """
         for process in self._context.processes():
-            process.kill()  # one that was starting when the pool broke would wait for ever
+            process.kill()  # a process that was starting when the pool broke waits for ever
         if self._pool is not None and self._output is not None:
             self._pool.shutdown()
             self._output.close()
         codes = {process.exitcode for process in self._context.processes()}
         self._pool, self._context = None, WorkerContext()
-        # Python terminates the other processes of a broken pool
-        first = [code for code in codes if code not in (None, 0, -signal.SIGTERM, -signal.SIGKILL)]
-        code = next(iter(first), -signal.SIGKILL) or 0
+        # of a broken pool, Python terminates the other processes: their codes are not the first one
+        ignored = (None, 0, -signal.SIGTERM, -signal.SIGKILL)
+        code = next((code for code in codes if code not in ignored), -signal.SIGKILL) or 0
         return (
             f"it ended with code {code}" if code > 0 else f"it was ended by {_signal_name(-code)}"
         )
@@ -102,10 +105,10 @@ class Local(Executor):
 
 
 class WorkerProcess(SpawnProcess):
-    """A process that imports the modules that its blocks need, and not the user's script.
+    """Worker process that imports what its blocks need, without running the user's script again.
 
-    `multiprocessing` runs the main script again in each process, which would start another run
-    unless the script guards against that; a worker needs nothing of it.
+    `multiprocessing` runs the main script in each process, which would start another run if the
+    script has no `if __name__ == "__main__"`.
     """
 
     def start(self) -> None:
@@ -120,7 +123,7 @@ class WorkerProcess(SpawnProcess):
 
 
 class WorkerContext(SpawnContext):
-    """Creates the processes of a pool, and remembers them: they are killed at the end."""
+    """Context that creates the processes of a pool, and lists them to kill them at the end."""
 
     def __init__(self) -> None:
         self._created: list[SpawnProcess] = []
@@ -131,12 +134,12 @@ class WorkerContext(SpawnContext):
         return self._created[-1]
 
     def processes(self) -> list[SpawnProcess]:
-        """Return the processes that were started, without one whose start failed."""
+        """Return the processes that started; one whose start failed has no process id."""
         return [process for process in self._created if process.pid is not None]
 
 
 def _prepare(output: Connection) -> None:
-    """Prepare a worker: what it prints goes to the run, and it ends when the run does."""
+    """Prepare a worker process: send its output to the run, and end it when the run ends."""
     for stream in (1, 2):
         os.dup2(output.fileno(), stream)
     faulthandler.enable()
@@ -145,16 +148,18 @@ def _prepare(output: Connection) -> None:
 
 
 def _end_with_run() -> None:
+    """Wait for the end of the run, then end this process."""
     run = multiprocessing.parent_process()
     if run is not None:
         run.join()
-    os._exit(1)  # in the middle of a block, too
+    os._exit(1)  # also in the middle of a block, which `sys.exit` in a thread would not end
 
 
 def _print_output(reader: Connection) -> None:
-    """Print the output of workers here, where control characters and secrets are replaced.
+    """Print the output of workers to stderr, until all of them have closed the pipe.
 
-    A worker with the terminal itself would go around that; stdout is for the results of the run.
+    Here control characters and secrets are replaced, which a worker with the terminal would bypass;
+    stdout is for the results of the run.
     """
     with os.fdopen(os.dup(reader.fileno()), "rb") as lines:
         reader.close()
@@ -166,5 +171,6 @@ def _print_output(reader: Connection) -> None:
 
 
 def _signal_name(number: int) -> str:
+    """Return the name of a signal, such as `SIGKILL`, or `signal 34` for one without a name."""
     names = {signal.value: signal.name for signal in signal.Signals}  # some have no name
     return names.get(number, f"signal {number}")

@@ -1,4 +1,4 @@
-"""Actors of Ray: `executor: {type: ray, workers: 8, address: auto}` (extra `ray`)."""
+"""Executor of Ray actors: `executor: {type: ray, workers: 8, address: auto}` (extra `ray`)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
 _OWNER = "executor 'ray'"
-_KNOCK_S = 10.0
+_CONNECT_S = 10.0
 _TRIES = 2  # a cluster that was just started refuses the first connection
 
 
 class Ray(Executor):
-    """Actors on a cluster of Ray, or on one that is started here for as long as the run takes."""
+    """Executor of actors on a Ray cluster, or on one that is started here for the run."""
 
     def __init__(
         self,
@@ -49,30 +49,30 @@ class Ray(Executor):
     ) -> None:
         super().__init__()
         self.workers, self._address = workers, address
-        # other machines have other files
+        # machines of a cluster have other files
         self.is_here = address is None
         self._needs = {"num_cpus": cpus, "num_gpus": gpus}
         self._idle: queue.SimpleQueue[ActorHandle] = queue.SimpleQueue()
         self._actors: list[ActorHandle] = []
         # One thread waits for each block that an actor computes.
         self._threads: ThreadPoolExecutor | None = None
-        # Whether the connection is ours to close; None: there is none yet.
-        self._ours: bool | None = None
+        # True if `close` ends the connection, which a caller may have opened; None without any.
+        self._owns_connection: bool | None = None
         self._closed = False
 
     @property
-    def where(self) -> str:
-        """Number of actors, and their cluster."""
+    def location(self) -> str:
+        """Number of actors and their cluster, as text."""
         place = "a Ray that is started here" if self._address is None else f"Ray at {self._address}"
         return f"{self.workers} actor{'s' if self.workers > 1 else ''} on {place}"
 
     def check(self) -> None:
-        """See whether Ray is installed."""
+        """Raise `MissingExtra` if Ray is not installed."""
         if find_spec("ray") is None:
             raise MissingExtra(_OWNER, "ray", "ray")
 
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
-        """Have an actor compute a block."""
+        """Start `compute` of a block on an actor; raise `RuntimeError` after `close`."""
         if self._closed:
             raise RuntimeError("the workers were ended")
         if self._threads is None:
@@ -83,7 +83,11 @@ class Ray(Executor):
         return self._threads.submit(self._compute, pickled, apply, block)
 
     def _compute(self, pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failure:
-        """Wait for an idle actor and its results; an actor that ends is replaced."""
+        """Return the results of a block from an idle actor; replace an actor that ends.
+
+        Raises:
+            BrokenExecutor: The actor ended.
+        """
         import ray
         from ray.exceptions import RayError
 
@@ -100,7 +104,7 @@ class Ray(Executor):
         return results
 
     def _start_actor(self) -> ActorHandle:
-        """Create an actor; Ray places it where there is room."""
+        """Create an actor, which Ray places on a machine with free CPUs and GPUs."""
         import ray
 
         options = {"max_restarts": 0, "max_task_retries": 0, **self._needs}
@@ -109,9 +113,9 @@ class Ray(Executor):
         return actor
 
     def close(self) -> None:
-        """End the actors, and the cluster where it was started for them."""
+        """End the actors, and the cluster or connection that this executor opened."""
         self._closed = True
-        if self._ours is None:
+        if self._owns_connection is None:
             return
         import ray
 
@@ -119,10 +123,11 @@ class Ray(Executor):
             ray.kill(actor)
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
-        if self._ours:
+        if self._owns_connection:
             ray.shutdown()
 
     def _connect(self) -> None:
+        """Start or join the cluster; warn if it has too few CPUs or GPUs for all actors."""
         inherited = {"RAY_USAGE_STATS_ENABLED": "0"}
         if self.is_here:
             inherited |= {name: os.environ.get(name, value) for name, value in MALLOC.items()}
@@ -130,21 +135,20 @@ class Ray(Executor):
         with environment(inherited):
             import ray
 
-            self._ours = not ray.is_initialized()
-            if self._ours:
+            self._owns_connection = not ray.is_initialized()
+            if self._owns_connection:
                 _init(self._address, self.workers * self._needs["num_cpus"])
-        there, wanted = ray.cluster_resources(), self.workers
+        resources = ray.cluster_resources()
         for name, key in (("CPU", "num_cpus"), ("GPU", "num_gpus")):
-            if there.get(name, 0) < wanted * self._needs[key]:
-                text = (
-                    f"{_OWNER}: {wanted} workers want {wanted * self._needs[key]:g} {name}s, the "
-                )
-                text += f"cluster has {there.get(name, 0):g}: some wait until there are more"
+            needed, available = self.workers * self._needs[key], resources.get(name, 0)
+            if available < needed:
+                text = f"{_OWNER}: {self.workers} workers want {needed:g} {name}s, the cluster has "
+                text += f"{available:g}: some wait until there are more"
                 warnings.warn(text, stacklevel=2)
 
 
 class Worker:
-    """An actor that computes blocks."""
+    """Actor that computes blocks."""
 
     def compute(self, pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failure:
         """Return the results of a block."""
@@ -152,36 +156,43 @@ class Worker:
 
 
 def _init(address: str | None, cpus: float) -> None:
-    """Start a cluster here, or connect to one."""
+    """Start a cluster with `cpus` on this machine, or connect to the one at `address`.
+
+    Raises:
+        AdapterError: No cluster answers, or it has another version of Ray or Python.
+    """
     import ray
 
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
     if address is None:
         ray.init(address="local", num_cpus=max(1, round(cpus)), **quiet)
         return
-    del quiet["include_dashboard"]  # the cluster's own matter
+    del quiet["include_dashboard"]  # an option of a cluster that is started, not of a connection
     for attempt in range(1, _TRIES + 1):
         try:
-            _knock(address)
+            _check_reachable(address)
             ray.init(address=address, **quiet)
             return
         except OSError as error:  # a ConnectionError of Ray's, too
             if attempt == _TRIES:
                 allowed = "host:port of a running cluster (ray start --head), or null to start one"
-                found = f"{_OWNER}: address: no cluster at {address!r}: {_last_line(error)}"
-                raise AdapterError(f"{found}; allowed: {allowed}") from error
+                problem = f"{_OWNER}: address: no cluster at {address!r}: {_last_line(error)}"
+                raise AdapterError(f"{problem}; allowed: {allowed}") from error
         except RuntimeError as error:  # other versions of Ray or Python there
             raise AdapterError(f"{_OWNER}: {' '.join(str(error).split())}") from error
 
 
-def _knock(address: str) -> None:
-    """Connect to the address once: Ray may end the whole process where it reaches nothing."""
+def _check_reachable(address: str) -> None:
+    """Open a connection to the address once; raise `OSError` if nothing answers.
+
+    Ray itself may end the whole process then.
+    """
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
 
 
 def _last_line(error: Exception) -> str:
-    """Return the last line of a message that is not empty."""
+    """Return the last line of the error that is not empty; its type without any text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

@@ -505,7 +505,7 @@ def build_executor(config: ExperimentConfig) -> Executor | None:
     """Return the executor of a config; None if it names none, or one without workers."""
     component = config.executor
     executor: Executor | None = None if component is None else _make(component, "")
-    return None if executor is None or executor.where is None else executor
+    return None if executor is None or executor.location is None else executor
 
 
 def startup_problems(

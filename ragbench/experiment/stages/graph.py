@@ -173,7 +173,7 @@ def forecast(plan: Plan) -> Forecast:
     """
     config = plan.config
     executor = build_executor(config)
-    where = None if executor is None else executor.where
+    location = None if executor is None else executor.location
     with closing(StageStore(cache_folder(config.cache), config.cache_also)) as store:
         workspace = Workspace(
             plan=plan,
@@ -194,4 +194,4 @@ def forecast(plan: Plan) -> Forecast:
                     nodes[stage.under].after.append(node)
         first = [stage for stage in nodes if stage.under not in nodes]
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
-        return Forecast(plan, [nodes[stage] for stage in first], where)
+        return Forecast(plan, [nodes[stage] for stage in first], location)
