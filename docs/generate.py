@@ -47,15 +47,15 @@ def reference() -> str:
 
 METRICS_HEAD = """# Metrics of answers
 
-Generated from the code by `make generated`; do not edit. What each option means is in the
-[reference](reference.md). Measures of rankings: [how they are computed](scores.md). What is checked
-against which implementation: [conformance](conformance.md).
+Generated from the code by `make generated`; do not edit. The [reference](reference.md) explains the
+options, [scores](scores.md) the measures of rankings, and [conformance](conformance.md) lists the
+reference implementation of each metric.
 
-Every metric is between 0 and 1 unless its range says otherwise. Several references: each metric
-takes them as its reference implementation does. An answer that is empty scores 0 (TER: what
-sacrebleu gives); an item without a reference has no score, and is counted; a system that has no
-answer has failed, and is counted by cause. The signature is what two numbers must share to be
-compared; `gold` stands for a fingerprint of the references.
+A metric is between 0 and 1 unless its range says otherwise. It treats several references as its
+reference implementation does. An empty answer scores 0 (TER: the value of sacrebleu). An item
+without a reference has no score, and is counted. An answer that a system lacks is failed, and is
+counted by cause. Two numbers can be compared only if their signatures are equal; `gold` is a hash
+of the gold answers.
 """
 
 
