@@ -68,7 +68,7 @@ def load_type(entry: KeyEntry, family: Family, context: Context) -> tuple[str, A
     node, report = entry.node, context.report
     if not isinstance(node.value, dict):
         example = next(iter(family.names()), "...")
-        report.wrong(node, f"{node.shown()} is not a mapping", f"{{type: {example}, ...}}")
+        report.wrong(node, f"{node.quote()} is not a mapping", f"{{type: {example}, ...}}")
         return None
     type_node = node.get("type")
     if type_node is None:
@@ -76,18 +76,18 @@ def load_type(entry: KeyEntry, family: Family, context: Context) -> tuple[str, A
         report.add(entry.place, node.path, "missing key 'type'", allowed)
         return None
     if not isinstance(type_node.value, str):
-        report.wrong(type_node, f"{type_node.shown()} is not text", ", ".join(family.names()))
+        report.wrong(type_node, f"{type_node.quote()} is not text", ", ".join(family.names()))
         return None
     if type_node.value.startswith(PYTHON) and context.refuses(type_node):
         return None
     try:
         return type_node.value, family.load(type_node.value, context.code or ())
     except OptionError as error:
-        report.wrong(type_node, f"unknown type {type_node.shown()}", error.allowed, error.nearest)
+        report.wrong(type_node, f"unknown type {type_node.quote()}", error.allowed, error.nearest)
     except DataError as error:
         report.refused(type_node, error)
     except Exception as error:  # noqa: BLE001 - an installed package may raise anything
-        problem = f"{type_node.shown()} cannot be imported: {type(error).__name__}: {error}"
+        problem = f"{type_node.quote()} cannot be imported: {type(error).__name__}: {error}"
         report.wrong(type_node, problem, "a package that can be imported")
     return None
 

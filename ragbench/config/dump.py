@@ -1,4 +1,4 @@
-"""A resolved config as YAML that reads back as the same config."""
+"""Writer of a resolved config as YAML that reads back as the same config."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
 
 
+# Characters that YAML reads back only from escapes in double quotes
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text in quotes wherever YAML 1.1 or 1.2 would read it as something else."""
+    """YAML writer that quotes text wherever YAML 1.1 or 1.2 would read another type."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write equal parts twice: a config is for people."""
+        """Return True, so that equal parts are written twice instead of as aliases."""
         return True
 
 
@@ -36,10 +37,11 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 def _style(value: str) -> str | None:
-    # `$${` and `${NAME}` alike: only quotes keep a number that comes in its place a text
+    # without quotes, a number in the place of `${NAME}` would no longer be text
+    """Return the style of a text: double quotes if it reads back differently without; else None."""
     if isinstance(value, Quoted) and "${" in value:
         return '"'
-    if _CONTROL.search(value):  # breaks of lines among them, which other styles fold into blanks
+    if _CONTROL.search(value):  # also line breaks, which other styles turn into spaces
         return '"'
     if "${" in value:
         return None
@@ -50,6 +52,7 @@ def _style(value: str) -> str | None:
 
 
 def _number(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
+    """Return a float as YAML 1.2 writes it: `.inf` and `.nan` have a dot."""
     word = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(repr(value), repr(value))
     return yaml.ScalarNode("tag:yaml.org,2002:float", word)
 
@@ -71,8 +74,11 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 
     Sweeps, defaults and the values of variables are written out; `${VAR}` stands for secrets alone,
     `***` for a secret in the config itself. Read with the same `base_dir` and secrets, a config
-    without a secret in it gives an equal config, whatever else the environment has. Paths are
-    relative to `folder`, where it is given.
+    without a literal secret gives an equal config, whatever else the environment has.
+
+    Args:
+        config: The checked config.
+        folder: Folder that paths become relative to; default: they stay as written.
     """
 
     def path_text(text: str) -> str:
@@ -85,14 +91,16 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     metrics = resolved.get("metrics") or {}
     if config.metrics.generation is not None and "generation" in metrics and folder is not None:
         metrics["generation"] = [
-            _metric(named.metric, written, path_text)
-            for named, written in zip(config.metrics.generation, metrics["generation"], strict=True)
+            _metric(metric_config.metric, metric_name, path_text)
+            for metric_config, metric_name in zip(
+                config.metrics.generation, metrics["generation"], strict=True
+            )
         ]
     return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _with_texts(value: Any, path_text: Callable[[str], str]) -> Any:
-    """Return a resolved value with texts for its paths."""
+    """Return a resolved value with each path as its text."""
     if isinstance(value, Mapping):
         return {key: _with_texts(part, path_text) for key, part in value.items()}
     if isinstance(value, list):
@@ -100,14 +108,17 @@ def _with_texts(value: Any, path_text: Callable[[str], str]) -> Any:
     return path_text(value) if isinstance(value, WrittenPath) else value
 
 
-def _metric(metric: Metric, written: str, path_text: Callable[[str], str]) -> str:
-    """Return the name of a metric with texts for its paths."""
+def _metric(metric: Metric, metric_name: str, path_text: Callable[[str], str]) -> str:
+    """Return the name of a metric with texts for its absolute paths.
+
+    A name without such paths, or with a variable in it, stays as written.
+    """
     declared = declared_options(metric.declaration.function)
     paths = {
         name: path_text(value)
         for name, value in metric.chosen.items()
         if declared[name].option.refers_to and os.path.isabs(str(value))
     }
-    if not paths or reads_environment(written):
-        return written
+    if not paths or reads_environment(metric_name):
+        return metric_name
     return escaped(replace(metric, chosen={**metric.chosen, **paths}).canonical)

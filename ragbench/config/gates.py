@@ -153,7 +153,7 @@ def check_gates(node: Node, names: KnownNames, context: Context) -> tuple[Gate, 
     report = context.report
     if not isinstance(node.value, tuple):
         if node.value is not UNREADABLE:
-            problem = f"{node.shown()} is not a list"
+            problem = f"{node.quote()} is not a list"
             report.wrong(node, problem, "a list: - {measure: ndcg@10, min: 0.4}")
         return ()
     declared = gate_options()
@@ -198,7 +198,7 @@ def _report(gate: Node, problems: Iterable[GateProblem], report: Report) -> None
         if problem.part is not None:
             node = node.elements[problem.part]
         place = gate.entries[str(problem.key)].place if problem.at_key else node.place
-        text = problem.found.replace("{}", node.shown(), 1)
+        text = problem.found.replace("{}", node.quote(), 1)
         allowed = problem.allowed
         names = allowed if allowed is None or isinstance(allowed, str) else some_of(allowed)
         report.add(place, node.path, text, names, problem.nearest)
@@ -221,7 +221,7 @@ def _file_of(gate: Gate, entry: Node, names: KnownNames, context: Context) -> Pa
             return None  # a system of the records, whose names are read later
         near = nearest(str(node.value), names.systems)
         if near is not None and is_name:
-            text = f"no system or file {node.shown()}"
+            text = f"no system or file {node.quote()}"
             context.report.wrong(node, text, some_of(names.systems), near)
             return None
     return resolve_path(node, context)

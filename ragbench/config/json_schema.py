@@ -1,4 +1,4 @@
-"""The JSON Schema of a config, for editors: assembled from the declarations that validate it."""
+"""JSON Schema of a config, for editors: assembled from the declarations that validate it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,13 @@ def config_schema() -> Schema:
 
 
 def _with_blocks(record: Any, description: str, **blocks: Any) -> Schema:
-    """The schema of a block with blocks in it, by their keys."""
+    """Return the schema of a block with inner blocks.
+
+    Args:
+        record: Class that declares the options of the block, and describes its inner blocks.
+        description: Description of the block; empty for none.
+        **blocks: Key of an inner block -> the class that declares its options.
+    """
     schema = _object(declared_options(record).values(), description)
     for name, inner in blocks.items():
         block = _object(declared_options(inner).values(), record.blocks[name])
@@ -96,11 +102,12 @@ def _with_blocks(record: Any, description: str, **blocks: Any) -> Schema:
 
 
 def _metrics() -> Schema:
+    """Return the schema of the block `metrics`."""
     from ragbench.score.retrieval import MEASURES
     from ragbench.score.text import METRICS
 
-    said = summary_line(RetrievalMetrics)
-    retrieval = _with_blocks(RetrievalMetrics, said, match=Match, fill=Fill)
+    description = summary_line(RetrievalMetrics)
+    retrieval = _with_blocks(RetrievalMetrics, description, match=Match, fill=Fill)
     examples = [_example(name, MEASURES.load(name)) for name in MEASURES.names()]
     retrieval["properties"]["measures"]["items"] = _suggested(examples)
     properties = {
@@ -119,6 +126,7 @@ def _metrics() -> Schema:
 
 
 def _mapping(definition: str) -> Schema:
+    """Return the schema of a mapping from names to values of one definition."""
     return {
         "type": "object",
         "propertyNames": {"pattern": _NAMES},
@@ -129,29 +137,44 @@ def _mapping(definition: str) -> Schema:
 def _types(
     family: Family, common: Mapping[str, DeclaredOption], *, sweeps: bool = False
 ) -> list[Schema]:
-    """Return a schema for each type of a family, and one for components of the user's own."""
-    made = []
+    """Return a schema for each type of a family, and one for components of the user.
+
+    Args:
+        family: The family; packages that cannot be imported are left out.
+        common: Keys of every type, unless the type declares them itself.
+        sweeps: True if an entry may have the key `sweep`.
+    """
+    schemas = []
     for name in family.names():
         try:
             component = family.load(name)
-        except DataError:  # of an installed package that is broken: `ragbench list` says so
+        except DataError:  # a broken package, which `ragbench list` reports
             continue
-        own = declared_options(component)
-        options = [*own.values(), *(option for key, option in common.items() if key not in own)]
+        own_options = declared_options(component)
+        options = [
+            *own_options.values(),
+            *(option for key, option in common.items() if key not in own_options),
+        ]
         schema = _object(options, summary_line(component))
         schema["properties"] = {"type": {"const": name}, **schema["properties"]}
         if family.noun == "retriever" and indexes(component):
-            # nothing is required in it: a sweep may give that
+            # no key is required in it, as a sweep may have the key instead
             schema["properties"][CHUNK] = _object(declared_options(Chunking).values(), CHUNK_HELP)
-        made.append(_with_required(schema, options, sweeps))
-    own_kind = _object(common.values(), "A component of your own; its options are its arguments.")
-    own_kind["properties"]["type"] = _CODE
-    own_kind["additionalProperties"] = True
-    return [*made, {**own_kind, "required": ["type"]}]
+        schemas.append(_with_required(schema, options, sweeps))
+    python_schema = _object(common.values(), "Your own component; its options are its arguments.")
+    python_schema["properties"]["type"] = _CODE
+    python_schema["additionalProperties"] = True
+    return [*schemas, {**python_schema, "required": ["type"]}]
 
 
 def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bool) -> Schema:
-    """The schema with its required keys, each of which a sweep may give instead."""
+    """Return the schema with its required keys, each of which may stand in a sweep instead.
+
+    Args:
+        schema: Schema of a type, without required keys; its properties receive `sweep`.
+        options: Options of the type.
+        sweeps: True if the entry may have the key `sweep`.
+    """
     required = [option.name for option in options if option.required]
     properties = schema["properties"]
     parts = properties.get(CHUNK, {}).get("properties", {})
@@ -170,7 +193,7 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
         "properties": axes,
         "additionalProperties": False,
     }
-    either = [
+    alternatives = [
         {
             "anyOf": [
                 {"required": [key]},
@@ -179,10 +202,11 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
         }
         for key in required
     ]
-    return {**schema, "required": ["type"], **({"allOf": either} if either else {})}
+    return {**schema, "required": ["type"], **({"allOf": alternatives} if alternatives else {})}
 
 
 def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:
+    """Return the schema of a mapping with these options and no other keys."""
     schema: Schema = {"type": "object"}
     if description:
         schema["description"] = description
@@ -191,7 +215,7 @@ def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:
 
 
 def _value(declared: DeclaredOption) -> Schema:
-    """The schema of one option; a number or a word may come from the environment."""
+    """Return the schema of one option; a number or a choice may also be a text with `${VAR}`."""
     schema: Schema = _type(declared.annotation, declared.option)
     if schema.get("type") not in ("string", "array", "object"):
         choices = schema.pop("anyOf", None) or [schema]
@@ -205,20 +229,24 @@ def _value(declared: DeclaredOption) -> Schema:
 
 
 def _type(annotation: Any, option: Option | None = None) -> Schema:
+    """Return the schema of a type, with the bounds of its option.
+
+    Empty for a type that JSON lacks.
+    """
     kind, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if kind in (typing.Union, UnionType):
         return {"anyOf": [_type(part, option) for part in arguments]}
     if kind is Literal:
-        named = _JSON_TYPES[type(arguments[0])]
-        words = {"const": arguments[0]} if len(arguments) == 1 else {"enum": list(arguments)}
-        return {**words, "type": named}
+        json_type = _JSON_TYPES[type(arguments[0])]
+        choice = {"const": arguments[0]} if len(arguments) == 1 else {"enum": list(arguments)}
+        return {**choice, "type": json_type}
     if kind in (int, float) and option is not None:
         bounds = {
             "exclusiveMaximum": option.lt, "exclusiveMinimum": option.gt,
             "maximum": option.le, "minimum": option.ge,
         }  # fmt: skip
-        given = {key: bound for key, bound in bounds.items() if bound is not None}
-        return {**given, "type": _JSON_TYPES[kind]}
+        set_bounds = {key: bound for key, bound in bounds.items() if bound is not None}
+        return {**set_bounds, "type": _JSON_TYPES[kind]}
     if kind in (list, tuple, Sequence):
         return {**({"items": _type(arguments[0])} if arguments else {}), "type": "array"}
     if kind in (dict, Mapping):
@@ -230,7 +258,7 @@ def _type(annotation: Any, option: Option | None = None) -> Schema:
 
 
 def _example(name: str, measure: Callable[..., object]) -> str:
-    """A measure as a config may name it: with a cut-off where it needs one."""
+    """Return a measure as a config may name it: with a cut-off if it needs one."""
     from ragbench.score.retrieval.base import spec_of
 
     spec = spec_of(measure)
@@ -240,5 +268,5 @@ def _example(name: str, measure: Callable[..., object]) -> str:
 
 
 def _suggested(names: Iterable[str]) -> Schema:
-    """Text, for which an editor offers names."""
+    """Return the schema of a text for which an editor offers names."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}]}

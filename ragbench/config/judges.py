@@ -162,10 +162,10 @@ def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSo
             continue
         name, source = named_source
         if name in sources:
-            problem = f"{part.shown()} gives a second score named '{name}'"
+            problem = f"{part.quote()} gives a second score named '{name}'"
             context.report.wrong(part, problem, "each rubric once")
         elif (allowed := not_applied(load_rubric(source), judge)) is not None:
-            context.report.wrong(part, f"this judge cannot apply {part.shown()}", allowed)
+            context.report.wrong(part, f"this judge cannot apply {part.quote()}", allowed)
         sources[name] = source
     return tuple(sources.values())
 
@@ -208,7 +208,7 @@ def report_misplaced(node: Node, kind_here: Kind, report: Report) -> bool:
             and not name.startswith(PYTHON)
             and known_score(name, kind) is not None
         ):
-            report.wrong(node, f"{node.shown()} is {description}", f"this name under {place}")
+            report.wrong(node, f"{node.quote()} is {description}", f"this name under {place}")
             return True
     return False
 
@@ -226,7 +226,7 @@ def check_rubric(node: Node, context: Context) -> tuple[str, str | Path] | None:
         try:
             name = load_rubric(text).name
         except OptionError as error:
-            problem = f"{node.shown()}: {error.option}: {error.found!r}"
+            problem = f"{node.quote()}: {error.option}: {error.found!r}"
             report.wrong(node, problem, error.allowed, error.nearest)
             return None
         return name, name
@@ -235,7 +235,7 @@ def check_rubric(node: Node, context: Context) -> tuple[str, str | Path] | None:
             return None
         near, names = nearest(text, built_in), ", ".join(built_in)
         allowed = f"{shorten_names(names) if near else names}, or a rubric file (.yaml)"
-        report.wrong(node, f"unknown rubric {node.shown()}", allowed, near)
+        report.wrong(node, f"unknown rubric {node.quote()}", allowed, near)
         return None
     path = resolve_path(node, context)
     if path is None:
@@ -244,7 +244,7 @@ def check_rubric(node: Node, context: Context) -> tuple[str, str | Path] | None:
         return read_rubric(path).name, path
     except DataError as error:
         details = error.problem
-        parts = [node.shown(), f"line {details.line}" if details.line else "", details.path]
+        parts = [node.quote(), f"line {details.line}" if details.line else "", details.path]
         problem = ": ".join([*filter(None, parts), details.found])
         report.wrong(node, problem, details.allowed, details.nearest)
         return None

@@ -291,7 +291,7 @@ class TreeCheck:
             for _, problem, allowed in unfit_names([name]):
                 self.report.wrong(node, problem, allowed)
         if node is not None and (not _NAME.fullmatch(name) or set(name) == {"."}):
-            self.report.wrong(node, f"{node.shown()} is not a name", _NAME_ALLOWED)
+            self.report.wrong(node, f"{node.quote()} is not a name", _NAME_ALLOWED)
         return name
 
     def _dataset(self, loaders: Family) -> schema.Component | None:
@@ -325,7 +325,7 @@ class TreeCheck:
         if node is None:
             return Expanded({})
         if not isinstance(node.value, dict):
-            problem = f"{node.shown()} is not a mapping"
+            problem = f"{node.quote()} is not a mapping"
             self.report.wrong(node, problem, "a mapping from names to components")
         for name, entry in node.entries.items():
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:

@@ -76,7 +76,7 @@ def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
         for node, measures in parsed:
             deepest = max((measure.k or 0 for measure in measures), default=0)
             if top_k is not None and deepest > top_k:
-                problem = f"{node.shown()} looks deeper than top_k"
+                problem = f"{node.quote()} looks deeper than top_k"
                 report.wrong(node, problem, f"k up to top_k, which is {top_k}")
     return schema.RetrievalMetrics(**values)
 
@@ -119,7 +119,7 @@ def _with_paths(metric: Metric, base: Path) -> Metric:
 def _parse_names(
     names: Node, parse: Callable[[str], Any], noun: str, report: Report
 ) -> list[tuple[Node, Any]]:
-    """Return each name of a list with its parsed score; wrong and repeated names are reported.
+    """Return the names of a list with their parsed scores; wrong and repeated names are reported.
 
     Args:
         names: The list; elements that are not text are left out, as they have a problem already.
@@ -141,7 +141,7 @@ def _parse_names(
             continue
         if balance > 0 and len(names.elements) > 1 and not node.quoted:
             in_cut_name = True
-            report.wrong(node, f"{node.shown()} has no ')'", _QUOTE_NAME)
+            report.wrong(node, f"{node.quote()} has no ')'", _QUOTE_NAME)
             continue
         score = _parse(node, parse, noun, report)
         if score is None:
@@ -151,9 +151,9 @@ def _parse_names(
         score_names = [s.name for s in score] if are_several else [score.canonical]
         earlier = next((by_name[name] for name in score_names if name in by_name), None)
         if earlier is not None:
-            problem = f"{node.shown()} is named twice"
-            if earlier.written != node.written:
-                problem = f"{node.shown()} is the same as {earlier.shown()}"
+            problem = f"{node.quote()} is named twice"
+            if earlier.source != node.source:
+                problem = f"{node.quote()} is the same as {earlier.quote()}"
             report.wrong(node, problem, f"each {noun} once")
         by_name.update(dict.fromkeys(score_names, node))
         parsed.append((node, score))
@@ -174,11 +174,11 @@ def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -
     except OptionError as error:
         if report_misplaced(node, _KINDS[noun], report):
             return None
-        problem = f"unknown {noun} {node.shown()}"
+        problem = f"unknown {noun} {node.quote()}"
         if error.option and error.found != node.value and not node.parts:
-            problem = f"{error.option} of {node.shown()}: found {error.found!r}"
+            problem = f"{error.option} of {node.quote()}: found {error.found!r}"
             if error.found is None:
-                problem = f"{node.shown()} has no {error.option}"
+                problem = f"{node.quote()} has no {error.option}"
         report.wrong(node, problem, error.allowed, error.nearest)
     except RagbenchError as error:  # a third-party package that cannot be loaded
         report.wrong(node, str(error))
@@ -271,7 +271,7 @@ def _judge_name(
         return None
     name = judges[0] if judge_node is None else values.get("judge")
     if name is not None and name not in judges and judge_node is not None:
-        close, problem = nearest(str(name), judges), f"no judge {judge_node.shown()}"
+        close, problem = nearest(str(name), judges), f"no judge {judge_node.quote()}"
         context.report.wrong(judge_node, problem, ", ".join(judges), close)
         return None
     return name
@@ -370,13 +370,13 @@ def _check_answer_score(node: Node, metrics: schema.Metrics, report: Report) -> 
 
     scores, name = known_scores(metrics), str(node.value)
     score = scores.find(name)
-    names = [known.name for known in scores.scores.values() if known.kind != "retrieval"]
+    names = [declared.name for declared in scores.scores.values() if declared.kind != "retrieval"]
     if any(full_name.startswith(f"{name}(judge=") for full_name in names):
         return  # a rubric of several judges, each of which is allowed
     if score is None or score.kind == "retrieval":
         problem = "is not scored" if score is None else "scores rankings, not answers"
         allowed = ", ".join(names) or "a metric or a rubric, such as token_f1 or correctness"
-        report.wrong(node, f"{node.shown()} {problem}", allowed, nearest(name, names))
+        report.wrong(node, f"{node.quote()} {problem}", allowed, nearest(name, names))
 
 
 def _check_field(
@@ -392,8 +392,8 @@ def _check_field(
     """
     value = str(node.value)
     if value not in words and not METADATA.fullmatch(value):
-        problem = f"{node.shown()} does not name a key of the metadata"
+        problem = f"{node.quote()} does not name a key of the metadata"
         allowed = f"metadata.<key>, such as {example}"
         if words:
-            problem, allowed = f"unknown field {node.shown()}", f"{', '.join(words)}, {allowed}"
+            problem, allowed = f"unknown field {node.quote()}", f"{', '.join(words)}, {allowed}"
         context.report.wrong(node, problem, allowed, nearest(value, words))

@@ -44,7 +44,7 @@ def check_options(
     """
     if not isinstance(node.value, dict):
         if node.value is not UNREADABLE:
-            report.wrong(node, f"{node.shown()} is not a mapping", "a mapping")
+            report.wrong(node, f"{node.quote()} is not a mapping", "a mapping")
         return {}
     for key, entry in node.entries.items():
         if key not in declared and key not in extra:
@@ -76,11 +76,11 @@ def check_value(node: Node, option: DeclaredOption, report: Report) -> Any:
             part = part.elements[step] if isinstance(step, int) else part.entries[step].node
         if part.value is UNREADABLE:
             continue
-        problem, near = f"{part.shown()} is not {mismatch.wanted}", None
+        problem, near = f"{part.quote()} is not {mismatch.wanted}", None
         if mismatch.out_of_range:
-            problem = f"{part.shown()} is out of range"
+            problem = f"{part.quote()} is out of range"
         elif words := mismatch.words:
-            problem, near = f"unknown value {part.shown()}", nearest(str(part.value), words)
+            problem, near = f"unknown value {part.quote()}", nearest(str(part.value), words)
         report.wrong(part, problem, mismatch.allowed, near)
     return INVALID if mismatches else option.converted(value)
 
@@ -184,7 +184,7 @@ class Context:
     def refuses(self, node: Node) -> bool:
         """Return True, and report the value, if it names code and code is forbidden here."""
         if self.code is None:
-            problem = f"{node.shown()} runs code that a run folder names"
+            problem = f"{node.quote()} runs code that a run folder names"
             allowed = "components of ragbench; only `ragbench reproduce` runs code of a run folder"
             self.report.wrong(node, problem, allowed)
         return self.code is None
@@ -218,7 +218,7 @@ def report_refusal(entry: KeyEntry, error: OptionError, report: Report) -> None:
             node, place, path = value, value.place, value.path
     prefix = "unknown value" if error.nearest else "found"
     if keys and path[-1] == keys[-1] and not node.entries:
-        problem = f"{prefix} {node.shown()}"
+        problem = f"{prefix} {node.quote()}"
     elif keys and error.found is None:
         problem = f"missing key '{keys[-1]}'"
     elif (wrong_entry := node.entries.get(str(error.found))) is not None:
@@ -268,14 +268,14 @@ def check_reference(node: Node, context: Context, *, many: bool = False) -> tupl
         if many:
             return members
         # one name is needed here, and a sweep has several
-        problem = f"{node.shown()} is a sweep over {len(members)} retrievers"
+        problem = f"{node.quote()} is a sweep over {len(members)} retrievers"
         report.wrong(node, problem, some_of(members))
         return ()
     if name in context.retrievers:
         return (name,)
     allowed = some_of(context.retrievers) or "a name in retrievers"
     near = nearest(name, [*context.retrievers, *context.members])
-    report.wrong(node, f"no retriever {node.shown()}", allowed, near)
+    report.wrong(node, f"no retriever {node.quote()}", allowed, near)
     return ()
 
 
@@ -305,10 +305,10 @@ def resolve_path(node: Node, context: Context) -> Path | None:
     if path is not None and os.path.exists(path):
         return path
     near = nearest(path.name, names_in(path.parent)) if path is not None else None
-    directory = os.path.dirname(node.written)
+    directory = os.path.dirname(node.source)
     context.report.wrong(
         node,
-        f"no such file: {node.written}",
+        f"no such file: {node.source}",
         "a path" if base == Path() else f"a path relative to {base}",
         os.path.join(directory, near) if near else None,
     )
@@ -376,7 +376,7 @@ def _check_arguments(factory: Any, node: Node, args: Node | None, report: Report
         return  # the declared type of `args` has reported it
     if not is_factory(factory):
         if args.entries:
-            problem = f"{node.shown()} is an object and takes no arguments"
+            problem = f"{node.quote()} is an object and takes no arguments"
             report.wrong(args, problem, "no args, or a function or class")
         return
     if (parameters := keyword_parameters(factory)) is None:
@@ -387,7 +387,7 @@ def _check_arguments(factory: Any, node: Node, args: Node | None, report: Report
             report.unknown_key(entry.place, args.path, key, list(names))
     for name, default in names.items():
         if default is REQUIRED and name not in args.entries:
-            allowed = f"{name}: a value for {node.written}"
+            allowed = f"{name}: a value for {node.source}"
             report.wrong(args, f"missing argument '{name}'", allowed)
 
 

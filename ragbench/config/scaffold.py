@@ -86,7 +86,7 @@ def scaffold_records(
 
 
 def _guess_columns(
-    records: Path, corpus: Corpus | None, named: PartMap
+    records: Path, corpus: Corpus | None, user_columns: PartMap
 ) -> tuple[_PartColumns, list[str]]:
     """Return the column or columns of each part, and notes on other possible readings.
 
@@ -98,10 +98,12 @@ def _guess_columns(
     from ragbench.data.files.rows import read_rows
     from ragbench.data.loaders.questions import holds_ids, known_ids, map_columns
 
-    rows = with_paths(list(read_rows(records, "records")), named)
+    rows = with_paths(list(read_rows(records, "records")), user_columns)
     names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
     doubts: list[str] = []
-    sample, resolved, groups = map_columns(rows[:_SAMPLED_ROWS], named, names, records, doubts)
+    sample, resolved, groups = map_columns(
+        rows[:_SAMPLED_ROWS], user_columns, names, records, doubts
+    )
     columns: _PartColumns = {**resolved}
     doubts += _remove_empty_gold(columns, rows, groups)
     present = dict.fromkeys(key for entry in sample for key in entry.values)
@@ -118,7 +120,7 @@ def _guess_columns(
             for n_known, total in [known_ids(sample, names, column)]
             if n_known
         ]
-    if not {"answer", "reference"} & set(named):
+    if not {"answer", "reference"} & set(user_columns):
         _settle_answer(columns, free, corpus is not None, records)
     # the doubt about a bare `answer` is settled now, or was an error
     doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
@@ -160,9 +162,9 @@ def _settle_answer(
         return
     context = next((column for column in free if column.casefold() == "context"), None)
     if context is None:
-        found = "is the column 'answer' the gold answer, or what a system wrote?"
+        problem = "is the column 'answer' the gold answer, or what a system wrote?"
         allowed = "--column reference=answer (gold) or --column answer=answer (of a system)"
-        raise DataError(found, file=records, allowed=allowed)
+        raise DataError(problem, file=records, allowed=allowed)
     columns["contexts"] = context
 
 

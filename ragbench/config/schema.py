@@ -1,4 +1,4 @@
-"""The keys of the YAML with their types, ranges and defaults, and the records of a checked config.
+"""Keys of the YAML with their types, ranges and defaults, and the records of a checked config.
 
 A block declares its keys as a component declares its options: annotated fields with an `Option`.
 Validation, the JSON Schema and the docs read that declaration.
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
 
 
-# What sorts queries into slices without metadata.
+# Fields that sort queries into slices, besides those of the metadata
 SLICES = ("query_length", "relevant", "answerable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """What counts as a hit."""
+    """Rules for hits: which retrieved passages count as relevant."""
 
     level: Annotated[
         Literal["id", "document", "text"],
@@ -60,19 +60,19 @@ class Match:
 
     @property
     def rule(self) -> str | None:
-        """The rule as signatures have it; None for `level: id`, which they need not name."""
+        """Rule as signatures have it; None for `level: id`, which they do not name."""
         if self.level == "text":
-            # 0 is not allowed, so that `or` stands for None alone
+            # an overlap of 0 is not allowed, so that `or` replaces None alone
             return f"text(overlap={self.overlap or DEFAULT_OVERLAP:g})"
         if self.level == "document":
-            how = f"separator={self.separator}" if self.id is None else f"id={self.id}"
-            return f"document({how})"
+            option = f"separator={self.separator}" if self.id is None else f"id={self.id}"
+            return f"document({option})"
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fill:
-    """A judge grades what people have not judged, so that measures need no judgements."""
+    """Rules by which a judge grades passages without a judgement."""
 
     judge: Annotated[
         str | None, Option("Name of the judge that grades; default: the only one.")
@@ -89,10 +89,10 @@ class Fill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalMetrics(ScoringRules):
-    """How rankings are scored."""
+    """Rules for the scores of rankings."""
 
     blocks: ClassVar[Mapping[str, str]] = {
-        "match": "What counts as a hit.",
+        "match": "Rules for hits: which retrieved passages count as relevant.",
         "fill": "A judge grades passages that people have not judged.",
     }
 
@@ -106,7 +106,7 @@ class RetrievalMetrics(ScoringRules):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(IntervalsAndTests):
-    """How intervals and tests are computed."""
+    """Options of intervals and tests."""
 
     baseline: Annotated[
         str | None,
@@ -127,13 +127,13 @@ class Statistics(IntervalsAndTests):
     ] = None
 
 
-# What a generator gets in the place of what a retriever found.
+# Passages that a generator gets instead of those of a retriever
 Control = Literal["gold_context", "no_context", "shuffled_context"]
 
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
 DEFAULT_DEPTH = 50
-# Seconds that a component gets whose code we cannot see.
+# Default time limit, in seconds, of components that run foreign code
 PYTHON_TIMEOUT = 60.0
 
 
@@ -168,24 +168,24 @@ class Top:
     ] = None
 
 
-# The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`.
+# Top-level keys with a mapping, or a list for `gates`; `Top` declares the other keys
 BLOCKS: Mapping[str, str] = {
-    "dataset": "Where the questions, documents and judgements are.",
+    "dataset": "The questions, documents and judgements.",
     "retrievers": "Retrievers, by name.",
     "generators": "Generators, by name; combined with the retrievers.",
     "apps": "Applications that retrieve and answer in one call, by name.",
-    "metrics": "What is scored; without a block, everything that the data allow.",
-    "statistics": "How intervals and tests are computed.",
-    "causes": "By which rules each query gets the cause of its loss.",
+    "metrics": "Scores to compute; default: all that the data allow.",
+    "statistics": "Options of intervals and tests.",
+    "causes": "Rules for the cause of each lost answer.",
     "gates": "Conditions that a run has to meet.",
     "budget": "Limits on the cost of a run; what exceeds them is left out, with a note.",
-    "executor": "Where what computes is computed.",
+    "executor": "Machines or processes that compute.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimits:
-    """What a run may cost."""
+    """Limits on the cost of a run."""
 
     usd: Annotated[float | None, Option("US dollars for models.", ge=0)] = None
     tokens: Annotated[int | None, Option("Tokens of models, sent plus received.", ge=0)] = None
@@ -194,17 +194,24 @@ class BudgetLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One entry of `dataset`, `retrievers` or `generators`, checked.
+    """A checked entry of `dataset`, `retrievers`, `generators` or `apps`, or the executor.
 
     Attributes:
-        name: Its name; `dataset` for the data set.
-        cls: What the type names: a class, a function or an object.
-        options: Its own options with their defaults; paths are absolute.
-        retrievers: Generators: the retrievers that it is paired with; None is all.
-        retriever: Rerankers: the retriever whose hits they order; None for every other component.
-        chunk: Retrievers that index: how documents are cut into what they rank; None is not at all.
-        timeout: Seconds that one call may take; None is no limit.
-        place: Where it stands, for errors that come later.
+        name: Its name; `dataset` for the data set, `executor` for the executor.
+        type: Text of the key `type`.
+        cls: Class, function or object that the type names.
+        options: Options for its constructor, with defaults; paths are absolute.
+        retrievers: Of a generator: the retrievers that it is paired with; None means all.
+        passages: Of a generator: number of passages that it gets.
+        samples: Of a generator: number of answers to each query.
+        retriever: Of a reranker: the retriever whose hits it orders; None for every other
+            component.
+        depth: Of a reranker: number of hits that it orders.
+        chunk: How a retriever cuts documents into chunks; None if it does not.
+        timeout: Time limit of one call in seconds; None means no limit.
+        concurrency: Number of concurrent calls.
+        version: Word that joins the cache keys; None without one.
+        place: Where it stands, for later errors.
     """
 
     name: str
@@ -228,13 +235,18 @@ RubricSource = str | Path | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeBlock:
-    """One judge with what it judges, checked.
+    """A checked judge with its rubrics.
 
     Attributes:
-        name: Its name where `judge` is a mapping of named blocks; None for a single one.
-        rubrics: Names of built-in rubrics, absolute paths of files, and what would stand in a file.
-        pairs: Which systems rubrics of pairs compare; None depends on how many there are.
-        nuggets: The file of the queries' nuggets; None where the judge makes them.
+        name: Its name if `judge` is a mapping of named blocks; None for a single judge.
+        type: Text of the key `type`.
+        cls: Class, function or object that the type names.
+        options: Options for its constructor, with defaults; paths are absolute.
+        rubrics: Names of built-in rubrics, absolute paths of files, and rubrics as mappings.
+        when: `available`: the judge is skipped if its key is not set.
+        pairs: Systems that rubrics of pairs compare; None depends on the number of systems.
+        nuggets: File of the queries' nuggets; None if the judge makes them.
+        place: Where it stands, for later errors.
     """
 
     name: str | None
@@ -250,10 +262,11 @@ class JudgeBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedMetric:
-    """One entry of `metrics.generation`, checked.
+    """A checked entry of `metrics.generation`.
 
     Attributes:
-        metric: With its options; paths are absolute.
+        metric: The metric with its options; paths are absolute.
+        place: Where its name stands.
     """
 
     metric: Metric
@@ -262,10 +275,12 @@ class NamedMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """What is scored; None is the default, which depends on the data.
+    """Scores of a run, as the block `metrics` names them.
 
     Attributes:
-        judges: Judges by name; a single one is named by its type.
+        retrieval: Rules and measures of rankings.
+        generation: Metrics of answers; None means the default, which depends on the data.
+        judges: Judges by name, a single one by its type; None without a judge.
     """
 
     retrieval: RetrievalMetrics = field(default_factory=RetrievalMetrics)
@@ -275,18 +290,21 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentConfig:
-    """A config that was checked as a whole; `Top` and `BLOCKS` say what its keys mean.
+    """A config that was checked as a whole; `Top` and `BLOCKS` describe its keys.
 
     Attributes:
         retrievers: Retrievers by name, sweeps written out, in the order of the file.
-        executor: None: all in this process.
+        generators: Generators by name.
+        apps: Apps by name.
+        executor: Where work is computed; None means this process.
         path: The YAML file; None for a mapping.
-        base: The folder that paths in `resolved` are relative to.
-        environment: Variables that it names, with their values; of secrets only that they are set.
-        secrets: What must not be written anywhere, by the name of its variable or its place.
+        base: Folder that paths in `resolved` are relative to.
+        environment: Variables that it names, with their values; of secrets only whether they are
+            set.
+        secrets: Values that must not be written anywhere, by variable or place.
         literal_secrets: Places where a secret stands in the config itself, as dotted keys.
         resolved: The config as plain data: sweeps, defaults and variables written out, paths as
-            they are written; `${VAR}` stands for secrets alone.
+            written; `${VAR}` stands for secrets alone.
     """
 
     name: str

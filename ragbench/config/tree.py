@@ -151,7 +151,7 @@ class Node:
     Attributes:
         value: The scalar, the elements of the list, or key -> entry of the mapping.
         path: Keys from the root to the value.
-        written: A scalar as it is written, without quotes.
+        source: A scalar as it is written, without quotes.
         quoted: Whether a scalar stands in quotes.
         parts: Texts and references of a scalar with `${VAR}` in it; else empty.
     """
@@ -159,7 +159,7 @@ class Node:
     value: Scalar | tuple[Node, ...] | dict[str, KeyEntry]
     place: Place
     path: KeyPath
-    written: str = ""
+    source: str = ""
     quoted: bool = False
     parts: tuple[str | Reference, ...] = ()
 
@@ -201,15 +201,15 @@ class Node:
         node = self.get(key)
         return node.value if node is not None and isinstance(node.value, str) else None
 
-    def shown(self) -> str:
+    def quote(self) -> str:
         """Return the value as messages quote it: `1.4`, `'abc'`, `a list`; long texts are cut."""
         if isinstance(self.value, dict):
             return "a mapping" if self.value else "{}"
         if isinstance(self.value, tuple):
             return "a list" if self.value else "[]"
-        if self.value is None and not self.written:
+        if self.value is None and not self.source:
             return "an empty value"
-        text = self.written
+        text = self.source
         if len(text) > _LONGEST_SHOWN:
             text = f"{text[:_LONGEST_SHOWN]}..."
         is_text = isinstance(self.value, str) or self.quoted or self.parts

@@ -1,4 +1,4 @@
-"""Values from outside the file: `${VAR}`, `--set`, `overrides=`; and grids of them: `sweep:`."""
+"""Values from outside the file, `${VAR}` and `--set`, and grids of values, `sweep:`."""
 
 from __future__ import annotations
 
@@ -30,57 +30,69 @@ _START = re.compile(
     r"\$(?P<escape>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<end>\}|:-)|(?P<bad>\$\{)"
 )
 _START_OR_END = re.compile(rf"{_START.pattern}|(?P<close>\}})")
-# Defaults within defaults.
-_DEEPEST = 20
+# Depth of defaults within defaults; each level is a recursion
+_MAX_DEFAULT_DEPTH = 20
 
 SWEEP = "sweep"
-# Components that one sweep may stand for.
+# Combinations of one sweep
 MAX_MEMBERS = 1000
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 
-class _NoVariable(ValueError):
-    """A `${` that begins no reference, at a position of the text."""
+class _NotAReference(ValueError):
+    """A `${` that begins no reference; the argument is its position in the text."""
 
 
-class _Reader:
-    """Reads a text with references: a default may hold references itself."""
+class _ReferenceReader:
+    """Reader of the references in a text, in whose defaults may be references too."""
 
     def __init__(self, text: str, environment: Mapping[str, str]) -> None:
         self.text, self.environment, self.position = text, environment, 0
 
     def parts(self, depth: int = 0) -> tuple[str | Reference, ...]:
-        """Return texts and references up to the end: that of the text, or `}` of a default."""
-        found: list[str | Reference] = []
+        """Return the texts and references up to the end of the text, or up to the `}` of a default.
+
+        Args:
+            depth: Number of defaults that the position is in.
+
+        Raises:
+            _NotAReference: A `${` has no name or no end, or defaults are nested too deeply.
+        """
+        parts: list[str | Reference] = []
         pattern, start = _START_OR_END if depth else _START, self.position
         while match := pattern.search(self.text, self.position):
             if match.start() > self.position:
-                found.append(self.text[self.position : match.start()])
+                parts.append(self.text[self.position : match.start()])
             self.position = match.end()
             if depth and match["close"]:
-                return tuple(found)
+                return tuple(parts)
             if match["escape"]:
-                found.append("${")
-            elif match["name"] and depth < _DEEPEST:
+                parts.append("${")
+            elif match["name"] and depth < _MAX_DEFAULT_DEPTH:
                 name, variables = match["name"], self.environment
                 default = self.parts(depth + 1) if match["end"] == ":-" else None
-                found.append(Reference(name, variables.get(name, ""), default, name in variables))
+                parts.append(Reference(name, variables.get(name, ""), default, name in variables))
             else:
-                raise _NoVariable(match.start())
+                raise _NotAReference(match.start())
         if depth:
-            raise _NoVariable(self.text.rindex("${", 0, start))
+            raise _NotAReference(self.text.rindex("${", 0, start))
         if self.position < len(self.text):
-            found.append(self.text[self.position :])
-        return tuple(found)
+            parts.append(self.text[self.position :])
+        return tuple(parts)
 
 
 def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> Node:
-    """Return the tree with every `${VAR}` replaced; what is written stays beside the value.
+    """Return the tree with every `${VAR}` replaced; `source` keeps the text of the config.
 
-    A variable that is empty counts as absent where there is a default, as in a shell; a default may
-    name variables itself. What an unquoted `${N:-3}` gives is read as if it stood there: 3 is a
-    number. `$${` stands for `${`.
+    A variable that is empty counts as absent if there is a default, as in a shell. A variable that
+    is not set, without a default, is a problem. The value of an unquoted `${N:-3}` is read as YAML:
+    3 is a number. `$${` stands for `${`.
+
+    Args:
+        node: The tree.
+        environment: Variable -> value.
+        report: Receives the problems; their values become `UNREADABLE`.
     """
 
     def replaced(entry: KeyEntry) -> KeyEntry:
@@ -98,20 +110,24 @@ def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> N
 
 
 def _interpolated(node: Node, text: str, environment: Mapping[str, str], report: Report) -> Node:
+    """Return a scalar with its references replaced.
+
+    `UNREADABLE`, with a problem, if one cannot be.
+    """
     try:
-        parts = _Reader(text, environment).parts()
-    except _NoVariable as wrong:
-        start = wrong.args[0]
-        found = f"'{text[start : start + 20]}' is not a variable"
-        report.wrong(node, found, "${NAME}, ${NAME:-default}, $${ for '${'")
+        parts = _ReferenceReader(text, environment).parts()
+    except _NotAReference as error:
+        start = error.args[0]
+        problem = f"'{text[start : start + 20]}' is not a variable"
+        report.wrong(node, problem, "${NAME}, ${NAME:-default}, $${ for '${'")
         return replace(node, value=UNREADABLE, parts=(text,))
     if not any(isinstance(part, Reference) for part in parts):
         return replace(node, value=_resolved(node, text_of(parts), report))
     missing = [name for part in parts for name in _missing(part)]
     for name in missing:
-        found = f"the environment variable {name} is not set"
+        problem = f"the environment variable {name} is not set"
         allowed = f"a value for it, or ${{{name}:-default}}"
-        report.wrong(node, found, allowed, nearest(name, environment))
+        report.wrong(node, problem, allowed, nearest(name, environment))
     value, failed = text_of(parts), bool(missing)
     if not failed and SURROGATE.search(value):
         report.wrong(node, "the environment variable's value is not UTF-8")
@@ -121,7 +137,7 @@ def _interpolated(node: Node, text: str, environment: Mapping[str, str], report:
 
 
 def _missing(part: str | Reference) -> Iterator[str]:
-    """The variables that would be needed: not those of a default that does not count."""
+    """Yield the variables that are not set and needed: without a default, or in one that counts."""
     if isinstance(part, str) or part.value:
         return
     if part.default is None:
@@ -133,49 +149,59 @@ def _missing(part: str | Reference) -> Iterator[str]:
 
 
 def _resolved(node: Node, value: str, report: Report) -> Any:
+    """Return the replaced text as YAML reads it.
+
+    `UNREADABLE`, with a problem, for an unclear number.
+    """
     if node.quoted or not value:
         return value
     try:
         return resolve(value)
     except ScalarError:
         allowed = "a number without a leading zero, or ${...} in quotes for text"
-        report.wrong(node, f"{node.shown()} gives an unclear number", allowed)
+        report.wrong(node, f"{node.quote()} gives an unclear number", allowed)
         return UNREADABLE
 
 
-# Letters from which a secret within another value is no chance.
-LONG = 8
+# From this length on, a secret inside another value is no coincidence
+LONG_SECRET = 8
 
 
-def is_told_by(value: str, secret: str) -> bool:
-    """Return True if a value is the secret, or contains it."""
+def contains_secret(value: str, secret: str) -> bool:
+    """Return True if a value is the secret, or contains it and the secret is long.
+
+    Placeholders such as `***` are no secrets.
+    """
     if secrets.is_placeholder(secret):
         return False
-    return value == secret or (len(secret) >= LONG and secret in value)
+    return value == secret or (len(secret) >= LONG_SECRET and secret in value)
 
 
-# Letters from which a value within a secret is no chance.
+# From this length on, a value inside a secret is no coincidence
 _PIECE = 4
-# Blocks whose keys are names of the user's own, which say nothing of secrets.
+# Blocks whose keys are names that the user chose: `token` there is no sign of a secret
 _BLOCKS = {("retrievers",), ("generators",), ("apps",)}
 
 
 def is_hidden(node: Node, reference: Reference) -> bool:
-    """Return True if the value of a variable in a scalar is a secret, by its names or its form."""
+    """Return True if the value of a variable in a scalar is a secret.
+
+    It is one by the name of the variable, by the keys of the scalar, or by its form.
+    """
     if secrets.is_secret_variable(reference.name) or in_secret_option(node.path):
         return True
     value = reference.value
     if not value or secrets.looks_secret(value):
         return bool(value)
-    # a piece of an address: the password alone, say
+    # the value may be a part of an address, such as its password
     return any(
-        value == part or (len(value) >= _PIECE and value in part) or is_told_by(value, part)
+        value == part or (len(value) >= _PIECE and value in part) or contains_secret(value, part)
         for part in secrets.secret_parts(text_of(node.parts))
     )
 
 
 def in_secret_option(path: KeyPath) -> bool:
-    """Return True if a key on the way to a value says that it is a secret.
+    """Return True if a key on the way to a value names a secret, such as `token` or `headers`.
 
     Example:
         >>> in_secret_option(("retrievers", "token", "k1"))
@@ -188,23 +214,23 @@ def in_secret_option(path: KeyPath) -> bool:
 
 
 def is_secret_value(path: KeyPath, value: str) -> bool:
-    """Return True if the keys of a value say that it is a secret, and the value can be one."""
+    """Return True if the keys of a value name a secret, and the value may be one."""
     name = next((key for key in reversed(path) if not key.isdigit()), "")
     return in_secret_option(path) or secrets.is_key_like(name, value)
 
 
 def escaped(text: str) -> str:
-    """Return a text as it is written in a config: `$${` for `${`."""
+    """Return a text as a config writes it: `$${` for `${`."""
     return text.replace("${", "$${")
 
 
 def reads_environment(text: str) -> bool:
-    """Return True if a text, as written in a config, names a variable; `$${` does not."""
+    """Return True if a text of a config names a variable; `$${` does not."""
     return any(match["escape"] is None for match in _START.finditer(text))
 
 
 def names_in(text: str) -> list[str]:
-    """Return the variables that a text as it is written names.
+    """Return the variables that a text of a config names, those in defaults included.
 
     Example:
         >>> names_in("Bearer ${TOKEN:-none} $${NOT}")
@@ -215,7 +241,7 @@ def names_in(text: str) -> list[str]:
 
 Overrides = Mapping[str, Any] | Iterable[str]
 
-_PART = re.compile(
+_DOTTED_KEY = re.compile(
     r"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^."'=]+))(?P<end>\.|=|$)"""
 )
 
@@ -223,20 +249,25 @@ _PART = re.compile(
 def apply_overrides(
     tree: Node, overrides: Overrides, blocks: Iterable[KeyPath], report: Report
 ) -> Node:
-    """Return the tree with values put in or replaced.
+    """Return the tree with values added or replaced; wrong overrides are reported and left out.
 
-    Overrides are `key=value` texts, whose values are read as YAML, or a mapping from dotted keys to
-    Python values. A part with a dot in it stands in quotes: `retrievers."a.b".k1`; a number is an
-    index of a list. Absent `blocks` are made; any other key on the way must exist.
+    A key with a dot in it stands in quotes: `retrievers."a.b".k1`; a number is the index of a list.
+
+    Args:
+        tree: The config.
+        overrides: `key=value` texts, whose values are read as YAML, or a mapping from dotted keys
+            to Python values.
+        blocks: Blocks that are created if they are absent; any other key on the way must exist.
+        report: Receives the problems.
     """
-    known = frozenset(blocks)
+    creatable = frozenset(blocks)
     for override in _read(overrides, report):
-        tree = _put(tree, override, 0, known, report)
+        tree = _put(tree, override, 0, creatable, report)
     return tree
 
 
 def _read(overrides: Overrides, report: Report) -> Iterable[Node]:
-    """Yield the value of each override, whose path says where it goes."""
+    """Yield the value of each override, with the path where it goes; report malformed ones."""
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
             place = Place("overrides")
@@ -246,28 +277,31 @@ def _read(overrides: Overrides, report: Report) -> Iterable[Node]:
         return
     for text in [overrides] if isinstance(overrides, str) else overrides:
         place = Place(f"--set {secrets.mask_secrets(text)}")
-        path, rest = _split(text, place, report)
-        if rest and (in_secret_option(path) or ": " in rest):
-            shown = secrets.MASK if in_secret_option(path) else "..."
-            place = Place(f"--set {dotted(path)}={shown}")
-        if path and rest is None:
+        path, value_text = _split(text, place, report)
+        if value_text and (in_secret_option(path) or ": " in value_text):
+            masked = secrets.MASK if in_secret_option(path) else "..."
+            place = Place(f"--set {dotted(path)}={masked}")
+        if path and value_text is None:
             report.add(place, (), "no '=' in it", "dotted.key=value")
-        elif path and (node := read_value(rest or "", place, path, report)) is not None:
+        elif path and (node := read_value(value_text or "", place, path, report)) is not None:
             yield node
 
 
 def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None]:
-    """The keys, and what follows the `=`; no keys, with a problem, where it is malformed."""
-    parts: list[str] = []
+    """Return the keys of an override and the text behind its `=`, None without one.
+
+    No keys, with a problem, if the dotted key is malformed.
+    """
+    keys: list[str] = []
     position = 0
-    while match := _PART.match(text, position):
-        ways = match.group("double", "single", "bare")
-        parts.append(next(part for part in ways if part is not None))
+    while match := _DOTTED_KEY.match(text, position):
+        forms = match.group("double", "single", "bare")
+        keys.append(next(part for part in forms if part is not None))
         position = match.end()
         if match["end"] == "=":
-            return tuple(parts), text[position:]
+            return tuple(keys), text[position:]
         if not match["end"]:
-            return tuple(parts), None
+            return tuple(keys), None
     report.add(place, (), "not a dotted key", 'dotted.key=value, such as retrievers."a.b".k1=0.9')
     return (), None
 
@@ -275,38 +309,48 @@ def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None
 def _put(
     node: Node, override: Node, depth: int, blocks: frozenset[KeyPath], report: Report
 ) -> Node:
-    """Return a node with the override put in below it, at the key of this depth."""
-    here, rest = override.path[:depth], override.path[depth:]
-    if not rest:
+    """Return a node with the override added below it.
+
+    Unchanged, with a problem, if it does not fit.
+
+    Args:
+        node: The node that the first `depth` keys of the override lead to.
+        override: The value, with its whole path.
+        depth: Number of keys on the way to the node.
+        blocks: Blocks that are created if they are absent.
+        report: Receives the problem.
+    """
+    parents, remaining = override.path[:depth], override.path[depth:]
+    if not remaining:
         return override
-    part = rest[0]
+    key = remaining[0]
     if isinstance(node.value, tuple):
-        if not (part.isascii() and part.isdigit() and int(part) < len(node.elements)):
+        if not (key.isascii() and key.isdigit() and int(key) < len(node.elements)):
             last = len(node.elements) - 1
             allowed = (
                 f"a number from 0 to {last}" if node.elements else "nothing: the list is empty"
             )
-            report.wrong(override, f"no element '{part}' in {dotted(here)}", allowed)
+            report.wrong(override, f"no element '{key}' in {dotted(parents)}", allowed)
             return node
         items = list(node.elements)
-        items[int(part)] = _put(items[int(part)], override, depth + 1, blocks, report)
+        items[int(key)] = _put(items[int(key)], override, depth + 1, blocks, report)
         return replace(node, value=tuple(items))
     if not isinstance(node.value, dict):
-        found = f"{dotted(here)} is {node.shown()}, which has no '{part}'"
-        report.wrong(override, found, "a key of a mapping")
+        problem = f"{dotted(parents)} is {node.quote()}, which has no '{key}'"
+        report.wrong(override, problem, "a key of a mapping")
         return node
-    if len(rest) == 1:
-        return node.with_entry(part, override, override.place)
-    entry, path = node.entries.get(part), override.path[: depth + 1]
+    if len(remaining) == 1:
+        return node.with_entry(key, override, override.place)
+    entry, path = node.entries.get(key), override.path[: depth + 1]
     if entry is None and path in blocks:
         entry = KeyEntry(override.place, Node({}, override.place, path))
     if entry is not None:
         child = _put(entry.node, override, depth + 1, blocks, report)
-        return node.with_entry(part, child, entry.place)
-    absent = sorted(block[-1] for block in blocks if block[:-1] == here)  # blocks are a set
-    names = list(dict.fromkeys([*node.entries, *absent]))
-    found = f"no '{part}' in {dotted(here) or 'the config'}"
-    report.wrong(override, found, ", ".join(names) or None, nearest(part, names))
+        return node.with_entry(key, child, entry.place)
+    creatable = sorted(block[-1] for block in blocks if block[:-1] == parents)  # blocks are a set
+    names = list(dict.fromkeys([*node.entries, *creatable]))
+    problem = f"no '{key}' in {dotted(parents) or 'the config'}"
+    report.wrong(override, problem, ", ".join(names) or None, nearest(key, names))
     return node
 
 
@@ -315,7 +359,8 @@ class Expanded:
     """A block of components with its sweeps written out.
 
     Attributes:
-        members: The name of a swept entry -> the names that it stands for.
+        components: Name -> entry, one for each combination of a sweep.
+        members: Swept entry -> the names of its combinations; empty if the sweep is malformed.
     """
 
     components: Mapping[str, KeyEntry]
@@ -323,72 +368,81 @@ class Expanded:
 
 
 def expand_sweeps(block: Node, report: Report) -> Expanded:
-    """Write out each entry with `sweep` as one component per combination.
+    """Return the components of a block, an entry with `sweep` as one component per combination.
 
-    They are named `swept-k1=0.9-b=0.4`; the last key varies fastest. An entry whose sweep is
-    malformed is left out, with a problem.
+    These are named `swept-k1=0.9-b=0.4`; the last key varies fastest. A malformed sweep, and a name
+    that exists already, are reported; a malformed sweep is left out.
     """
     components: dict[str, KeyEntry] = {}
     members: dict[str, tuple[str, ...]] = {}
     for name, entry in block.entries.items():
         sweep = entry.node.get(SWEEP)
-        made = {name: entry} if sweep is None else _grid(name, entry, sweep, report)
+        combinations = {name: entry} if sweep is None else _grid(name, entry, sweep, report)
         if sweep is not None:
-            members[name] = tuple(made)
-        for clash in components.keys() & made.keys():
-            report.wrong(entry, f"'{clash}' is there already", "new names")
-        components |= made
+            members[name] = tuple(combinations)
+        for clash in components.keys() & combinations.keys():
+            report.wrong(entry, f"the name '{clash}' is used already", "another name")
+        components |= combinations
     return Expanded(components, members)
 
 
 def _grid(name: str, entry: KeyEntry, sweep: Node, report: Report) -> dict[str, KeyEntry]:
+    """Return an entry for every combination of a sweep, by name.
+
+    Empty if the sweep is malformed.
+    """
     if not _is_well_formed(entry.node, sweep, report):
         return {}
     base = entry.node.without(SWEEP)
     axes = {key: axis.node.elements for key, axis in sweep.entries.items()}
-    made: dict[str, KeyEntry] = {}
+    combinations: dict[str, KeyEntry] = {}
     for values in itertools.product(*axes.values()):
         node, full_name = base, name
         for key, value in zip(axes, values, strict=True):
-            node = _with(node, key, value, sweep.entries[key].place)
-            full_name += f"-{key}={_as_name(value)}"
-        # two values may read the same
+            node = _with_value(node, key, value, sweep.entries[key].place)
+            full_name += f"-{key}={_name_part(value)}"
+        # two values may give the same name, such as 1 and "1"
         numbered = itertools.chain([full_name], (f"{full_name}_{n}" for n in itertools.count(2)))
-        taken = {each.casefold() for each in made}  # files may not tell capitals apart
-        new = next(each for each in numbered if each.casefold() not in taken)
-        made[new] = KeyEntry(entry.place, node)
-    return made
+        # on Windows and macOS, names of files must differ in more than case
+        used = {name.casefold() for name in combinations}
+        unique_name = next(name for name in numbered if name.casefold() not in used)
+        combinations[unique_name] = KeyEntry(entry.place, node)
+    return combinations
 
 
-def _with(node: Node, key: str, value: Node, place: Place) -> Node:
-    """The mapping with a value put in, also where a dot leads into a mapping of its own."""
-    head, dot, rest = key.partition(".")
+def _with_value(node: Node, key: str, value: Node, place: Place) -> Node:
+    """Return a mapping with a value added; a dot in the key leads into an inner mapping."""
+    head, dot, inner_key = key.partition(".")
     if not dot:
         return node.with_entry(key, value, place)
     inner = node.get(head) or Node({}, place, (*node.path, head))
-    return node.with_entry(head, _with(inner, rest, value, place))
+    return node.with_entry(head, _with_value(inner, inner_key, value, place))
 
 
 def _is_set(node: Node, key: str) -> bool:
     """Return True if a dotted key has a value, or a key on its way has one that is no mapping."""
-    head, dot, rest = key.partition(".")
+    head, dot, inner_key = key.partition(".")
     inner = node.get(head)
     if inner is None or not dot:
         return inner is not None
-    return not isinstance(inner.value, dict) or _is_set(inner, rest)
+    return not isinstance(inner.value, dict) or _is_set(inner, inner_key)
 
 
 def _is_well_formed(component: Node, sweep: Node, report: Report) -> bool:
+    """Return True if a sweep has only lists of values for options that are not set.
+
+    Else report it.
+    """
     if not sweep.entries:
-        found = f"{sweep.shown()} is not a mapping" if sweep.value != {} else "an empty sweep"
-        report.wrong(sweep, found, "a mapping from options to lists of values")
+        problem = f"{sweep.quote()} is not a mapping" if sweep.value != {} else "the sweep is empty"
+        report.wrong(sweep, problem, "a mapping from options to lists of values")
         return False
     problems: list[tuple[Node | KeyEntry, str, str]] = []
     for key, entry in sweep.entries.items():
         node = entry.node
         if not node.elements:
-            found = "an empty list" if node.value == () else f"{node.shown()} is not a list"
-            problems.append((node, found, "a list of values"))
+            problem = "the list is empty" if node.value == () else f"{node.quote()} is not a list"
+            problems.append((node, problem, "a list of values"))
         if key in ("type", SWEEP):
             problems.append((entry, f"'{key}' cannot be swept", "options of the type"))
         elif _is_set(component, key):
@@ -396,18 +450,20 @@ def _is_well_formed(component: Node, sweep: Node, report: Report) -> bool:
     count = math.prod(len(entry.node.elements) for entry in sweep.entries.values())
     if count > MAX_MEMBERS:
         problems.append((sweep, f"{count:,} combinations", f"at most {MAX_MEMBERS:,}"))
-    for at, found, allowed in problems:
-        report.wrong(at, found, allowed)
+    for placed, problem, allowed in problems:
+        report.wrong(placed, problem, allowed)
     return not problems
 
 
-def _as_name(value: Node) -> str:
-    """A value as part of a name; what names cannot hold becomes `_`."""
+def _name_part(value: Node) -> str:
+    """Return a value as a part of a name: other characters become `_`, a secret its number."""
     if isinstance(value.value, tuple):
-        return "_".join(_as_name(part) for part in value.elements)
-    # names are shown everywhere: they have the values of variables, but no secret
-    is_shown = value.parts and not any(is_hidden(value, each) for each in value.references())
-    text = text_of(value.parts) if is_shown else "mapping" if value.entries else value.written
+        return "_".join(_name_part(part) for part in value.elements)
+    # names are printed everywhere: values of variables may stand in them, secrets may not
+    may_show = value.parts and not any(
+        is_hidden(value, reference) for reference in value.references()
+    )
+    text = text_of(value.parts) if may_show else "mapping" if value.entries else value.source
     if not value.parts and (is_secret_value(value.path, text) or secrets.looks_secret(text)):
         text = value.path[-1]  # its number in the list
     return _NOT_IN_NAMES.sub("_", text) or "_"

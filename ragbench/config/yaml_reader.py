@@ -1,4 +1,4 @@
-"""YAML to a tree with positions; mistakes of syntax are said in our words."""
+"""Reader of YAML as a tree with places; syntax errors become problems in plain words."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _TAGS = {
     "list": {f"{_TAG}seq"},
     "mapping": {f"{_TAG}map"},
 }
-# the line breaks that the parser counts
-_LINE = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+# The line breaks that the YAML parser counts, so that columns fit its marks
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -46,7 +46,7 @@ _TOO_DEEP = f"more than {MAX_DEPTH} levels deep"
 
 @functools.cache
 def _loader(parser: Any) -> Any:
-    """Return a loader whose nodes have the empty tag where the text has none."""
+    """Return a loader class whose nodes have an empty tag if the text has none."""
 
     class Loader(parser):  # type: ignore[misc]
         def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
@@ -56,11 +56,14 @@ def _loader(parser: Any) -> Any:
 
 
 class _StopReadingError(Exception):
-    """The rest of the text cannot be read; what is wrong is in the report."""
+    """The rest of the text cannot be read; the problem is in the report."""
 
 
 def read_file(path: Path, report: Report) -> Node | None:
-    """Return the tree of a config file; None, with a problem, if it is no mapping in YAML."""
+    """Return the tree of a config file.
+
+    None, with a problem, if it is no mapping in UTF-8 and YAML.
+    """
     file = os.fspath(path)
     try:
         data = path.read_bytes()
@@ -74,15 +77,21 @@ def read_file(path: Path, report: Report) -> Node | None:
     tree = None if text is None else read_yaml(text, file, report)
     if tree is None or isinstance(tree.value, dict):
         return tree
-    is_empty = tree.value is None and not tree.written
-    found = "the file is empty" if is_empty else f"found {tree.shown()}"
-    report.wrong(tree, found, "a mapping with the key 'dataset'")
+    is_empty = tree.value is None and not tree.source
+    problem = "the file is empty" if is_empty else f"found {tree.quote()}"
+    report.wrong(tree, problem, "a mapping with the key 'dataset'")
     return None
 
 
 def read_yaml(text: str, file: str | None, report: Report) -> Node | None:
-    """Return the tree of a YAML text; None where it cannot be read at all."""
-    reader = _Reader(text, file, report)
+    """Return the tree of a YAML text; None, with a problem, if it cannot be read at all.
+
+    Args:
+        text: The text.
+        file: Name of the file, for places; None for a text without a file.
+        report: Receives the problems.
+    """
+    reader = _YamlReader(text, file, report)
     tree = reader.read()
     if tree is None:
         report.conceal(reader.lines)
@@ -90,28 +99,49 @@ def read_yaml(text: str, file: str | None, report: Report) -> Node | None:
 
 
 def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Node | None:
-    """Return the tree of one value, as in `--set key=value`; all of it stands at `place`."""
-    return _Reader(text, place.file, report, place, path).read()
+    """Return the tree of one value, as in `--set key=value`.
+
+    None, with a problem, if it is no YAML.
+
+    Args:
+        text: The value.
+        place: Place of everything in it, such as the override.
+        path: Path of the value.
+        report: Receives the problems.
+    """
+    return _YamlReader(text, place.file, report, place, path).read()
 
 
 def _decode(data: bytes, file: str, report: Report) -> str | None:
-    """Return the text of a file; None, with the place in the report, where it is not UTF-8."""
+    """Return the text of a file; None, with a problem at the byte, if it is not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = _LINE.split(data[: error.start].decode("utf-8-sig", "replace"))
-        rest = _LINE.split(data[error.start : error.start + 200].decode("utf-8", "replace"))[0]
-        place = Place(file, len(before), len(before[-1]) + 1, before[-1] + rest)
+        lines_before = _LINE_BREAK.split(data[: error.start].decode("utf-8-sig", "replace"))
+        line_end = _LINE_BREAK.split(
+            data[error.start : error.start + 200].decode("utf-8", "replace")
+        )[0]
+        place = Place(
+            file, len(lines_before), len(lines_before[-1]) + 1, lines_before[-1] + line_end
+        )
         report.add(place, (), f"byte 0x{data[error.start]:02x} is not UTF-8", "a file in UTF-8")
         return None
 
 
 @dataclass(slots=True)
-class _Reader:
-    """Converts the nodes of one text.
+class _YamlReader:
+    """Converter of the YAML nodes of one text to the tree of a config.
 
     Attributes:
-        items: Node -> its item and the number of values in it: an alias is the same node once more.
+        text: The text.
+        file: Name of the file; None without one.
+        report: Receives the problems.
+        fixed: Place of all values; None for their lines and columns.
+        root: Path of the whole text.
+        lines: Lines of the text.
+        items: Id of a YAML node -> its node and number of values: an alias is the same YAML node
+            again.
+        nodes: Number of values so far, aliases counted in full.
     """
 
     text: str
@@ -124,10 +154,10 @@ class _Reader:
     nodes: int = 0
 
     def __post_init__(self) -> None:
-        self.lines = _LINE.split(self.text)
+        self.lines = _LINE_BREAK.split(self.text)
 
     def read(self) -> Node | None:
-        """Read the one document; None where that is not possible."""
+        """Return the tree of the one document; None, with a problem, if it cannot be read."""
         if not self._is_printable():
             return None
         try:
@@ -144,16 +174,22 @@ class _Reader:
         return None
 
     def _is_printable(self) -> bool:
-        bad = _UNPRINTABLE.search(self.text)
-        if bad is None:
+        """Return False, with a problem, if the text has a character that YAML forbids."""
+        character = _UNPRINTABLE.search(self.text)
+        if character is None:
             return True
-        before = _LINE.split(self.text[: bad.start()])
-        place = self._place_at(len(before) - 1, len(before[-1]), 1)
-        found = f"the character U+{ord(bad[0]):04X} is not allowed in YAML"
-        self.report.add(place, self.root, found, 'an escape in double quotes, such as "\\u0000"')
+        lines_before = _LINE_BREAK.split(self.text[: character.start()])
+        place = self._place_at(len(lines_before) - 1, len(lines_before[-1]), 1)
+        problem = f"the character U+{ord(character[0]):04X} is not allowed in YAML"
+        self.report.add(place, self.root, problem, 'an escape in double quotes, such as "\\u0000"')
         return False
 
     def _item(self, yaml_node: Any, path: KeyPath, depth: int) -> Node:
+        """Return the node of a YAML node.
+
+        Raises:
+            _StopReadingError: The nesting is too deep, or there are too many values.
+        """
         place = self._place(yaml_node)
         if id(yaml_node) in self.items:
             node, size = self.items[id(yaml_node)]
@@ -161,7 +197,7 @@ class _Reader:
             return node
         start = self.nodes
         self._count(1, place)
-        if depth > MAX_DEPTH:  # also of an alias within its own anchor
+        if depth > MAX_DEPTH:  # also reached by an alias inside its own anchor
             self._stop(place, _TOO_DEEP, "a flatter config")
         if isinstance(yaml_node, yaml.ScalarNode):
             node = self._scalar(yaml_node, place, path)
@@ -176,11 +212,17 @@ class _Reader:
         return node
 
     def _count(self, more: int, place: Place) -> None:
+        """Add to the number of values; stop reading at the limit.
+
+        Raises:
+            _StopReadingError: There are more than 100,000 values.
+        """
         self.nodes += more
         if self.nodes > MAX_NODES:
             self._stop(place, f"more than {MAX_NODES:,} values", "a smaller config")
 
     def _scalar(self, yaml_node: Any, place: Place, path: KeyPath) -> Node:
+        """Return the node of a scalar; a number that is unclear is reported and `UNREADABLE`."""
         text = str(yaml_node.value)
         self._check_tag(yaml_node, "scalar", place, path)
         if SURROGATE.search(text):
@@ -192,10 +234,11 @@ class _Reader:
             return Node(resolve(text), place, path, text)
         except ScalarError as error:
             self.report.add(place, path, error.found, error.allowed)
-            # as text it would get a second error wherever a number is wanted
+            # as text it would get a second problem where a number is needed
             return Node(UNREADABLE, place, path, text)
 
     def _mapping(self, yaml_node: Any, place: Place, path: KeyPath, depth: int) -> Node:
+        """Return the node of a mapping; repeated and unusable keys are reported."""
         self._check_tag(yaml_node, "mapping", place, path)
         entries: dict[str, KeyEntry] = {}
         for key_node, value in yaml_node.value:
@@ -206,44 +249,54 @@ class _Reader:
                 continue
             entry = KeyEntry(key.place, node)
             if name in entries:
-                first = entries[name]
-                where = f"line {first.place.line}" if first.place.line else "before"
-                found = f"the key '{name}' is repeated; its first place is {where}"
-                self.report.add(key.place, path, found, "each key once")
-                entry = KeyEntry(first.place, first.node, (*first.repeats, entry))
+                first_entry = entries[name]
+                first_place = (
+                    f"line {first_entry.place.line}" if first_entry.place.line else "before"
+                )
+                problem = f"the key '{name}' is repeated; its first place is {first_place}"
+                self.report.add(key.place, path, problem, "each key once")
+                entry = KeyEntry(first_entry.place, first_entry.node, (*first_entry.repeats, entry))
             entries[name] = entry
         return Node(entries, place, path)
 
     def _key(self, key: Node, path: KeyPath) -> str | None:
+        """Return a key as text; None, with a problem, if it is no text."""
         if key.value == "<<" and not key.quoted:
-            found = "the merge key '<<' is not part of YAML 1.2"
-            self.report.add(key.place, path, found, "an alias for a whole value, or the keys")
+            problem = "the merge key '<<' is not part of YAML 1.2"
+            self.report.add(key.place, path, problem, "an alias for a whole value, or the keys")
             return None
         if isinstance(key.value, str):
             return key.value
         if is_level(key.value, path):
-            return key.written
-        self.report.add(key.place, path, f"the key {key.shown()} is not text", "a key in quotes")
+            return key.source
+        self.report.add(key.place, path, f"the key {key.quote()} is not text", "a key in quotes")
         return None
 
     def _check_tag(self, yaml_node: Any, kind: str, place: Place, path: KeyPath) -> None:
+        """Report a tag such as `!!binary`, other than the usual one of its kind of value."""
         if yaml_node.tag not in ("", "!") and yaml_node.tag not in _TAGS[kind]:
             tag = yaml_node.tag.replace(_TAG, "!!")
             self.report.add(place, path, f"the tag '{tag}' is not understood here", "no tag")
 
-    def _stop(self, place: Place, found: str, allowed: str) -> None:
-        self.report.add(place, self.root, found, allowed)
+    def _stop(self, place: Place, problem: str, allowed: str) -> None:
+        """Report a problem that ends the reading.
+
+        Raises:
+            _StopReadingError: Always.
+        """
+        self.report.add(place, self.root, problem, allowed)
         raise _StopReadingError
 
     def _place(self, yaml_node: Any) -> Place:
-        start, end = yaml_node.start_mark, yaml_node.end_mark
-        width = end.column - start.column if end.line == start.line else None
-        if not isinstance(yaml_node, yaml.ScalarNode):  # its bracket, or the first key
+        """Return the place of a YAML node: all of a scalar, else its first character."""
+        start_mark, end_mark = yaml_node.start_mark, yaml_node.end_mark
+        width = end_mark.column - start_mark.column if end_mark.line == start_mark.line else None
+        if not isinstance(yaml_node, yaml.ScalarNode):  # mark the bracket or the first key alone
             width = 1
-        return self._place_at(start.line, start.column, width)
+        return self._place_at(start_mark.line, start_mark.column, width)
 
     def _place_at(self, line: int, column: int, width: int | None) -> Place:
-        """The place of 0-based marks; without a width, up to the end of the line."""
+        """Return the place of 0-based marks; without a width, up to the end of the line."""
         if self.fixed is not None:
             return self.fixed
         source = self.lines[line] if line < len(self.lines) else ""
@@ -255,31 +308,40 @@ class _Reader:
         """Report a syntax error at the character that a person would change."""
         mark, opened = error.problem_mark or error.context_mark, error.context_mark
         problem, context = str(error.problem), str(error.context or "")
-        lines = [*self.lines, ""]  # a mark at the end of the text may be on a line of its own
+        lines = [*self.lines, ""]  # a mark at the end of the text may be behind the last line
         line = lines[mark.line]
         word = line[mark.column :]
         if opened is not None:
-            start = self._place_at(opened.line, opened.column, 1)
+            start_place = self._place_at(opened.line, opened.column, 1)
             bracket = lines[opened.line][opened.column : opened.column + 1]
             is_open = opened.line != mark.line or not word
-            if "flow" in context and bracket in _CLOSING and is_open:
-                found = f"'{bracket}' is not closed"
-                self.report.add(start, self.root, found, f"a '{_CLOSING[bracket]}'")
+            if "flow" in context and bracket in _CLOSING_BRACKET and is_open:
+                message = f"'{bracket}' is not closed"
+                self.report.add(start_place, self.root, message, f"a '{_CLOSING_BRACKET[bracket]}'")
                 return
             if "quoted scalar" in context and "end of stream" in problem:
-                self.report.add(start, self.root, "the quote is not closed", "a quote")
+                self.report.add(start_place, self.root, "the quote is not closed", "a quote")
                 return
-        found, allowed = _words(problem, context, re.split(r"[\s,\]}]", word)[0] or word[:1])
+        message, allowed = _describe_problem(
+            problem, context, re.split(r"[\s,\]}]", word)[0] or word[:1]
+        )
         if word.startswith("{") and line[: mark.column].endswith("$"):
-            found, allowed = "'${' inside braces or brackets", '"${VAR}" in quotes'
-        self.report.add(self._place_at(mark.line, mark.column, 1), self.root, found, allowed)
+            message, allowed = "'${' inside braces or brackets", '"${VAR}" in quotes'
+        self.report.add(self._place_at(mark.line, mark.column, 1), self.root, message, allowed)
 
 
 _QUOTE = 'a value with a bracket, a brace or a comma in quotes: "precision[rel=2]@5"'
-_CLOSING = {"[": "]", "{": "}"}
+_CLOSING_BRACKET = {"[": "]", "{": "}"}
 
 
-def _words(problem: str, context: str, word: str) -> tuple[str, str | None]:
+def _describe_problem(problem: str, context: str, word: str) -> tuple[str, str | None]:
+    """Return a syntax error in plain words, and what is allowed instead.
+
+    Args:
+        problem: Message of the parser.
+        context: What the parser was reading.
+        word: The word at the place of the error; empty at the end of the text.
+    """
     character = word[:1]
     if "alias" in problem:
         return f"'{word}' refers to nothing", "the name of an anchor above"
@@ -294,8 +356,8 @@ def _words(problem: str, context: str, word: str) -> tuple[str, str | None]:
     if "mapping values are not allowed" in problem:
         return "': ' inside a value", "the value in quotes, or the key on a line of its own"
     if "flow" in context:
-        found = f"'{character}' is not expected here" if character else "the file ends too early"
-        return found, f"a comma between values; {_QUOTE}"
+        message = f"'{character}' is not expected here" if character else "the file ends too early"
+        return message, f"a comma between values; {_QUOTE}"
     if "could not find expected ':'" in problem:
         return "a key without ':'", "key: value"
     if "block" in context:

@@ -138,7 +138,7 @@ def test_a_sweep_without_members_is_one_problem(lines):
 
     found = lines(text + "  - {measure: ndcg@10, system: swept, min: 0.1}\n")
 
-    assert found == ["2:61: retrievers.swept.sweep: an empty sweep"]
+    assert found == ["2:61: retrievers.swept.sweep: the sweep is empty"]
 
 
 def test_not_a_list(lines):

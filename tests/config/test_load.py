@@ -155,4 +155,4 @@ def test_positions_point_at_what_is_written(value):
         if isinstance(node.value, int | str) and not node.quoted:
             start = node.place.column - 1
             shown = lines[node.place.line - 1][start : start + node.place.width]
-            assert shown == node.written or node.written.startswith(shown)
+            assert shown == node.source or node.source.startswith(shown)

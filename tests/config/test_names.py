@@ -136,14 +136,14 @@ def test_no_secret_is_a_part_of_the_name_of_a_folder(here, problems, line):
 
     [problem] = problems(f"{VALID}{line}\n", environment={"KEY": key})
 
-    assert problem.found == "${KEY}, a secret, would be part of the name of a folder"
+    assert problem.found == "the secret ${KEY} would become part of the name of a folder"
     assert key not in str(problem)
 
 
 def test_nor_one_that_stands_there(problems):
     [problem] = problems(f"{VALID}name: sk-11aa22bb33cc\n")
 
-    assert problem.found == "what stands there, a secret, would be part of the name of a folder"
+    assert problem.found == "a secret would become part of the name of a folder"
     assert "sk-11aa22bb33cc" not in str(problem)
 
 

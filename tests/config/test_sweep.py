@@ -89,10 +89,10 @@ def test_a_wrong_value_is_reported_once_at_its_place(problems):
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        ("sweep: {}", "3:26: retrievers.s.sweep: an empty sweep"),
+        ("sweep: {}", "3:26: retrievers.s.sweep: the sweep is empty"),
         ("sweep: 3", "3:26: retrievers.s.sweep: 3 is not a mapping"),
         ("sweep: {k1: 1}", "3:31: retrievers.s.sweep.k1: 1 is not a list"),
-        ("sweep: {k1: []}", "3:31: retrievers.s.sweep.k1: an empty list"),
+        ("sweep: {k1: []}", "3:31: retrievers.s.sweep.k1: the list is empty"),
         ("sweep: {type: [bm25]}", "3:27: retrievers.s.sweep.type: 'type' cannot be swept"),
         ("sweep: {kk: [1]}", "3:27: retrievers.s: unknown key 'kk'"),
         ("k1: 1, sweep: {k1: [1]}", "3:34: retrievers.s.sweep.k1: 'k1' is set and swept"),
@@ -113,4 +113,4 @@ def test_too_many(lines):
 def test_a_member_that_is_there_already(lines):
     found = lines(f"{HEAD}  s-k1=1: {{type: bm25}}\n  s: {{type: bm25, sweep: {{k1: [1]}}}}\n")
 
-    assert found == ["4:3: retrievers.s: 's-k1=1' is there already"]
+    assert found == ["4:3: retrievers.s: the name 's-k1=1' is used already"]
