@@ -76,7 +76,7 @@ def check_value(node: Node, option: DeclaredOption, report: Report) -> Any:
             part = part.elements[step] if isinstance(step, int) else part.entries[step].node
         if part.value is UNREADABLE:
             continue
-        problem, near = f"{part.quote()} is not {mismatch.wanted}", None
+        problem, near = f"{part.quote()} is not {mismatch.type_text}", None
         if mismatch.out_of_range:
             problem = f"{part.quote()} is out of range"
         elif words := mismatch.words:

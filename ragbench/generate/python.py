@@ -53,14 +53,14 @@ class OwnGenerator(OwnComponent, Generator):
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
         """Return the answer of the object to a query."""
-        if hasattr(self.made, "generate_for"):
-            return self.made.generate_for(query, contexts)
-        return self.made.generate(query.text, contexts)
+        if hasattr(self.component, "generate_for"):
+            return self.component.generate_for(query, contexts)
+        return self.component.generate(query.text, contexts)
 
     def generate_sample(self, query: Query, contexts: Sequence[Document], sample: int) -> Any:
         """Return the answer of a sample; sample 0 equals the answer of a run without samples."""
-        if sample and hasattr(self.made, "generate_sample"):
-            return self.made.generate_sample(query, contexts, sample)
+        if sample and hasattr(self.component, "generate_sample"):
+            return self.component.generate_sample(query, contexts, sample)
         return self.generate_for(query, contexts)
 
 

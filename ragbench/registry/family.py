@@ -1,4 +1,4 @@
-"""A family of components: built-in ones, those of installed packages, and `python:` paths."""
+"""Families of components: built-in types, types of installed packages, and `python:` paths."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Family:
-    """A family of components: what `type:` may say, resolved on first use.
+    """A family of components: the types that `type:` may name, imported on first use.
 
     Attributes:
-        noun: What one member is called: `retriever`.
+        noun: Name of one member: `retriever`.
         group: Entry point group of third parties: `ragbench.retrievers`.
         table: Built-in types: name -> `module:Name`.
     """
@@ -38,11 +38,20 @@ class Family:
     table: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """Every type that can be named, built-in ones first."""
+        """Return every type that can be named, built-in ones first."""
         return [*self.table, *(name for name in sorted(self._plugins()) if name not in self.table)]
 
     def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
-        """Import and return the component that a type names; `search`: see `load_object`."""
+        """Import and return the component that a type names.
+
+        Args:
+            type_name: A built-in type, a type of an installed package, or `python:module:Name`.
+            search: Folders where `python:` looks before installed packages; see `load_object`.
+
+        Raises:
+            OptionError: The type is unknown.
+            DataError: The module cannot be imported, or has no such name.
+        """
         if type_name.startswith(PYTHON):
             return load_object(type_name.removeprefix(PYTHON), search)
         if type_name in self.table:
@@ -53,49 +62,60 @@ class Family:
                 return point.load()
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # a module of theirs may raise anything, also SystemExit
+            except BaseException as error:  # foreign modules may raise anything, also SystemExit
                 reason = f"{type(error).__name__}: {error}"
                 package = getattr(point.dist, "name", "an installed package")
-                what = f"{self.noun} '{point.name}' of {package}"
-                raise DataError(f"{what} cannot be loaded: {reason}") from error
+                plugin = f"{self.noun} '{point.name}' of {package}"
+                raise DataError(f"{plugin} cannot be loaded: {reason}") from error
         names = [*self.names(), f"{PYTHON}module:Name"]
-        close = nearest(type_name, self.names())
-        raise OptionError(self.noun, "type", type_name, ", ".join(names), close)
+        near = nearest(type_name, self.names())
+        raise OptionError(self.noun, "type", type_name, ", ".join(names), near)
 
     def _plugins(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for folder in reversed(sys.path):  # of two with one name, the first is what is imported
-            found |= _entry_points(folder, _last_change(folder)).get(self.group, {})
-        return found
+        """Return the types of installed packages: name -> entry point."""
+        plugins: dict[str, Any] = {}
+        for folder in reversed(sys.path):  # of two with one name, Python imports the first
+            plugins |= _entry_points(folder, _last_change(folder)).get(self.group, {})
+        return plugins
 
 
 def _last_change(folder: str) -> int:
-    """When something was last installed into a folder of the path, or removed from it."""
+    """Return when a package was last installed into a folder or removed, in ns.
+
+    0 if it is missing.
+    """
     try:
         return os.stat(folder or ".").st_mtime_ns
     except OSError:
         return 0
 
 
-@functools.lru_cache(maxsize=1024)  # every package has a file to read: more work than a config
-def _entry_points(folder: str, changed: int) -> dict[str, dict[str, Any]]:
-    """Read what the packages of a folder register: group -> name -> entry point."""
+@functools.lru_cache(maxsize=1024)  # reading a file of each package takes longer than a config
+def _entry_points(folder: str, changed_at: int) -> dict[str, dict[str, Any]]:
+    """Return the entry points of the packages in a folder: group -> name -> entry point.
+
+    Args:
+        folder: A folder of `sys.path`.
+        changed_at: Time of its last change, which makes a new key of the cache.
+    """
     # imported here: importlib.metadata costs more than everything else in this module
     from importlib.metadata import distributions
 
-    found: dict[str, dict[str, Any]] = {}
+    groups: dict[str, dict[str, Any]] = {}
     for package in distributions(path=[folder]):
         for point in package.entry_points:
             if point.group.startswith("ragbench."):
-                found.setdefault(point.group, {})[point.name] = point
-    return found
+                groups.setdefault(point.group, {})[point.name] = point
+    return groups
 
 
+# Folders where `load_object` looks if its caller names none
 _SEARCH: ContextVar[tuple[Path, ...]] = ContextVar("search", default=())
 
 
 @contextmanager
-def _setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+def _set_for_block(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a context variable for the time of a `with` block."""
     token = variable.set(value)
     try:
         yield
@@ -104,36 +124,51 @@ def _setting(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def looking_in(folders: Sequence[Path]) -> AbstractContextManager[None]:
-    """Look for code in these folders first, as long as the block runs, where no others are named.
+    """Look for code in these folders first inside a `with` block, if `load_object` gets no others.
 
-    For names of code that lie deep in a text, such as those of measures with their options.
+    For names of code that stand deep in a text, such as those of measures with their options.
     """
-    return _setting(_SEARCH, tuple(folders))
+    return _set_for_block(_SEARCH, tuple(folders))
 
 
-# Gets a module that is about to be imported, and its file or folders; raises to refuse it.
+# Called with a module before its import, and its file or folders; raises to refuse it
 ImportCheck = Callable[[str, Sequence[Path]], None]
-_CHECK: ContextVar[ImportCheck | None] = ContextVar("check", default=None)
+_IMPORT_CHECK: ContextVar[ImportCheck | None] = ContextVar("check", default=None)
 
 
 def checking_imports(check: ImportCheck) -> AbstractContextManager[None]:
-    """Call `check` before each module that `load_object` imports, as long as the block runs."""
-    return _setting(_CHECK, check)
+    """Call `check` before each import of `load_object` inside a `with` block.
+
+    It raises to refuse.
+    """
+    return _set_for_block(_IMPORT_CHECK, check)
 
 
 def load_object(path: str, search: Sequence[Path] = ()) -> Any:
     """Import `package.module:Name` and return the object.
 
-    Folders in `search` go to the front of `sys.path` and stay there, as Python does with the
-    folder of a script, so that the user's module can import its neighbours later on.
+    Folders in `search` go to the front of `sys.path` and stay there, as Python does with the folder
+    of a script, so that the user's module can import its neighbours later.
+
+    Args:
+        path: Module and name, which may be dotted: `package.module:Class.method`.
+        search: Folders that are searched before installed packages.
+
+    Raises:
+        DataError: The path is malformed, the module cannot be imported, or it has no such name.
     """
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise DataError(f"found '{path}'", allowed="package.module:Name")
-    return _imported(path, search or _SEARCH.get(), _CHECK.get())
+    return _imported(path, search or _SEARCH.get(), _IMPORT_CHECK.get())
 
 
 def _imported(path: str, search: Sequence[Path], check: ImportCheck | None = None) -> object:
+    """Import a module and return the object that the path names in it.
+
+    Raises:
+        DataError: The module cannot be imported, or has no such name.
+    """
     module_name, _, name = path.partition(":")
     for folder in reversed([str(folder) for folder in search]):
         if folder not in sys.path:
@@ -144,25 +179,26 @@ def _imported(path: str, search: Sequence[Path], check: ImportCheck | None = Non
         module = importlib.import_module(module_name)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a module of the user's may raise anything, also SystemExit
-        where = ", ".join(dict.fromkeys(map(str, [*search, "installed packages"])))
+    except BaseException as error:  # a user's module may raise anything, also SystemExit
+        places = ", ".join(dict.fromkeys(map(str, [*search, "installed packages"])))
         reason = f"{type(error).__name__}: {error}"
-        raise DataError(f"cannot import '{module_name}': {reason} (looked in {where})") from error
+        raise DataError(f"cannot import '{module_name}': {reason} (looked in {places})") from error
     try:
         return functools.reduce(getattr, name.split("."), module)
     except AttributeError as error:
-        close = nearest(name, vars(module))
-        raise DataError(f"'{module_name}' has no '{name}'", nearest=close) from error
+        near = nearest(name, vars(module))
+        raise DataError(f"'{module_name}' has no '{name}'", nearest=near) from error
 
 
 def _check_import(module: str, check: ImportCheck) -> None:
+    """Call `check` for a module and its parent packages, until one cannot be found."""
     from importlib.util import find_spec
 
-    # finding a module imports the packages around it, so these are checked first
+    # finding a module imports its parent packages, so that these are checked first
     for name in itertools.accumulate(module.split("."), "{}.{}".format):
         try:
             spec = find_spec(name)
-        except (Exception, SystemExit):  # noqa: BLE001 - the import itself says what is wrong
+        except (Exception, SystemExit):  # noqa: BLE001 - the import itself raises the error again
             return
         files = [spec.origin] if spec and spec.has_location else []
         folders = spec.submodule_search_locations or [] if spec and not files else []
@@ -170,24 +206,33 @@ def _check_import(module: str, check: ImportCheck) -> None:
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name that is spelt most like a wrong one, or None."""
+    """Return the allowed name with the spelling nearest to a wrong one, in any case.
+
+    None if none is near.
+    """
     by_fold = {name.casefold(): name for name in allowed}
     close = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.6)
     return by_fold[close[0]] if close else None
 
 
 def check_allowed(owner: str, option: str, names: Iterable[str], allowed: Iterable[str]) -> None:
-    """Raise an error for the first name that is not allowed, with the allowed name nearest to it.
+    """Raise an error for the first name that is not allowed, with the nearest allowed name.
+
+    Args:
+        owner: Component or function, for the message.
+        option: Its option, for the message.
+        names: Names to check.
+        allowed: All allowed names.
 
     Raises:
         OptionError: A name is not allowed.
     """
-    allowed = list(dict.fromkeys(allowed))  # a name of a caller may be unhashable: no look-up
+    allowed = list(dict.fromkeys(allowed))  # a list: a wrong name may be unhashable
     for name in names:
         if name not in allowed:
             raise OptionError(owner, option, name, ", ".join(allowed), nearest(str(name), allowed))
 
 
 def summary_line(component: Any) -> str:
-    """Return the first line of a component's docstring, without the full stop."""
+    """Return the first line of a component's docstring without the full stop; empty without one."""
     return (inspect.getdoc(component) or "").split("\n", 1)[0].strip().rstrip(".")

@@ -30,10 +30,10 @@ _LISTS = (list, tuple, set, frozenset)
 _OR_NULL = ", or null"
 
 
-# The default of an option that has none.
+# Default of a required option
 REQUIRED = inspect.Parameter.empty
 
-# What a text may name; see `Option.refers_to`.
+# Kinds of things that a text may name; see `Option.refers_to`
 Reference = Literal[
     "path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object", "code"
 ]
@@ -41,16 +41,20 @@ Reference = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What an option means, and its bounds; goes into `Annotated[type, Option(...)]`.
+    """Meaning and bounds of an option, as `Annotated[type, Option(...)]`.
 
     Attributes:
         help: One sentence for `list`, the schema and the docs.
+        ge: Smallest allowed number.
+        gt: The number must be greater than this.
+        le: Largest allowed number.
+        lt: The number must be less than this.
         refers_to: `path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a
             built-in name; `path_or_system`: a file, or a system of the run; `folder_or_name`: a
-            folder, or a name on a hub; `retriever`: the name of another one; `object`:
+            folder, or a name on a hub; `retriever`: the name of another retriever; `object`:
             `module:name` of Python code; `code`: a word of the declaration, or
             `python:module:name`.
-        secret: Whether what it holds is a secret: it is sent, and written nowhere.
+        secret: Whether its value is a secret, which is sent and written nowhere.
     """
 
     help: str
@@ -64,10 +68,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOption:
-    """One option of a component, as its signature declares it.
+    """An option of a component, as the signature declares it.
 
     Attributes:
-        annotation: The bare type, without `Annotated`.
+        annotation: The type, without `Annotated`.
+        default: Default value; `REQUIRED` without one.
     """
 
     name: str
@@ -77,37 +82,47 @@ class DeclaredOption:
 
     @property
     def required(self) -> bool:
-        """Whether the option has no default."""
+        """True if the option has no default."""
         return self.default is REQUIRED
 
     @property
     def allowed(self) -> str:
-        """What a value must be, as a phrase: `a number from 0 to 1`."""
+        """Allowed values as a phrase: `a number from 0 to 1`."""
         return describe_allowed(self.annotation, self.option)
 
     def mismatches(self, value: Any) -> list[Mismatch]:
-        """Return the parts of a value that are not what was declared; none where all is well."""
+        """Return the parts of a value with a wrong type or out of bounds; empty if it is valid."""
         return _mismatches(self.annotation, self.option, value, ())
 
     def check(self, owner: str, value: Any) -> Any:
-        """Return the value, or raise an `OptionError` that says what is allowed."""
-        if wrong := self.mismatches(value):
-            near = nearest(value, wrong[0].words) if isinstance(value, str) else None
+        """Return the value if it is valid.
+
+        Args:
+            owner: Component or function, for the message.
+            value: The value.
+
+        Raises:
+            OptionError: The value has a wrong type or is out of bounds.
+        """
+        if mismatches := self.mismatches(value):
+            near = nearest(value, mismatches[0].words) if isinstance(value, str) else None
             raise OptionError(owner, self.name, value, self.allowed, near)
         return value
 
     def converted(self, value: Any) -> Any:
-        """Return a value without mismatches in the declared type: a list as a tuple, 1 as 1.0."""
+        """Return a valid value in the declared type: a list as a tuple, 1 as 1.0."""
         return _converted(self.annotation, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A value, or a part of one, that is not what was declared.
+    """A value, or a part of one, that does not fit its declaration.
 
     Attributes:
-        steps: The indices and keys that lead to it; none is the value itself.
-        out_of_range: Whether it is a number of the right type, beyond the bounds.
+        steps: Indices and keys that lead to the part; empty for the value itself.
+        annotation: Declared type of the part.
+        option: Bounds of the part; None without any.
+        out_of_range: Whether it is a number of the right type, out of bounds.
     """
 
     steps: tuple[int | str, ...]
@@ -117,37 +132,36 @@ class Mismatch:
 
     @property
     def allowed(self) -> str:
-        """What it must be, bounds included."""
+        """Allowed values as a phrase, bounds included."""
         return describe_allowed(self.annotation, self.option)
 
     @property
-    def wanted(self) -> str:
-        """What it is not: the type alone."""
+    def type_text(self) -> str:
+        """Declared type as a phrase, without bounds."""
         return describe_allowed(self.annotation).removesuffix(_OR_NULL)
 
     @property
     def words(self) -> list[str]:
-        """The words of a choice; empty where anything else is allowed too."""
+        """Words of a choice; empty if the declared type is no choice alone."""
         kinds = typing.get_args(self.annotation) if _is_union(self.annotation) else ()
-        first, *others = [kind for kind in kinds if kind is not types.NoneType] or [self.annotation]
-        is_choice = not others and typing.get_origin(first) is Literal
-        return [str(word) for word in typing.get_args(first)] if is_choice else []
+        kind, *rivals = [kind for kind in kinds if kind is not types.NoneType] or [self.annotation]
+        is_choice = not rivals and typing.get_origin(kind) is Literal
+        return [str(word) for word in typing.get_args(kind)] if is_choice else []
 
 
 def declared_options(component: Any) -> dict[str, DeclaredOption]:
-    """Read the options of a class or function off its annotated keyword parameters.
+    """Return the options of a class or function by name, from its annotated keyword parameters.
 
     Parameters without an `Option` are inputs, not options, and are left out.
     """
-    may_be_kept = inspect.isclass(component) or inspect.isfunction(component)
-    return {**_declared(component)} if may_be_kept else _read(component)
+    is_cacheable = inspect.isclass(component) or inspect.isfunction(component)
+    return {**_declared(component)} if is_cacheable else _read_options(component)
 
 
 class Configured:
-    """A component that remembers the options that its constructor got.
+    """A component that remembers the options of its constructor, for `options_of`.
 
-    Copies of it in workers and the keys of what it stores are made of `options_of`, so that an
-    option stands in the constructor and nowhere else.
+    Workers copy a component by these options, and keys of stored items contain them.
     """
 
     _given_options: Mapping[str, Any]
@@ -173,23 +187,34 @@ def options_of(component: Configured) -> dict[str, Any]:
     return {**defaults, **component._given_options}
 
 
-def _read(component: Any) -> dict[str, DeclaredOption]:
-    found = {}
+def _read_options(component: Any) -> dict[str, DeclaredOption]:
+    """Return the options of a component by name; empty if it declares none."""
+    options = {}
     for name, annotation, default in _parameters(component):
         option = option_in(annotation)
         if option is not None:
-            found[name] = DeclaredOption(name, _bare(annotation), default, option)
-    return found
+            options[name] = DeclaredOption(name, _without_annotated(annotation), default, option)
+    return options
 
 
-# a config looks at each component dozens of times, and to evaluate annotations takes longest
-_declared = functools.lru_cache(maxsize=512)(_read)
+# cached: a config reads the options of each component dozens of times, and evaluating the
+# annotations takes longest
+_declared = functools.lru_cache(maxsize=512)(_read_options)
 
 
 def check_values(
     owner: str, declared: Mapping[str, DeclaredOption], values: Mapping[str, Any]
 ) -> None:
-    """Raise an `OptionError` for a name that is not declared, or a value that is not allowed."""
+    """Check options by name.
+
+    Args:
+        owner: Component or function, for messages.
+        declared: Name -> declared option.
+        values: Name -> value.
+
+    Raises:
+        OptionError: A name is not declared, or a value is not allowed.
+    """
     for name, value in values.items():
         if name not in declared:
             allowed = ", ".join(declared) or "no options"
@@ -200,38 +225,43 @@ def check_values(
 def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that checks the options that it declares before it runs.
 
-    A value outside what is allowed raises an `OptionError`; other parameters are left alone.
+    Other parameters are not checked. The new function raises `OptionError` for a wrong value.
+
+    Args:
+        owner: Name of the function in messages.
+        function: The function.
     """
-    # read on the first call: annotations may name what its module defines further down
+    # read on the first call: annotations may name classes that the module defines further down
     declared = functools.cache(lambda: declared_options(function))
 
-    # the same few values come with call after call, and a look at a type costs some microseconds
+    # cached: calls repeat the same few values, and a check costs some microseconds
     @functools.lru_cache(maxsize=256, typed=True)
-    def allow(name: str, value: object) -> None:
+    def check_option(name: str, value: object) -> None:
         if name in declared():
             declared()[name].check(owner, value)
 
     @functools.wraps(function)
-    def run(*args: P.args, **options: P.kwargs) -> R:
+    def checked_function(*args: P.args, **options: P.kwargs) -> R:
         for name, value in options.items():
             try:
-                allow(name, value)
-            except TypeError:  # a value that cannot be remembered, as a list
-                allow.__wrapped__(name, value)
+                check_option(name, value)
+            except TypeError:  # an unhashable value, such as a list, cannot be cached
+                check_option.__wrapped__(name, value)
         return function(*args, **options)
 
-    return run
+    return checked_function
 
 
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, annotation and default of each parameter of a constructor or function."""
     if inspect.isclass(component):
-        # the class that defines the constructor says what it takes
+        # the class that defines the constructor declares its options
         owner = next(c for c in component.__mro__ if vars(c).keys() & {"__init__", "declares"})
         component = vars(owner).get("declares", owner)
         is_record: bool = dataclasses.is_dataclass(component)
         if is_record:
             by_name = {field.name: field for field in dataclasses.fields(component) if field.init}
-            # other names: a constructor that was written by hand
+            # with other names, the constructor is written by hand and is read below
             if by_name.keys() == inspect.signature(component).parameters.keys():
                 yield from _fields(component, by_name)
                 return
@@ -244,20 +274,26 @@ def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
 def _fields(
     record: Any, by_name: Mapping[str, dataclasses.Field[Any]]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """The fields of a dataclass: its own before those that it shares, in the order of its bases."""
+    """Yield name, annotation and default of each field of a dataclass.
+
+    Its own fields come before inherited ones, in the order of its bases.
+    """
     hints = typing.get_type_hints(record, include_extras=True)
     names: dict[str, None] = {}
     for cls in reversed(record.__mro__):
-        # what it declares anew of theirs, such as another default, keeps their place
-        new = [name for name in vars(cls).get("__annotations__", ()) if name not in names]
-        names = dict.fromkeys([*new, *names])
+        # a field that a class declares again, such as for another default, keeps its place
+        new_names = [name for name in vars(cls).get("__annotations__", ()) if name not in names]
+        names = dict.fromkeys([*new_names, *names])
     for field in (by_name[name] for name in names if name in by_name):
         default = REQUIRED if field.default is dataclasses.MISSING else field.default
         yield field.name, hints[field.name], default
 
 
 def option_in(annotation: Any) -> Option | None:
-    """Return the `Option` in an annotation, also inside `Annotated[...] | None`."""
+    """Return the `Option` in an annotation, also inside `Annotated[...] | None`.
+
+    None without one.
+    """
     for extra in getattr(annotation, "__metadata__", ()):
         if isinstance(extra, Option):
             return extra
@@ -267,18 +303,19 @@ def option_in(annotation: Any) -> Option | None:
     return None
 
 
-def _peeled(annotation: Any, option: Option | None) -> tuple[Any, Option | None]:
-    """The annotation of an element without `Annotated`, and the bounds in it."""
+def _unwrap(annotation: Any, option: Option | None) -> tuple[Any, Option | None]:
+    """Return an annotation without `Annotated`, and the `Option` in it, or else the given one."""
     if typing.get_origin(annotation) is typing.Annotated:
-        return _bare(annotation), option_in(annotation)
+        return _without_annotated(annotation), option_in(annotation)
     return annotation, option
 
 
-def _bare(annotation: Any) -> Any:
+def _without_annotated(annotation: Any) -> Any:
+    """Return a type without `Annotated`, also inside a union."""
     if typing.get_origin(annotation) is typing.Annotated:
-        return _bare(typing.get_args(annotation)[0])
+        return _without_annotated(typing.get_args(annotation)[0])
     if _is_union(annotation):
-        return functools.reduce(operator.or_, map(_bare, typing.get_args(annotation)))
+        return functools.reduce(operator.or_, map(_without_annotated, typing.get_args(annotation)))
     return annotation
 
 
@@ -287,8 +324,11 @@ def _is_union(annotation: Any) -> bool:
 
 
 def describe_allowed(annotation: Any, option: Option | None = None) -> str:
-    """Say what a type and its bounds allow, as a phrase for people."""
-    annotation, option = _peeled(annotation, option)
+    """Return the values that a type and its bounds allow, as a phrase for people.
+
+    `None` in a union becomes `, or null`; an unknown type becomes `anything`.
+    """
+    annotation, option = _unwrap(annotation, option)
     if _is_union(annotation):
         parts = [part for part in typing.get_args(annotation) if part is not type(None)]
         text = " or ".join(dict.fromkeys(describe_allowed(part, option) for part in parts))
@@ -312,6 +352,7 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
 
 
 def _bounds(option: Option | None) -> str:
+    """Return the bounds of a number as the end of a phrase; empty without bounds."""
     if option is None:
         return ""
     low, high = option.ge, option.le
@@ -325,17 +366,24 @@ def _bounds(option: Option | None) -> str:
 def _mismatches(
     annotation: Any, option: Option | None, value: Any, steps: tuple[int | str, ...]
 ) -> list[Mismatch]:
-    """The parts of a value that do not have their type or lie out of bounds, the deepest ones."""
-    annotation, option = _peeled(annotation, option)
+    """Return the innermost parts of a value with a wrong type or out of bounds.
+
+    Args:
+        annotation: Declared type.
+        option: Bounds; None without any.
+        value: The value.
+        steps: Indices and keys that lead to the value.
+    """
+    annotation, option = _unwrap(annotation, option)
     if _is_union(annotation):
         members = [
             _mismatches(member, option, value, steps) for member in typing.get_args(annotation)
         ]
-        return _wrong_for_all(members, annotation, option, steps) if all(members) else []
+        return _union_mismatches(members, annotation, option, steps) if all(members) else []
     kind = typing.get_origin(annotation) or annotation
-    if not _is_a(kind, annotation, value):
+    if not _has_type(kind, annotation, value):
         return [Mismatch(steps, annotation, option, out_of_range=False)]
-    if kind in (int, float) and not _within(kind, option, value):
+    if kind in (int, float) and not _is_within_bounds(kind, option, value):
         return [Mismatch(steps, annotation, option, out_of_range=True)]
     return [
         mismatch
@@ -344,24 +392,31 @@ def _mismatches(
     ]
 
 
-def _wrong_for_all(
+def _union_mismatches(
     members: list[list[Mismatch]], union: Any, option: Option | None, steps: tuple[int | str, ...]
 ) -> list[Mismatch]:
-    """What is wrong with a value for every member of a union, each place once."""
-    found: dict[tuple[int | str, ...], Mismatch] = {}
+    """Return the mismatches of a value that fits no member of a union, each place once.
+
+    Args:
+        members: Mismatches with each member.
+        union: Declared type.
+        option: Bounds; None without any.
+        steps: Indices and keys that lead to the value.
+    """
+    by_place: dict[tuple[int | str, ...], Mismatch] = {}
     for mismatch in (mismatch for member in members for mismatch in member):
-        known = found.setdefault(mismatch.steps, mismatch)
-        is_out = known.out_of_range or mismatch.out_of_range
-        found[mismatch.steps] = replace(known, out_of_range=is_out)
-    whole = found.pop(steps, None)
-    # a list with one wrong element is meant as a list: the element is what is to be mended
-    if found or whole is None:
-        return list(found.values())
-    return [replace(whole, annotation=union, option=option)]
+        earlier = by_place.setdefault(mismatch.steps, mismatch)
+        is_out_of_range = earlier.out_of_range or mismatch.out_of_range
+        by_place[mismatch.steps] = replace(earlier, out_of_range=is_out_of_range)
+    of_value = by_place.pop(steps, None)
+    # a list with one wrong element is meant as a list, so that the element is reported
+    if by_place or of_value is None:
+        return list(by_place.values())
+    return [replace(of_value, annotation=union, option=option)]
 
 
-def _is_a(kind: Any, annotation: Any, value: Any) -> bool:
-    """Whether a value has a type, its parts aside; true is never an integer."""
+def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
+    """Return True if a value has a type, its parts aside; a truth value is never an integer."""
     arguments = typing.get_args(annotation)
     if kind is Literal:
         return any(type(value) is type(word) and value == word for word in arguments)
@@ -370,18 +425,18 @@ def _is_a(kind: Any, annotation: Any, value: Any) -> bool:
         return isinstance(value, numbers) and not isinstance(value, bool)
     if kind is Path:
         return isinstance(value, (str, Path))
-    if kind in _LISTS:  # YAML has one kind of list, which stands for all
+    if kind in _LISTS:  # YAML has one type of list for all of these
         return isinstance(value, (list, tuple, kind))
     if isinstance(value, Mapping) and arguments[:1] == (str,):
         return isinstance(value, kind) and all(isinstance(key, str) for key in value)
-    # what is no class, such as a type variable, is left to the component
+    # a type variable and the like is checked by the component
     return kind is Any or not inspect.isclass(kind) or isinstance(value, kind)
 
 
 def _parts(kind: Any, annotation: Any, value: Any) -> Iterator[tuple[int | str, Any, Any]]:
-    """Step, declared type and value of each element of a list, or value of a mapping."""
+    """Yield step, declared type and value of each element of a list, or value of a mapping."""
     arguments = typing.get_args(annotation)
-    # a tuple with a type for each of its elements is left to the component
+    # a tuple with a type for each element is checked by the component
     if kind in _LISTS and len(set(arguments) - {...}) == 1:
         for index, part in enumerate(value):
             yield index, arguments[0], part
@@ -391,7 +446,8 @@ def _parts(kind: Any, annotation: Any, value: Any) -> Iterator[tuple[int | str, 
 
 
 def _converted(annotation: Any, value: Any) -> Any:
-    annotation, _ = _peeled(annotation, None)
+    """Return a valid value in the declared type, its parts included."""
+    annotation, _ = _unwrap(annotation, None)
     if _is_union(annotation):
         members = [m for m in typing.get_args(annotation) if not _mismatches(m, None, value, ())]
         exact = [m for m in members if (typing.get_origin(m) or m) is type(value)]
@@ -407,9 +463,10 @@ def _converted(annotation: Any, value: Any) -> Any:
     return value
 
 
-def _within(kind: Any, option: Option | None, value: float) -> bool:
+def _is_within_bounds(kind: Any, option: Option | None, value: float) -> bool:
+    """Return True if a finite number is within the bounds; always False for NaN and infinity."""
     if kind is float and not abs(value) <= sys.float_info.max:
-        return False  # not finite: no sense in any option, and NaN lies nowhere
+        return False  # infinite or NaN, which no option allows
     return option is None or (
         (option.ge is None or value >= option.ge)
         and (option.gt is None or value > option.gt)

@@ -1,4 +1,4 @@
-"""Components of the user's own: a class, an object or a plain function becomes one."""
+"""Components of the user: a class, an object or a plain function becomes a component."""
 
 from __future__ import annotations
 
@@ -24,102 +24,135 @@ def adapt(
     methods: tuple[str, ...],
     wrap: Callable[[Callable[..., Any]], Any],
     arguments: str,
-    of_method: str = "",
+    method_arguments: str = "",
 ) -> Any:
-    """Make a component of what the user named or passed.
+    """Return a component from a class, an object or a function of the user.
 
-    A class is made with the options; an object that has one of the methods is taken as it is; a
+    A class is called with the options; an object with one of the methods is returned as it is; a
     plain function is wrapped, with the options bound as keywords.
 
-    `owner` (`retriever 'mine'`), the `arguments` of a function and those of the first method
-    (`of_method`, where they differ) are for messages.
+    Args:
+        target: The class, object or function.
+        options: Options by name.
+        owner: Name for messages: `retriever 'mine'`.
+        methods: Names of methods, one of which a component has.
+        wrap: Makes a component of a function.
+        arguments: Parameters of such a function, for messages.
+        method_arguments: Parameters of the first method, if they differ.
+
+    Raises:
+        OptionError: An option is unknown, or an object gets options.
+        AdapterError: It is none of the three, or its constructor raises.
     """
-    made = _make(target, options, owner) if inspect.isclass(target) else target
-    if has_method(made, methods):
-        if options and made is target:
+    component = _make(target, options, owner) if inspect.isclass(target) else target
+    if has_method(component, methods):
+        if options and component is target:
             raise OptionError(owner, "options", ", ".join(options), "none: it is made already")
-        return made
-    if callable(made):
-        bound = made is target and options
-        return wrap(functools.partial(made, **_known(made, options, owner)) if bound else made)
-    method = f"{methods[0]}{of_method or arguments}"
+        return component
+    if callable(component):
+        if component is target and options:
+            component = functools.partial(component, **_check_names(component, options, owner))
+        return wrap(component)
+    method = f"{methods[0]}{method_arguments or arguments}"
     allowed = f"a class or object with {method}, or a function {arguments}"
-    raise AdapterError(f"{owner}: found {type(made).__name__}, allowed: {allowed}")
+    raise AdapterError(f"{owner}: found {type(component).__name__}, allowed: {allowed}")
 
 
-def has_method(found: object, methods: Sequence[str]) -> bool:
-    """Whether an object, or those of a class, has one of some methods."""
-    return any(callable(getattr(found, name, None)) for name in methods)
+def has_method(component: object, methods: Sequence[str]) -> bool:
+    """Return True if an object or class has one of some methods."""
+    return any(callable(getattr(component, name, None)) for name in methods)
 
 
 class OwnComponent:
-    """An object of the user's own as a component: its attributes replace the defaults.
+    """A component around an object of the user, whose attributes replace the defaults.
 
     A subclass inherits a protocol, such as `Retriever`, after this class, and lists in `takes` the
-    attributes and methods that the object may have. What it lacks is as the protocol says.
+    attributes and methods that the object may have. The protocol gives the others.
     """
 
     takes: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, made: Any) -> None:
-        self.made = made
+    def __init__(self, component: Any) -> None:
+        self.component = component
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes of the object, where it has some."""
-        return list(getattr(self.made, "notes", ()))
+        """Notes of the object; empty if it has none."""
+        return list(getattr(self.component, "notes", ()))
 
     def __getattribute__(self, name: str) -> Any:
-        """Return an attribute of the object, or else the default."""
-        if name not in type(self).takes or not hasattr(self.made, name):
+        """Return an attribute of the object if `takes` lists it, or else the default."""
+        if name not in type(self).takes or not hasattr(self.component, name):
             return super().__getattribute__(name)
-        return getattr(self.made, name)
+        return getattr(self.component, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute of the object where it has it: a folder to keep things in, say."""
-        is_theirs = name in type(self).takes and hasattr(self.made, name)
-        if is_theirs:
-            setattr(self.made, name, value)
+        """Set an attribute of the object if it has it, or else of the component."""
+        is_of_object = name in type(self).takes and hasattr(self.component, name)
+        if is_of_object:
+            setattr(self.component, name, value)
         else:
             super().__setattr__(name, value)
 
 
 def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
-    """Return what `module:name` names: what a function or class makes, or an object as it is."""
-    found = load_object(path)
-    if is_factory(found):
-        made = _make(found, args, f"{owner}: {path}", "args")
+    """Return the object that `module:name` names; a function or class is called with the arguments.
+
+    Args:
+        path: Module and name.
+        args: Arguments by name.
+        owner: Name for messages.
+
+    Raises:
+        OptionError: An argument is unknown, or an object gets arguments.
+        DataError: The path cannot be imported.
+        AdapterError: The function raises, or returns None or a coroutine.
+    """
+    target = load_object(path)
+    if is_factory(target):
+        component = _make(target, args, f"{owner}: {path}", "args")
     elif args:
         raise OptionError(owner, "args", ", ".join(args), f"none: {path} is made already")
     else:
-        made = found
-    if made is None or inspect.isawaitable(made):
-        raise AdapterError(f"{owner}: {path} returned {shown(made)}, allowed: an object")
-    return made
+        component = target
+    if component is None or inspect.isawaitable(component):
+        raise AdapterError(f"{owner}: {path} returned {shown(component)}, allowed: an object")
+    return component
 
 
-def is_factory(found: object) -> bool:
-    """Whether something makes an object when it is called; else it is the object."""
-    is_function = inspect.isroutine(found) or isinstance(found, functools.partial)
-    return inspect.isclass(found) or is_function
+def is_factory(target: object) -> bool:
+    """Return True for a class or function, which makes an object; False for an object."""
+    is_function = inspect.isroutine(target) or isinstance(target, functools.partial)
+    return inspect.isclass(target) or is_function
 
 
 def _make(
     factory: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Any:
-    known = _known(factory, options, owner, key)
+    """Return the result of a factory, called with the options.
+
+    Raises:
+        OptionError: An option is unknown.
+        AdapterError: The factory raises anything but a `RagbenchError`.
+    """
+    checked_options = _check_names(factory, options, owner, key)
     try:
-        return factory(**known)
+        return factory(**checked_options)
     except (RagbenchError, KeyboardInterrupt):
         raise
-    # a constructor of the user's may raise anything, also SystemExit
+    # a user's constructor may raise anything, also SystemExit
     except BaseException as error:
         raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
 
 
-def _known(
+def _check_names(
     function: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Mapping[str, Any]:
+    """Return the options if a function accepts their names.
+
+    Raises:
+        OptionError: A name is no parameter, and the function has no `**kwargs`.
+    """
     parameters = inspect.signature(function).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in options:
@@ -130,9 +163,9 @@ def _known(
 
 
 def shown(value: Any) -> str:
-    """Return a foreign value as error messages show it: cut where it is long, no addresses.
+    """Return a foreign value as error messages show it: at most 80 characters, no addresses.
 
-    An address would differ from run to run; a coroutine says what is likely wrong.
+    An address would differ from run to run. A coroutine is closed and named as such.
 
     Example:
         >>> shown([1, 2]), shown(object())
@@ -150,38 +183,47 @@ def shown(value: Any) -> str:
 
 
 def plain_signature(
-    function: Callable[..., object], owner: str, inputs: Sequence[int], taken: str
+    function: Callable[..., object], owner: str, inputs: Sequence[int], inputs_text: str
 ) -> tuple[int, inspect.Signature]:
-    """Return how many inputs a plain function takes, and a signature that declares its options.
+    """Return the number of inputs of a plain function, and a signature that declares its options.
 
-    Inputs are the parameters without a default that may be given by position; every other one is
-    an option, by its `Option`, or else by its annotation or the type of its default.
+    Inputs are the positional parameters without a default; every other parameter is an option, by
+    its `Option`, or else by its annotation or the type of its default.
 
     Args:
         function: A function that declares nothing.
-        owner: What it is called, for messages.
-        inputs: How many inputs are allowed.
-        taken: These inputs in words: `(prediction, references)`.
+        owner: Name for messages.
+        inputs: Allowed numbers of inputs.
+        inputs_text: These inputs in words: `(prediction, references)`.
 
     Raises:
-        OptionError: It is no function, or takes something else.
+        OptionError: It is no function, or has another number of inputs.
     """
-    allowed = f"a function of {taken}, and of options with a default"
+    allowed = f"a function of {inputs_text}, and of options with a default"
     if not inspect.isroutine(function):
         raise OptionError(owner, "", type(function).__name__, allowed)
     signature = inspect.signature(function)
-    first = [
-        each
-        for each in signature.parameters.values()
-        if each.default is each.empty
-        and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    input_parameters = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
-    rest = [each for each in signature.parameters.values() if each not in first]
-    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    wrong = any(each.default is each.empty or each.kind not in plain for each in rest)
-    if len(first) not in inputs or wrong:
+    other_parameters = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter not in input_parameters
+    ]
+    keyword_kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    is_wrong = any(
+        parameter.default is parameter.empty or parameter.kind not in keyword_kinds
+        for parameter in other_parameters
+    )
+    if len(input_parameters) not in inputs or is_wrong:
         raise OptionError(owner, "", f"{function.__name__}{signature}", allowed)
-    return len(first), inspect.Signature([*first, *option_parameters(function, rest)])
+    return len(input_parameters), inspect.Signature(
+        [*input_parameters, *option_parameters(function, other_parameters)]
+    )
 
 
 def option_parameters(
@@ -189,24 +231,28 @@ def option_parameters(
 ) -> list[inspect.Parameter]:
     """Return parameters of a function or class as keywords that declare options.
 
-    By their `Option`, or else by the annotation or the type of the default.
+    A parameter without an `Option` gets one, with its annotation or the type of its default; text
+    without both.
     """
     target = function.__init__ if inspect.isclass(function) else function
     try:
         hints = typing.get_type_hints(target, include_extras=True)
     except (NameError, TypeError):  # names that only a type checker can resolve
         hints = {}
-    made = []
-    for each in parameters:
-        is_known = each.default is not None and each.default is not each.empty
-        kind = hints.get(each.name, type(each.default) if is_known else str)
-        known = kind if option_in(kind) is not None else typing.Annotated[kind, Option("")]
-        made.append(each.replace(kind=each.KEYWORD_ONLY, annotation=known))
-    return made
+    declared = []
+    for parameter in parameters:
+        is_known = parameter.default is not None and parameter.default is not parameter.empty
+        kind = hints.get(parameter.name, type(parameter.default) if is_known else str)
+        annotated = kind if option_in(kind) is not None else typing.Annotated[kind, Option("")]
+        declared.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=annotated))
+    return declared
 
 
 def source_print(function: Callable[..., object]) -> str:
-    """Return what tells a version of a function from another: a hash of its source, or nothing."""
+    """Return a hash of the source of a function, which tells versions apart.
+
+    Empty without source.
+    """
     try:
         return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()[:12]
     except (OSError, TypeError):

@@ -103,6 +103,6 @@ def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker
         methods=RERANKER_METHODS,
         wrap=CallableReranker,
         arguments="(question, hits)",
-        of_method="(queries, hits, top_k)",
+        method_arguments="(queries, hits, top_k)",
     )
     return to_reranker(reranker)

@@ -52,11 +52,13 @@ class OwnRetriever(OwnComponent, Retriever):
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Let the object index the documents."""
-        self.made.index(list(corpus))  # the user's code may accept only a list
+        self.component.index(list(corpus))  # the user's code may accept only a list
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
         """Pass the retrievers of `sources` to the object; the user's own come without wrapper."""
-        self.made.borrow([r.made if isinstance(r, OwnRetriever) else r for r in retrievers])
+        self.component.borrow(
+            [r.component if isinstance(r, OwnRetriever) else r for r in retrievers]
+        )
 
 
 def to_retriever(target: Any) -> Retriever:
@@ -86,7 +88,7 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
         methods=RETRIEVER_METHODS,
         wrap=CallableRetriever,
         arguments="(question, top_k)",
-        of_method="(queries, top_k)",
+        method_arguments="(queries, top_k)",
     )
     if callable(getattr(retriever, "retrieve", None)) and not _takes_one_question(retriever):
         return retriever

@@ -321,7 +321,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     prices = judge.judge.load_prices() if isinstance(judge.judge, ModelJudge) else None
     priced = [prices is not None and prices.of(model) is not None for model in models]
     # mypy takes no class of a variable for hashable
-    code: Any = type(judge.judge if judge.judge.made is None else judge.judge.made)
+    code: Any = type(judge.judge if judge.judge.component is None else judge.judge.component)
     return fingerprint_json(
         [
             __version__,

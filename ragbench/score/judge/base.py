@@ -156,7 +156,7 @@ class RubricJudge:
         computes: True if the judge calls no server, so that worker processes can run it.
         takes_many: True if the judge has `judge_all` and `ajudge_all`, which return a verdict also
             for items that a rubric does not apply to; False: items are judged one by one.
-        made: User's object that is wrapped; None for a built-in judge.
+        component: User's object that is wrapped; None for a built-in judge.
         asks: True if the judge calls models: their replies are stored, paid from a budget, and
             arrive one by one.
     """
@@ -165,7 +165,7 @@ class RubricJudge:
     own_rubric: Mapping[str, object] | None = None
     computes: bool = False
     takes_many: bool = False
-    made: Any = None
+    component: Any = None
     asks: bool = False
 
     @property
