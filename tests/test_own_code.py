@@ -368,7 +368,7 @@ def test_people_label_what_a_function_judged_without_its_being_imported(
     assert drawn.returncode == 0, drawn.stderr
     assert "2 of grounded, 2 of brief" in drawn.stderr
     assert probed.returncode == 2
-    assert "nothing that a run folder names is imported" in probed.stderr
+    assert "runs code that a run folder names" in probed.stderr
 
 
 @pytest.mark.parametrize("value", [1, 2])
