@@ -142,7 +142,15 @@ class Endpoint:
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def _once(self, content: bytes, deadline: float) -> bytes:
-        """Send a request once and return the body; replace a connection that the server closed."""
+        """Send a request once and return the body; reconnect if an idle connection was closed.
+
+        Args:
+            content: Body of the request.
+            deadline: Time limit on the monotonic clock, in seconds.
+
+        Raises:
+            CallFailure: The request failed, timed out, or was answered with an error.
+        """
         connection, is_old = self._connection(deadline)
         try:
             try:
@@ -184,7 +192,7 @@ class Endpoint:
         raise failure_of_status(response.status, f"{self.address}: {message}", headers=headers)
 
     def _connection(self, deadline: float) -> tuple[http.client.HTTPConnection, bool]:
-        """Return a connection and True if it was open already."""
+        """Return a connection with the time limit set, and True if it was open already."""
         remaining_s = max(0.001, deadline - time.monotonic())
         with self._lock:
             if self._idle:

@@ -179,7 +179,11 @@ class HitReader:
         )
 
     def _identifier(self, own_id: Any, text: str | None, metadata: Mapping[str, Any]) -> str:
-        """Return the id of a hit, and count an id that is not of `id_field`."""
+        """Return the id of a hit, and count an id that is not of `id_field`.
+
+        Raises:
+            AdapterError: The hit has neither an id nor a text.
+        """
         if self._field is not None:
             if _is_known(value := metadata.get(self._field)):
                 return str(value)

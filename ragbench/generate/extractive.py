@@ -105,7 +105,14 @@ def _scores(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
 def _gain(
     index: int, pool: Sequence[_Sentence], scores: Sequence[float], chosen: Sequence[int]
 ) -> tuple[float, int]:
-    """Return the sort key of a sentence: score less repetition, then the earlier position."""
+    """Return the sort key of a sentence: its score less repetition, then its earlier position.
+
+    Args:
+        index: Number of the sentence in the pool.
+        pool: All sentences.
+        scores: Score of each sentence.
+        chosen: Numbers of the sentences chosen so far.
+    """
     terms = pool[index].terms
     repeated = max((len(terms & pool[other].terms) / len(terms) for other in chosen), default=0.0)
     return scores[index] * (1 - _REPETITION * repeated), -index

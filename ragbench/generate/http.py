@@ -81,7 +81,11 @@ class HttpService:
         return Prediction(answer, self._passages(reply), usage, queries)
 
     def _passages(self, reply: Any) -> list[Document] | None:
-        """Return the passages of a reply; None without a path to their texts."""
+        """Return the passages of a reply; None without a path to their texts.
+
+        Raises:
+            AdapterError: The path is missing in the reply, or a passage is no text.
+        """
         if "texts" not in self._paths:
             return None
         texts = self._paths["texts"].find(reply)

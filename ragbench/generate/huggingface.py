@@ -128,7 +128,10 @@ class HuggingfaceGenerator(Generator):
         return min(limits, default=sys.maxsize)
 
     def _budget(self, question: str, contexts: Sequence[Document], room: int) -> int:
-        """Return the token budget of the passages, by `context_tokens` and the context length."""
+        """Return the token budget of the passages, by `context_tokens` and the context length.
+
+        `room` is the number of tokens that the prompt may have.
+        """
         # Measured with empty passages: their numbers and separators take tokens too.
         around = len(self._tokens(question, [Document(document.id) for document in contexts]))
         limits = [max(0, room - around), self._chosen.context_tokens]

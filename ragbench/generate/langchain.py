@@ -52,7 +52,7 @@ class ChainRecorder:
         self._parents[run_id] = more.get("parent_run_id")
 
     def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
-        """Record a retriever, and its query if it differs from the question."""
+        """Record a retriever, and its query as formulated if it differs from the question."""
         self._parents[run_id] = more.get("parent_run_id")
         self.retrievers.add(run_id)
         if query.strip() != self._question.strip():
@@ -96,7 +96,7 @@ class ChainRecorder:
             self.passages.setdefault(hit.id, passage)
 
     def count(self, message: Any) -> None:
-        """Record tokens and cost of a reply; unknown if the message has no usage metadata."""
+        """Record tokens and cost of a message; unknown if it is None or has no usage metadata."""
         tokens = read_usage(getattr(message, "usage_metadata", None) or {})
         details = getattr(message, "response_metadata", None) or {}
         model = str(details.get("model_name") or details.get("model") or "")
@@ -208,7 +208,11 @@ class Chain:
         return recorder.prediction(self._text(result, recorder))
 
     def _text(self, result: Any, recorder: ChainRecorder) -> str:
-        """Return the text of the answer; count the tokens of a message without callbacks."""
+        """Return the text of the answer; count the tokens of a message without callbacks.
+
+        Raises:
+            AdapterError: The output holds no text or message.
+        """
         answer = result if self._answer is None else self._answer.one(result)
         if self._answer is None and isinstance(result, Mapping):
             answer = next((result[key] for key in _ANSWERS if key in result), result)
@@ -290,7 +294,12 @@ class LangchainGenerator(ChatGenerator):
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
-        """Return the answer of a sample; a chain is called again for each sample."""
+        """Return the answer of a sample; a chain is called again for each sample.
+
+        Raises:
+            CallFailure: The call of a chat model failed.
+            AdapterError: The output of a chain holds no answer.
+        """
         if self._chain is None:
             return super().generate_sample(query, contexts, sample)
         return self._chain.ask(query.text, templates.passage_values(contexts))

@@ -135,7 +135,12 @@ class BatchChat(ChatModel):
             self._follow_new(self._refused[model], calls)
 
     def _follow_new(self, refused: completions.Refusals, calls: Sequence[_BatchCall]) -> None:
-        """Send calls of one model in as many batches as their lines need."""
+        """Send calls of one model in as many batches as their lines need.
+
+        Args:
+            refused: Parameters to leave out, since the model refuses them.
+            calls: Calls of one model.
+        """
         parts: list[dict[str, bytes]] = []
         size = 0
         for call in calls:
@@ -163,7 +168,13 @@ class BatchChat(ChatModel):
         task.add_done_callback(self._following.discard)
 
     async def _answer(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes) -> None:
-        """Wait for the end of a batch and answer its calls, each with a reply or an exception."""
+        """Wait for the end of a batch and answer its calls, each with a reply or an exception.
+
+        Args:
+            note: Note of the batch, without an id if it may not have been created.
+            calls: Waiting calls of the batch.
+            lines: Lines of a new batch; empty for a batch of an earlier run.
+        """
         try:
             if note.batch is None:
                 batch = await (self._create(note, lines) if lines else self._search(note.name))

@@ -73,7 +73,10 @@ class Sender:
             await asyncio.sleep(self._wait(outcome, attempts, spent_s))
 
     async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
-        """Return the reply or the failure of one try; after a fatal failure, nothing is sent."""
+        """Return the reply or the failure of one try; after a fatal failure, nothing is sent.
+
+        `left_s` is the time limit of the try in seconds, None for no limit.
+        """
         if self._fatal_failure is not None:
             return self._fatal_failure
         try:
@@ -88,7 +91,16 @@ class Sender:
             return CallFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
 
     def _wait(self, failure: CallFailure, attempts: list[Attempt], spent_s: float) -> float:
-        """Return the seconds until the next try, or raise the failure if there is none."""
+        """Return the seconds until the next try.
+
+        Args:
+            failure: Failure of the last try.
+            attempts: Failed tries so far, the last one included.
+            spent_s: Seconds of all tries so far, without waits.
+
+        Raises:
+            CallFailure: The failure with the reason why no try follows.
+        """
         why = ""
         wait_s = failure.retry_after_s or 0.0
         never_connected = not self._answered and failure.unconnected

@@ -162,7 +162,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def _detail(usage: Mapping[str, Any], kind: str, name: str) -> int:
-    """Return a number of the details of a usage; 0 if the server reports none."""
+    """Return a number of the details `kind` of a usage by name; 0 if the server reports none."""
     details = usage.get(kind)
     return (read_count(details.get(name)) if isinstance(details, Mapping) else None) or 0
 
@@ -321,7 +321,13 @@ def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
 
 
 def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> ChatReply:
-    """Return a reply with its left-out parameters; a refused `stop` is applied here instead."""
+    """Return a reply with its left-out parameters, cut at the first stop text for a refused `stop`.
+
+    Args:
+        reply: Reply of the server.
+        request: Request as asked.
+        wording: Request as sent.
+    """
     # Cut at the earliest stop text, as a server does.
     stops = request.stop if "stop" in wording.left_out else ()
     places = [place for stop in stops if (place := reply.text.find(stop)) >= 0]
@@ -329,7 +335,13 @@ def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> Cha
 
 
 def _add_format(body: dict[str, Any], response_format: str, request: ChatRequest) -> None:
-    """Add the response format to a body; formats without a schema put it into words as well."""
+    """Add a response format to a body in place; formats without a schema append it to the message.
+
+    Args:
+        body: Body of the request.
+        response_format: `json_schema`, `json_object` or `text`.
+        request: Request with a schema.
+    """
     if response_format == "json_schema":
         schema = {"name": "reply", "schema": dict(request.schema or {}), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}

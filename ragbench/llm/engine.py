@@ -129,7 +129,12 @@ class ChatEngine:
         return await call.wait()
 
     async def _read_or_send(self, key: str, request: ChatRequest) -> ChatReply:
-        """Return the stored reply, or send the request under the lock of its key."""
+        """Return the stored reply, or send the request under the lock of its key.
+
+        Raises:
+            CallFailure: The call failed.
+            DataError: The store is read-only and lacks the reply.
+        """
         if self.replies is None:
             return await self._send_in_turn(key, request)
         if (reply := self.replies.get(key)) is not None:
@@ -166,7 +171,11 @@ class ChatEngine:
             return await self._send(key, request)
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:
-        """Send a request within the budget, and return its reply as stored."""
+        """Send a request within the budget, and return its reply as stored.
+
+        Raises:
+            CallFailure: The call failed or the budget is spent.
+        """
         bound = None if self.budget is None else await self.budget.reserve(self._bound(request))
 
         async def store(reply: ChatReply) -> ChatReply:

@@ -229,7 +229,12 @@ class _JsonReader:
         self.has_key = False  # True after a key: prose has brackets, but no keys
 
     def value(self, depth: int) -> Any:
-        """Return the value at the position, and move behind it."""
+        """Return the value at the position, and move behind it.
+
+        Raises:
+            Unreadable: It is malformed or nested too deeply.
+            _CutOff: The text ends inside it.
+        """
         if depth > DEEPEST:
             raise Unreadable(f"nested more than {DEEPEST} deep")
         sign = self._peek()
@@ -385,7 +390,11 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
 
 def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Return an object in the form of its schema, without unknown keys if it allows none."""
+    """Return an object in the form of its schema, without unknown keys if it allows none.
+
+    Raises:
+        Unreadable: A required key is missing, or a value does not fit.
+    """
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:

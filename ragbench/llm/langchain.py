@@ -66,7 +66,7 @@ class LangchainChat(ChatModel):
         """Do nothing: the model belongs to the user."""
 
     async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
-        """Return the message of the model, called in the way that it supports."""
+        """Return the message of the model, called by `ainvoke`, `invoke` or as a function."""
         if callable(ainvoke := getattr(self._model, "ainvoke", None)):
             return await ainvoke(messages, **options)
         if callable(invoke := getattr(self._model, "invoke", None)):

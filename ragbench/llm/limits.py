@@ -135,7 +135,10 @@ class AdaptiveLimit:
         return max(1, min(self.most, round(self.rate * (self._usual_s or 0.0))))
 
     async def enter(self, *, again: bool = False) -> None:
-        """Wait for a place; calls with `again`, which were turned away before, go first."""
+        """Wait for a place; calls with `again`, which the server turned away before, go first.
+
+        A caller that is cancelled while it waits leaves the queue or passes its place on.
+        """
         queue = self._again if again else self._new
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(place)

@@ -183,7 +183,11 @@ class OpenAIChat(ChatModel):
         return self.clean(await (in_thread(post) if self._waits else post()))
 
     async def _streamed(self, wording: completions.Wording) -> str:
-        """Return the body of a completion that is received as a stream, with secrets masked."""
+        """Return the body of a completion that is received as a stream, with secrets masked.
+
+        Raises:
+            CallFailure: The connection broke, or the stream ended before the reply.
+        """
         import openai
         from openai.types.chat import ChatCompletionChunk
 

@@ -195,7 +195,12 @@ class Replies:
                         entry.future.set_exception(error)
 
     def missing(self, request: ChatRequest, key: str) -> DataError:
-        """Return the error for a missing reply of a read-only store; it quotes the request."""
+        """Return the error for a missing reply of a read-only store; it quotes the request.
+
+        Args:
+            request: Request without a stored reply.
+            key: Storage key of the request.
+        """
         text = " ".join(request.messages[-1].content.split()) if request.messages else ""
         question = text if len(text) <= 60 else f"{text[:60]}..."
         return DataError(

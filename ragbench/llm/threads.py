@@ -75,7 +75,11 @@ class LoopThread:
             thread.join()
 
     def _loop_for(self, coroutine: Coroutine[Any, Any, Value]) -> asyncio.AbstractEventLoop:
-        """Return the running loop, started if necessary; close the coroutine on an error."""
+        """Return the running loop, started if necessary.
+
+        Raises:
+            RuntimeError: The caller runs in this loop; the coroutine is closed.
+        """
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")

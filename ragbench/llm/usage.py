@@ -366,7 +366,12 @@ class Budget:
         return self._until is not None and time.monotonic() >= self._until
 
     def settle(self, reservation: Reservation, usage: Usage) -> None:
-        """Replace a reservation by the usage of the call; unknown numbers count as reserved."""
+        """Replace a reservation by the usage of the call, and let waiting calls try again.
+
+        Args:
+            reservation: Upper bound that was reserved.
+            usage: Usage of the reply; unknown numbers count as reserved.
+        """
         is_known = usage.input_tokens is not None and usage.output_tokens is not None
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         usd = reservation.usd if usage.usd is None else usage.usd

@@ -152,7 +152,7 @@ class ArrayStore:
         self._folder, self._also, self._writes = folder, also, writes
 
     def find(self, kind: str, key: str) -> Arrays | None:
-        """Return the undamaged arrays of a key; None if no folder has any."""
+        """Return the arrays of a kind and key; None if no folder has them undamaged."""
         for folder in (self._folder, *self._also):
             if (arrays := open_arrays(array_path(folder, kind, key))) is not None:
                 return arrays
@@ -203,7 +203,7 @@ def _warn_of_waiting(of: str, waiting: str) -> None:
 
 
 def array_path(folder: Path, kind: str, key: str) -> Path:
-    """Return the path of the arrays of a key in a cache folder."""
+    """Return the path of the arrays of a kind and key in a cache folder, which may not exist."""
     return folder / FOLDER / kind / key
 
 

@@ -70,7 +70,11 @@ class CallLocks:
             self._release(0)
 
     def _take(self, byte: int) -> bool:
-        """Lock a byte and return True; return False if another thread or process holds it."""
+        """Lock a byte and return True; return False if another thread or process holds it.
+
+        Raises:
+            DataError: The file system has no locks.
+        """
         # Locks of the operating system separate processes, not threads, hence the set of bytes.
         with self._lock:
             if byte in self._held:

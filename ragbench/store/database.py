@@ -116,7 +116,11 @@ class Store:
                 self._drop_damaged(file, kind, key, damaged)
 
     def get(self, kind: str, key: str, item: str, since: float = 0.0) -> bytes | None:
-        """Return the blob of an item; None if it is not stored, or damaged."""
+        """Return the blob of an item; None if it is not stored, damaged, or older than `since`.
+
+        Raises:
+            DataError: The first file cannot be read.
+        """
         return next((blob for _, blob in self.find(kind, key, [item], since)), None)
 
     def stored(self, kind: str, key: str, items: Collection[str]) -> set[str]:
@@ -128,7 +132,7 @@ class Store:
         return present
 
     def count(self, kind: str, key: str) -> int:
-        """Return the number of rows of a kind and key in the first file."""
+        """Return the number of rows of a kind and key in the first file; 0 for a missing file."""
         query = f"SELECT count(*) FROM rows WHERE {_ENTRY}"
         return int(self._file.read(lambda file: file.execute(query, (kind, key)).fetchone()[0]))
 
@@ -242,7 +246,13 @@ class Store:
     def _select(
         self, file: SQLiteFile, columns: str, kind: str, key: str, items: Sequence[str]
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield columns of items; a further file that cannot be read is left out from now on."""
+        """Yield columns of the items that a file has, as tuples.
+
+        A further file that cannot be read is left out from now on, with a warning.
+
+        Raises:
+            DataError: The first file cannot be read.
+        """
         for start in range(0, len(items), _ITEMS_PER_QUERY):
             part = items[start : start + _ITEMS_PER_QUERY]
             marks = ", ".join("?" * len(part))

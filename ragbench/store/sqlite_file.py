@@ -168,7 +168,15 @@ class SQLiteFile:
             self._connection = self._opened = None
 
     def _use(self, work: Work[Result], *, write: bool) -> Result:
-        """Return the result of `work`; replace a damaged file and try once more."""
+        """Return the result of `work`; a writable file that is damaged is replaced first.
+
+        Args:
+            work: Function of the connection.
+            write: True to create a missing file.
+
+        Raises:
+            DataError: The file cannot be used.
+        """
         with self._lock:
             try:
                 try:
@@ -186,7 +194,7 @@ class SQLiteFile:
                 raise self._unusable(error) from None
 
     def _current(self, write: bool) -> Connection:
-        """Return a connection to the file that has the path now."""
+        """Return a connection to the current file of the path, or to an empty database."""
         connection = self._connection
         if (
             connection is None
@@ -247,7 +255,10 @@ class SQLiteFile:
             return self._checked(_connect(shutil.copy(self.path, copy)))
 
     def _checked(self, connection: Connection) -> Connection:
-        """Return a connection after checking its owner; close it on an error."""
+        """Return a connection after checking its owner, and all pages of a thorough file.
+
+        On an error, the connection is closed and the error raised.
+        """
         try:
             self._check_owner(connection)
             if self._thorough:
@@ -294,7 +305,7 @@ class SQLiteFile:
 
 
 def may_be_written(path: Path) -> bool:
-    """Return True if a file and files beside it can be created and changed."""
+    """Return True if a file, which may not exist yet, and files beside it can be written."""
     folder = next((parent for parent in path.absolute().parents if parent.exists()), path)
     return os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
 
@@ -344,7 +355,10 @@ def readable_rows(connection: Connection) -> Iterator[CacheRow | None]:
 
 
 def _replace_damaged(path: Path, error: Exception) -> None:
-    """Replace a damaged file by a new one with its readable rows, and rename the damaged file."""
+    """Replace a damaged file by a new one with its readable rows, and rename the damaged file.
+
+    A warning names the numbers of copied and lost rows, and `error` as the damage.
+    """
     new, n_rows, n_lost = temporary_beside(path), 0, 0
     new.unlink(missing_ok=True)
     try:

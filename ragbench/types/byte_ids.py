@@ -123,7 +123,13 @@ class ByteIds:
         return self._clear_tail(words, number, lengths)
 
     def _clear_tail(self, words: HashArray, number: int, lengths: NDArray[np.int64]) -> HashArray:
-        """Set the bytes of words beyond the end of each id to zero, in place; return the words."""
+        """Set the bytes beyond the end of each id to zero, in place, and return the words.
+
+        Args:
+            words: Word at position `number` of each id.
+            number: Position of the words in their ids, from 0.
+            lengths: Number of bytes of each id.
+        """
         if self._least == self._most < 8 * number + 8:
             words &= _FIRST_BYTES[max(self._least - 8 * number, 0)]
         elif self._least < 8 * number + 8:

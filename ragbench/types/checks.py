@@ -150,7 +150,11 @@ def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
 
 
 def _grade(grade: Any, query_id: str, document: object) -> int:
-    """Return a grade as int; accept whole floats and NumPy integers, refuse True and False."""
+    """Return a grade as int; whole floats and NumPy integers are valid.
+
+    Raises:
+        DataError: The grade is a bool, no number, or not whole; names query and document.
+    """
     problem = f"grades are not integers, found {plain(grade)!r}"
     if isinstance(grade, bool) or not isinstance(grade, numbers.Real):
         raise _bad_grade(problem, query_id, document)

@@ -250,7 +250,11 @@ class _ConversationReader:
         self._fail, self._documents = fail, documents
 
     def turns(self, value: Json) -> tuple[Turn, ...]:
-        """Return the turns of a list of messages, exchanges or `Turn` objects."""
+        """Return the turns of a list of messages, exchanges or `Turn` objects.
+
+        Raises:
+            Exception: The error of `fail`, for a value of any other form.
+        """
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
             raise self._fail(_kind(value), TURNS_ALLOWED)
         drafts: list[_Draft] = []
@@ -267,13 +271,21 @@ class _ConversationReader:
         return tuple(draft.to_turn() for draft in drafts)
 
     def calls(self, value: Json) -> list[tuple[object, ToolCall]]:
-        """Return the id and the call of each entry of a list of tool calls."""
+        """Return the id and the call of each entry of a list of tool calls.
+
+        Raises:
+            Exception: The error of `fail`, for a value of any other form.
+        """
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
             raise self._fail(_kind(value), CALLS_ALLOWED)
         return [self._call(item, f"call {number}") for number, item in enumerate(value, start=1)]
 
     def _read(self, message: Entries, place: str, drafts: list[_Draft]) -> None:
-        """Add a message or an exchange to the drafts, as a new turn or to the last one."""
+        """Add a message or an exchange to the drafts, as a new turn or to the last one.
+
+        Raises:
+            Exception: The error of `fail` with the place, for an unknown role or content.
+        """
         label = message.get("role", message.get("type"))
         question = _first(message, _QUESTIONS)
         if question is not None and "role" not in message and label not in _ROLES:
@@ -294,7 +306,11 @@ class _ConversationReader:
             self._add(role, message, place, drafts)
 
     def _add(self, role: Role, message: Entries, place: str, drafts: list[_Draft]) -> None:
-        """Add text, passages and tool calls of a message to the turn of its role."""
+        """Add a message to the last draft, or to a new draft if the role changes.
+
+        Raises:
+            Exception: The error of `fail`, for text, passages or calls of another form.
+        """
         if not drafts or drafts[-1].role != role:
             drafts.append(_Draft(role))
         draft = drafts[-1]
@@ -314,7 +330,11 @@ class _ConversationReader:
             draft.calls.append(call)
 
     def _text(self, content: Json, place: str) -> str:
-        """Return the text of a message or of its parts; an image becomes `[image_url]`."""
+        """Return the text of a message or of its parts; empty for None, `[image_url]` for an image.
+
+        Raises:
+            Exception: The error of `fail` with the place, for content of another form.
+        """
         if content is None or isinstance(content, str):
             return (content or "").strip()
         parts = [_plain(part) for part in content] if isinstance(content, (list, tuple)) else []
@@ -328,7 +348,11 @@ class _ConversationReader:
         return "\n".join(texts).strip()
 
     def _passage(self, item: Json, place: str) -> str:
-        """Return the text of a passage: a text, a mapping with text, or the document of its id."""
+        """Return the text of a passage: a text, a mapping with text, or the document of its id.
+
+        Raises:
+            Exception: The error of `fail` with the place, for another form or an unknown id.
+        """
         passage = _plain(item)
         if isinstance(passage, Mapping):
             title, text = passage.get("title"), _first(passage, _TEXTS)
@@ -342,7 +366,11 @@ class _ConversationReader:
         return passage
 
     def _call(self, item: Json, place: str) -> tuple[object, ToolCall]:
-        """Return the id of a tool call, None without one, and the call."""
+        """Return the id of a tool call, None without one, and the call.
+
+        Raises:
+            Exception: The error of `fail`, for a call without a name or of another form.
+        """
         if isinstance(item, ToolCall):
             return None, item
         call = _plain(item)
@@ -362,7 +390,11 @@ class _ConversationReader:
         return call.get("id"), ToolCall(name.strip(), arguments, output)
 
     def _arguments(self, value: Json, place: str) -> dict[str, Json]:
-        """Return the arguments of a call from a mapping or JSON text; empty for None."""
+        """Return the arguments of a call from a mapping or JSON text; empty for None.
+
+        Raises:
+            Exception: The error of `fail`, for a text or value that is no JSON object.
+        """
         allowed = "arguments as a mapping, or as the text of a JSON object"
         if isinstance(value, str):
             try:
@@ -393,7 +425,7 @@ def _plain(item: Json) -> Json:
 
 
 def _first(values: Entries, names: Sequence[str]) -> Json:
-    """Return the first value of several keys that is not None; None if there is none."""
+    """Return the first value of several keys that is not None; None if all keys lack one."""
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 

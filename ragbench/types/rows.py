@@ -46,7 +46,14 @@ def borders(lengths: Iterable[int], n: int) -> IntArray:
 def nested(
     query_ids: Sequence[str], starts: IntArray, documents: Sequence[str], values: NDArray[Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return {query id: {document id: value}} of columns, in the order of the rows."""
+    """Return {query id: {document id: value}} of columns, in the order of the rows.
+
+    Args:
+        query_ids: Ids of n queries.
+        starts: Shape (n + 1,): first row of each query, then the number of rows.
+        documents: Shape (rows,): document ids.
+        values: Shape (rows,): scores or grades.
+    """
     documents, numbers, borders = [*documents], values.tolist(), starts.tolist()
     return {
         query_id: dict(zip(documents[start:end], numbers[start:end], strict=True))

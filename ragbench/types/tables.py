@@ -82,7 +82,16 @@ def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
 
 
 def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (query id, document id, value) of each row; raise a DataError for a missing column."""
+    """Yield (query id, document id, value) of each row of a data frame.
+
+    Args:
+        frame: Data frame.
+        value_names: Allowed names of the column of scores or grades, best first.
+        noun: `run` or `qrels`, for the message.
+
+    Raises:
+        DataError: A column is missing.
+    """
     columns: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
     present = [str(column) for column in columns]
     chosen = []
