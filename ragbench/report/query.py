@@ -245,7 +245,7 @@ def generator_prompt(answer: AnswerView) -> str:
     return re.sub(r"\[\[passage ([1-9][0-9]*)\]\]", passage_text, prompt)
 
 
-class SentPrompt(NamedTuple):
+class PrintedPrompt(NamedTuple):
     """Prompt of a judge.
 
     Attributes:
@@ -261,7 +261,7 @@ class SentPrompt(NamedTuple):
 
 def prompts_sent(
     views: QueryViews, view: QueryView, system: SystemView | None, verdict: VerdictRow
-) -> Iterator[SentPrompt]:
+) -> Iterator[PrintedPrompt]:
     """Yield the prompts of a verdict, byte for byte; nothing for a judge without prompts.
 
     A text that the run folder does not store in full stays a placeholder: `[[passage 1]]`.
@@ -296,7 +296,7 @@ def prompts_sent(
         texts["passages"] = "\n".join(whole.values())
     for row in verdict.prompts:
         if (form := views.prompts.get(row.form)) is not None:
-            yield SentPrompt(form.system, row.filled(form, texts), row.to)
+            yield PrintedPrompt(form.system, row.filled(form, texts), row.to)
 
 
 def _full_text(passage: Passage | None) -> str | None:
