@@ -337,6 +337,7 @@ def _read_file(folder: Path, path: Path) -> Document:
     """Return the document of a file; `path` is relative to the folder."""
     full_path = folder / path
     text, title = ("", "")
+    # the readers of text files refuse an empty file
     if full_path.stat().st_size:
         text, title = _READERS[path.suffix.lower()](full_path)
     return Document(encode_spaces(path.as_posix()), text, title or path.name)
@@ -374,6 +375,7 @@ def _read_html(path: Path) -> tuple[str, str]:
     except ImportError as error:
         raise MissingExtra(f"corpus: {path.name}", "beautifulsoup4", _EXTRA) from error
     page = BeautifulSoup(path.read_bytes(), "html.parser")
+    # before <head> is removed, which holds the title
     heading = page.title or page.find("h1")
     title = " ".join(heading.get_text(" ").split()) if heading else ""
     for tag in page.find_all(_HIDDEN_TAGS):
@@ -391,6 +393,7 @@ def _read_pdf(path: Path) -> tuple[str, str]:
         raise MissingExtra(f"corpus: {path.name}", "pypdf", _EXTRA) from error
     try:
         pages = [page.extract_text() for page in PdfReader(path).pages]
+    # pypdf raises errors of many kinds on damaged files
     except (PyPdfError, OSError, ValueError, KeyError, RecursionError) as error:
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         raise DataError(f"cannot be read as PDF: {reason}", file=path) from error

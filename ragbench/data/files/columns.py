@@ -68,6 +68,7 @@ def group_numbered_columns(
     """
     mapping = dict(columns or {})
     for part in SEVERAL:
+        # a part that the user names, also as null, is not guessed
         if part not in mapping and (group := _numbered(part, present, mapping, holds_ids)):
             mapping[part] = group
     return mapping
@@ -164,6 +165,7 @@ def resolve_columns(
     chosen = {part: column for part, column in mapping.items() if column is not None}
     for part, column in chosen.items():
         _check_present(column, present, part, file)
+    # a column holds one part only
     free = [column for column in present if column not in chosen.values()]
     for part in PARTS:
         candidates = [] if part in mapping else _candidates(part, free, present, holds_ids)
@@ -178,6 +180,7 @@ def resolve_columns(
     # after all other parts: it depends on whether there are passages and an answer
     _place_context(chosen, free, mapping)
     if "grades" in chosen and "grades" not in mapping and "relevant" not in chosen:
+        # a guessed column of grades belongs to no ids
         del chosen["grades"]
     if "question" not in chosen and "turns" not in chosen:
         names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))

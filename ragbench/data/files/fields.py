@@ -83,6 +83,7 @@ def parse_cell(entry: Entry, column: str, cell: str, allowed: str) -> Any:
         DataError: The text is neither; `allowed` says in the message what a cell may hold.
     """
     try:
+        # JSON first: it is what a CSV cell should hold
         return parse_json(cell)
     except ValueError as error:
         if (items := read_printed_list(cell)) is not None:
@@ -158,6 +159,7 @@ class Passages:
         rows: dict[int, int] = {}
         for row, document in enumerate(self._documents):
             for text in (document.text, document.full_text):
+                # of documents with equal texts, the first one counts
                 rows.setdefault(hash(text), row)
         return rows
 
@@ -200,10 +202,12 @@ class Passages:
         for key, value in ((text_key, text), ("title", title)):
             if value is not None and not isinstance(value, str):
                 raise entry.error(f"{place}: '{key}' is {kind(value)}", allowed="text")
+        # ids from databases are numbers
         if isinstance(name, int) and not isinstance(name, bool):
             name = str(name)
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise entry.error(f"{place}: 'id' is {name!r}", allowed="text or an integer")
+        # run files are split at white space
         name = None if name is None else encode_spaces(name)
         if text is None:
             if name is not None and name in self._by_id:

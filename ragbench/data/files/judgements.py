@@ -176,6 +176,7 @@ def read_judgements(source: Source, *, beir: bool = False) -> QrelsTable:
         if not judgements.lines and not has_header and line.split()[:3] == _BEIR.encode().split():
             beir = has_header = True
             continue
+        # only now: the header may just have shown that this is a BEIR table
         read_fields = _beir_fields if beir else _trec_fields
         query, document, grade, subtopic = read_fields(line, judgements.file, number)
         _add(judgements, (query, document), _grade(grade, judgements.file, number), number)

@@ -69,6 +69,7 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPredictio
     """
     path = Path(path)
     rows = list(_rows(path))
+    # the column `sample` counts only where a query has several answers
     if len({key for _, key, _ in rows}) == len(rows):
         return [{key: prediction for _, key, prediction in rows}]
     entries: dict[int, dict[str, Entry]] = {}
@@ -109,6 +110,7 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
             queries=tuple(read_texts(entry, "queries", cells=cells) or ()),
             tool_calls=None if calls is None else read_calls(entry, calls, cells=cells) or (),
         )
+        # the answers of two systems in one file would be mixed up
         first = first or prediction
         if prediction.system != first.system:
             problem = f"system '{prediction.system}' after system '{first.system}'"
@@ -188,6 +190,7 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
         problem = "no query of the predictions has a reference"
         allowed = f"the same query_id in both, such as '{next(iter(gold))}'"
         raise DataError(problem, file=predictions, allowed=allowed)
+    # references first, in their order
     ids = list(gold | answers)
     return AnswerPairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
 

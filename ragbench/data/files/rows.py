@@ -47,6 +47,7 @@ def parse_json(text: str) -> Any:
         raise ValueError(f"bad JSON at column {error.colno}: {error.msg}") from error
     except ValueError as error:
         raise ValueError(f"bad JSON: {error}") from error
+    # searched first, as encoding all texts takes time and such escapes are rare
     if _SURROGATE.search(text):
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -85,11 +86,11 @@ class Entry:
     record: str = ""
 
     def error(
-        self, found: str, *, allowed: str | None = None, near: str | None = None
+        self, fault: str, *, allowed: str | None = None, near: str | None = None
     ) -> DataError:
         """Return a `DataError` with the file and place of this row."""
         return DataError(
-            found, file=self.file, line=self.line, record=self.record, allowed=allowed, nearest=near
+            fault, file=self.file, line=self.line, record=self.record, allowed=allowed, nearest=near
         )
 
     @property
@@ -246,6 +247,7 @@ def read_csv(path: Path) -> Iterator[Entry]:
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     delimiter, lines = _delimiter(path, (text for _, text in text_lines(path)))
+    # strict: an unclosed quote is an error, not a cell with the rest of the file
     reader = csv.reader(lines, strict=True, delimiter=delimiter)
     header: list[str] | None = None
     empty = True
@@ -270,6 +272,7 @@ def read_csv(path: Path) -> Iterator[Entry]:
                 f"{len(cells)} cells, expected {len(header)} ({columns})", file=path, line=start
             )
         empty = False
+        # None tells a missing cell from an empty one
         padded: list[str | None] = [*cells, *[None] * (len(header) - len(cells))]
         yield Entry(str(path), start, dict(zip(header, padded, strict=True)))
     if empty:

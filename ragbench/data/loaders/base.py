@@ -102,6 +102,8 @@ def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str
     The draw depends on the ids and the seed alone, not on the order of the file, and a query that
     is added or removed moves at most one other. At least one query is drawn.
     """
+    # hashes, not a random generator: the draw must not depend on the order or the number of
+    # queries
     by_hash = sorted(set(query_ids), key=lambda query: fingerprint([str(split.seed), query], 64))
     return frozenset(by_hash[: max(1, round(len(by_hash) * split.test))])
 
@@ -164,7 +166,7 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         prints["expected_tool_calls"] = _rows([query, *_digests(gold)] for query, gold in calls)
     if collection.given:
         systems = collection.given.items()
-        prints["given"] = _rows([name, *sorted(map(_answered, given))] for name, given in systems)
+        prints["given"] = _rows([name, *sorted(map(_answered, rows))] for name, rows in systems)
     return prints
 
 
@@ -239,6 +241,8 @@ class CorpusReader:
             _pack(read(notes), writer)
             if notes:
                 writer.add_texts(_NOTES, notes)
+            # a file that changes while it is read would be stored under the hash of its old
+            # content
             if _states(sources) != states:
                 raise DataError("was changed while it was read", file=sources[0])
 
@@ -294,6 +298,7 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
     with ExitStack() as stack:
         names = ("ids", "ids_ends", "parts", "parts_ends")
         arrays = {name: stack.enter_context(writer.open_array(name)) for name in names}
+        # in blocks: the texts of a whole corpus need not fit into memory
         while block := list(islice(stream, _AT_ONCE)):
             append("ids", (document.id for document in block))
             parts = (
@@ -306,6 +311,7 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
                 if not document.full_text.strip():
                     empty.append(document.id)
     content, whole = content_hash.content(), fingerprint(sorted(digests))
+    # stored, so that a later run needs no pass over the texts
     writer.add_texts("facts", [content.key, str(content.size), whole, *empty])
 
 
@@ -322,6 +328,7 @@ def _json(metadata: Mapping[str, object]) -> str:
         return ""
     try:
         text = json.dumps(metadata, allow_nan=False)
+        # tuples and keys that are numbers come back changed
         if load_json(text) == metadata:
             return text
     except (TypeError, ValueError):

@@ -59,10 +59,12 @@ class Beir(CorpusReader):
             fault = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"
             raise DataError(fault, file=self._path)
         if (file := find_file(self._path, "queries.jsonl")) is None:
+            # the message lists the folder, so that a file under another name is seen
             present = ", ".join(sorted(entry.name for entry in self._path.iterdir())) or "nothing"
             raise DataError(f"no queries.jsonl (the folder has {present})", file=self._path)
         queries = read_queries(file)
         corpus = find_file(self._path, "corpus.jsonl")
+        # no corpus is enough for stored rankings, which have ids alone
         documents = None
         if corpus is not None:
             name = Path(corpus.name)
@@ -84,6 +86,7 @@ class Beir(CorpusReader):
             queries=judged,
             documents=documents,
             qrels=None if judgements is None else judgements.qrels(),
+            # queries outside of the split have answers, too
             answers={query: gold for query, gold in answers.items() if query in ids},
             notes=notes,
         )
@@ -91,6 +94,7 @@ class Beir(CorpusReader):
 
     def _judgements(self, queries: list[Query]) -> QrelsTable | None:
         """Return the judgements of the split, checked against the queries; None without any."""
+        # as BEIR tables, whether or not they have the header
         parts = [read_judgements(path, beir=True) for path in self._qrels_files()]
         for part in parts:
             part.require_queries((query.id for query in queries), "queries.jsonl")
@@ -109,9 +113,11 @@ class Beir(CorpusReader):
         # partition: `test.tsv.gz` is the split `test` as well
         splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")})
         files = {name: path for name in splits if (path := find_file(folder, f"{name}.tsv"))}
+        # gold answers alone are enough to score generated answers
         if not files and find_file(self._path, "answers.jsonl"):
             return []
         if self._name is None and files:
+            # numbers on a random part are not comparable with published ones on the test set
             if _TEST in files:
                 problem = "a random split of a data set that has a test set"
                 allowed = "split: test, or --limit for a sample of it"

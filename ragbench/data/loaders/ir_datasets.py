@@ -41,11 +41,13 @@ class IrDatasets:
             OptionError: ir_datasets has no collection with this name.
         """
         source = self._source()
+        # collections such as msmarco-passage have documents alone, and their parts the queries
         if not source.has_queries():
             raise DataError("no queries", file=self._name, allowed="a name that has queries")
         try:
             qrels = _qrels(source.qrels_iter()) if source.has_qrels() else None
             queries = list(source.queries_iter())
+            # a collection without judgements keeps all its queries
             judged = [q for q in queries if qrels is None or q.query_id in qrels]
             documents = list(map(_document, source.docs_iter())) if source.has_docs() else None
         except Exception as error:  # downloads fail in many ways
@@ -56,6 +58,7 @@ class IrDatasets:
         notes = []
         if n := len(queries) - len(judged):
             notes.append(f"{counted(n, 'query')} without a judgement left out")
+        # some collections judge queries that they do not contain
         if qrels is not None and (n := len(qrels) - len(ids)):
             notes.append(f"judgements of {n} queries that the collection lacks left out")
         collection = Collection(
@@ -67,6 +70,7 @@ class IrDatasets:
             answers={query.query_id: gold for query in judged if (gold := _answers(query))},
             notes=notes,
         )
+        # checks ids like those of any other code that is not ours
         collection = as_collection(collection, f"ir_datasets {self._name}")
         return collection if self._split is None else finish_collection(collection, self._split)
 

@@ -111,6 +111,7 @@ def _row(entry: Entry, columns: Mapping[str, str]) -> PairRow:
         # its own pair
         texts = [question] if all(names) else [question, first, second]
         identifier = content_id("\n".join(texts))
+    # MT-bench has a row per turn under the id of one question
     if turn is not None and turn > 1:
         identifier = f"{identifier}-turn{turn}"
     return PairRow(entry, identifier, systems, question, (first, second))

@@ -55,6 +55,7 @@ class PythonLoader(CorpusReader):
         """
         try:
             returned = self._call()
+        # errors of ragbench name their place already
         except (RagbenchError, KeyboardInterrupt):
             raise
         except BaseException as error:  # the user's code may raise anything, also SystemExit
@@ -194,8 +195,10 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
     Raises:
         DataError: The part is no list, or an item is neither a `record` nor a mapping.
     """
+    # iterating over a frame gives the names of its columns
     if is_frame(items):
         items = rows_of(items, part)
+    # both are iterable, but no list of records
     if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
         problem = kind(items) if not isinstance(items, Mapping) else "a mapping"
         raise DataError(f"'{part}' is {problem}", file=owner, allowed="a list")
@@ -287,6 +290,7 @@ def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Recor
         DataError: An id is no id or comes again, or a text is no text; names the position.
     """
     positions: dict[str, int] = {}
+    # checked while they are consumed, so that documents may come one by one
     for position, record in enumerate(records):
         entry = Entry(owner, None, {}, record=f"{part}[{position}]")
         if not isinstance(record.id, str) or not isinstance(record.text, str):

@@ -100,6 +100,7 @@ class QuestionTable:
 
     def _with_free_id(self, row: ParsedRow) -> ParsedRow:
         """Return the row with `-2`, `-3`, ... after its id if the log has the question already."""
+        # the first row of a question keeps its id, so that earlier results stay valid
         identifier, number = row.query.id, 1
         while (row.system, identifier) in self.rows:
             number += 1
@@ -114,6 +115,7 @@ class QuestionTable:
             DataError: A row has an output of a system, which answers a question once, or a document
                 has two grades.
         """
+        # two answers of a system to one question would count the question twice
         if row.of_a_system or first.of_a_system:
             system = f" of system '{row.system}'" if row.system else ""
             raise row.entry.error(
@@ -122,6 +124,7 @@ class QuestionTable:
                 allowed="one row per question, or a column id or system that tells them apart",
             )
         for name, grade in row.grades.items():
+            # a document may come again with the same grade
             if self.grades.setdefault(row.query.id, {}).setdefault(name, grade) != grade:
                 raise row.entry.error(f"'{row.query.id}': '{name}' has two grades")
         self.n_joined += 1
@@ -285,6 +288,7 @@ class GoldColumns:
             else:
                 grades = {name: 1 if grade is None else grade for name, grade in gold}
             for name in grades:
+                # for messages about gold that the corpus lacks
                 if self._names is not None and name not in self._names.ids:
                     self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         for text in self.texts(entry):
@@ -397,7 +401,7 @@ class GoldColumns:
 
 def map_columns(
     entries: Sequence[Entry],
-    named: PartMap,
+    mapping: PartMap,
     names: DocumentNames | None,
     file: object,
     doubts: list[str] | None = None,
@@ -406,7 +410,7 @@ def map_columns(
 
     Args:
         entries: Rows of the table.
-        named: Part -> its column, its columns, or none, as the user says it.
+        mapping: Part -> its column, its columns, or none, as the user says it.
         names: Document ids of the corpus; None without a corpus.
         file: For messages.
         doubts: Receives ambiguous columns as sentences; None raises the first one.
@@ -414,9 +418,9 @@ def map_columns(
     Raises:
         DataError: No column has the question, or the part of a column cannot be told.
     """
-    rows = with_paths(entries, named)
+    rows = with_paths(entries, mapping)
     present = list(dict.fromkeys(key for row in rows for key in row.values))
-    groups = group_numbered_columns(present, named, lambda column: holds_ids(rows, names, column))
+    groups = group_numbered_columns(present, mapping, lambda column: holds_ids(rows, names, column))
     joined, columns = join_columns(rows, groups)
     # a group is one column now, so that the names are read again
     present = list(dict.fromkeys(key for row in joined for key in row.values))

@@ -112,6 +112,7 @@ class Records(TableLoader):
         super().__init__("records", columns, corpus, split)
 
     def _rows(self) -> RecordTable:
+        # a list, since the part of a column may depend on all rows
         entries = list(read_rows(self._path, "records"))
         return self._table(entries, self._path, cells=is_csv(self._path))
 
@@ -174,19 +175,21 @@ class HuggingFace(TableLoader):
         try:
             # streamed: local files need no second copy in the cache
             splits = load_dataset(self._path, self._subset, streaming=is_local)
+        # the datasets package passes on errors of many libraries
         except Exception as error:
             reason = str(error).split("\n", 1)[0]
             allowed = "a data set of the hub that can be reached, or a folder with one"
-            found = f"cannot be loaded: {type(error).__name__}: {reason}"
-            raise DataError(found, file=self._path, allowed=allowed) from error
+            problem = f"cannot be loaded: {type(error).__name__}: {reason}"
+            raise DataError(problem, file=self._path, allowed=allowed) from error
         names = list(splits)
         name = names[0] if self._name is None else self._name
         if name not in names:
-            found = f"no split '{name}'"
-            raise DataError(found, file=self._path, record="split", allowed=", ".join(names))
+            problem = f"no split '{name}'"
+            raise DataError(problem, file=self._path, record="split", allowed=", ".join(names))
+        # drawing from one of several splits would ignore the test set of the authors
         if self._name is None and len(names) > 1:
-            found = f"there are splits already: {', '.join(names)}"
-            raise DataError(found, file=self._path, record="split", allowed="one of them by name")
+            problem = f"there are splits already: {', '.join(names)}"
+            raise DataError(problem, file=self._path, record="split", allowed="one of them by name")
         return name, splits[name]
 
 
@@ -214,6 +217,8 @@ class RecordTable:
         Raises:
             DataError: The rows are steps of traces, or the column of a part cannot be told.
         """
+        # before the columns are resolved: the keys of spans would give an error about a missing
+        # question
         refuse_traces(entries, columns)
         documents = None if corpus is None else corpus.documents
         names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
@@ -232,9 +237,12 @@ class RecordTable:
                 column that the user named.
         """
         columns, gold = self._columns, self._gold
+        # rows without ids and systems are a log, in which users may ask a question again
         table = QuestionTable(is_log=not {"id", "system"} & columns.keys())
         for entry in self._entries:
             table.add(self._row(entry))
+        # only after all rows: one row without gold is usual, a whole column without gold is a
+        # mistake
         gold.check_gold(self._file, self._named)
         documents = None if self._corpus is None else self._corpus.documents
         notes = _notes(self._entries, columns, table, documents)
@@ -261,8 +269,10 @@ class RecordTable:
         whole = chat.whole
         question = self._required(entry, "question") if whole is None else whole.question
         column = self._columns.get("id")
+        # a hash, so that the id does not depend on the order of the rows
         identifier = chat.question_id(question) if column is None else entry.id(column)
         standalone = [] if chat.standalone is None else [chat.standalone]
+        # a column for the answer comes before the last message of the conversation
         answer = whole.answer if whole is not None and "answer" not in self._columns else None
         return ParsedRow(
             entry=entry,
@@ -272,7 +282,9 @@ class RecordTable:
             if contexts is None
             else self._passages.read(entry, contexts, cells=self._cells),
             answer=answer if answer is not None else self._text(entry, "answer"),
+            # an empty cell of several columns is no gold answer
             reference=[text for text in self._texts(entry, "reference") if text.strip()],
+            # the reworded question was searched for as well
             queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),
             talk=chat,
             grades=self._gold.read(entry),
@@ -335,6 +347,7 @@ def _notes(
         notes.append(f"system {name}{renamed}: {len(answers)} of {len(table.queries)} questions")
     answer_lists = table.systems.values() if len(table.systems) > 1 else ()
     query_ids = [answer.query_id for answers in answer_lists for answer in answers]
+    # systems that share no question cannot be compared; often the ids differ from system to system
     if query_ids and len(query_ids) == len(set(query_ids)):
         advice = "if they answered the same ones, map id to the question's id, or to null"
         notes.append(f"no question is shared by two systems; {advice}")

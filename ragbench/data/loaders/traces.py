@@ -71,6 +71,7 @@ class TraceSet:
         for spans in groups.values():
             try:
                 self.traces.append(read_trace(spans, self.rules))
+            # one unclear trace must not stop the others: it is counted and named
             except UnclearTrace as cause:
                 self.unclear.setdefault(str(cause), []).append(spans[0].trace)
         for trace in self.traces:
@@ -135,6 +136,7 @@ class TraceSet:
         for hop in range(n_hops + 1):
             name = f"{DEFAULT_SYSTEM}-hop-{hop}" if hop else f"{DEFAULT_SYSTEM}-union"
             answers = (_answer_of_hop(trace, hop) for trace in self.traces)
+            # traces with fewer retrievals have no answer of this hop
             systems[name] = [answer for answer in answers if answer is not None]
         return systems
 
@@ -196,9 +198,11 @@ class TraceSet:
         """Return True if a step inside a trace returns only passages, but is no retriever."""
         if span.parent is None or self.rules.kind(span) not in ("chain", "tool", "unknown"):
             return False
+        # several keys: the passages are only a part of what the step returns
         if isinstance(span.output, Mapping) and len(span.output) > 1:
             return False
         passages = documents_in(span.output)
+        # plain texts may be anything, such as answers
         return bool(passages) and all(isinstance(passage, Mapping) for passage in passages or ())
 
 
@@ -335,6 +339,7 @@ class Traces(Previewed):
         """
         options, path = self._options, Path(self._options.path)
         entries = list(read_export(path))
+        # the first object tells: an export has one format
         form = detect_format(entries[0].values) if options.format == "auto" else options.format
         if form is None:
             keys = ", ".join(list(entries[0].values)[:8])
@@ -342,6 +347,7 @@ class Traces(Previewed):
             raise entries[0].error(f"no spans (keys: {keys})", allowed=f"an export of {formats}")
         spans = list(READERS[form](entries))
         present = list(dict.fromkeys(span.name for span in spans))
+        # a name that no step has is a typing error, and would silently change nothing
         for name in options.kinds or ():
             if name not in present:
                 problem, keys = f"kinds: no step is named '{name}'", ", ".join(present[:20])
@@ -375,6 +381,7 @@ def read_export(path: Path) -> Iterator[Entry]:
     whole = read_json(path)
     if not isinstance(whole, dict):
         return array_entries(whole, path)
+    # the API of Langfuse returns its list under `data`
     items = whole.get("data")
     if isinstance(items, list):
         return array_entries([item for item in items if isinstance(item, dict)], path)
@@ -407,6 +414,7 @@ def read_gold(
     table = RecordTable(entries, columns=columns, corpus=corpus, file=path, cells=is_csv(path))
     gold = table.collection()
     ids = {_folded(query.text): query.id for query in gold.queries}
+    # a match by id comes before a match by question
     ids |= {query.id: query.id for query in gold.queries}
     rows = {query.id: ids.get(query.id) or ids.get(_folded(query.text)) for query in queries}
     row_of = {trace: row for trace, row in rows.items() if row is not None}

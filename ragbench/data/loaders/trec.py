@@ -25,6 +25,7 @@ from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.types import Collection, Document
 
+# patterns on bytes, since TREC documents are SGML in any encoding, with tags in any case
 _DOCNO = re.compile(rb"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
 _TITLE = re.compile(rb"<(TITLE|HEADLINE|HEAD|TTL)>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
 _TEXT = re.compile(rb"<TEXT>(.*?)</TEXT>", re.IGNORECASE | re.DOTALL)
@@ -73,8 +74,10 @@ class Trec(CorpusReader):
         """
         topics = read_topics(self._topics, self._field)
         judgements = read_judgements(self._qrels)
+        # judgements of unknown topics are a sign of the wrong topics file
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
         documents = None if self._corpus is None else self._documents(self._corpus)
+        # a topic without judgements has no relevant document: measures are not defined
         judged = [topic for topic in topics if topic.id in judgements.grades]
         notes = corpus_notes(documents, "no corpus: only stored rankings can be scored")
         if n := len(topics) - len(judged):
@@ -154,6 +157,7 @@ def _document(content: bytes, path: Path, line: int) -> Document:
     number = _DOCNO.search(content)
     if number is None or len(number[1].split()) != 1:
         raise DataError("no <DOCNO> id </DOCNO> in the document", file=path, line=line)
+    # a document may have several titles, such as <HEAD> of news
     titles = [match[2] for match in _TITLE.finditer(content)]
     texts = _TEXT.findall(content)
     if not texts:

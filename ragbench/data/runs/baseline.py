@@ -82,6 +82,7 @@ def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
     Systems without scores are left out; `costs` is as in `write_baseline`.
     """
     prints = scores.fingerprints
+    # by id: equal scores give equal bytes, whatever the order of the data set
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
     scored = (system for system in scores.systems.values() if system.columns)
@@ -102,7 +103,7 @@ def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
 
 
 def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -> BaselineSystem:
-    """Return one system as a record; `rows` are the rows of its columns for the queries `ids`."""
+    """Return the record of a system; `rows` are the rows of its columns for the queries `ids`."""
     columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
     cells = [_cells(column) for column in columns.values()]
     of_answers = {
@@ -116,6 +117,7 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -
         generator=system.generator,
         scores={name: _head(column, system.kinds[name]) for name, column in columns.items()},
         per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
+        # all scores of answers have the same number of answers
         answers=next((causes.shape[1] for causes in of_answers.values()), None),
         unscored_answers={
             query: counts
@@ -125,6 +127,7 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -
         cost_columns=tuple(system.costs) if cost_lists else (),
         costs={
             query: tuple(None if isnan(cell) else cell for cell in line)
+            # not strict: without costs the second list is empty
             for query, line in zip(ids, zip(*cost_lists, strict=True), strict=False)
         },
     )
@@ -179,6 +182,7 @@ def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
     names = list(record.systems)
     if not names:
         raise DataError("found no system", file=path, record="systems", allowed="at least one")
+    # all systems must have the queries of the first one, in its order
     query_ids = list(record.systems[names[0]].per_query)
     if record.queries != len(query_ids):
         problem = f"{record.queries} queries, but {names[0]} has {len(query_ids)}"
@@ -267,6 +271,7 @@ class _BaselineReader:
             return {}
         if n is None or n < 2:
             raise self._error("", f"answers is {n}", "2 or more, with unscored_answers")
+        # rankings have one score per query, however many answers were sampled
         of_answers = [name for name, head in system.scores.items() if head.kind != "retrieval"]
         causes = {
             name: np.full((len(self._query_ids), n), Cause.SCORED, np.uint8) for name in of_answers
@@ -279,6 +284,7 @@ class _BaselineReader:
                     allowed = f"a query, scores of answers, causes, and {n} answers at most"
                     problem = f"'{query}' has {{'{name}': {dict(counts)!r}}}"
                     raise self._error("unscored_answers", problem, allowed)
+                # the file does not store which answers lack a value: the order is arbitrary
                 causes[name][places[query], : len(codes)] = codes
         return causes
 
@@ -318,6 +324,7 @@ class _BaselineReader:
             problem = f"n is {head.n}, but {n_scored} queries have a value"
             raise self._error(f"scores.{name}", problem)
         mean = head.mean if head.aggregate == "mean" else None
+        # not bit-equal: NumPy may sum in another order on another machine
         if mean is not None and not np.isclose(mean, column.mean, 1e-9, 0):
             problem = f"mean is {mean!r}, but that of the queries is {column.mean!r}"
             raise self._error(f"scores.{name}", problem)

@@ -186,6 +186,7 @@ class QueryViews:
     @cached_property
     def ids(self) -> Sequence[str]:
         """Queries, in the order of the data set."""
+        # a run without stored questions has its queries in the scores
         rows = () if self._questions else per_query_rows(self.folder / SCORES_FILE)
         return list(self._questions or dict.fromkeys(query for _, query, _ in rows))
 
@@ -211,6 +212,7 @@ class QueryViews:
         row = self._question(query)
         texts = self.texts_of(query)
         judged, unscored = row.judged, [] if self._bare else self.unscored(query)
+        # negated grades: one sort gives the best grade first, and equal grades by id
         gold = sorted((-grade, name) for name, grade in judged.items() if grade > 0)
         return QueryView(
             id=query,
@@ -235,6 +237,7 @@ class QueryViews:
         """
         if text in self._rows:
             return text
+        # people copy questions with other line breaks and in another case
         part = " ".join(text.split()).casefold()
         questions = ((query, " ".join(self.question(query).split())) for query in self._questions)
         # an empty text is a part of every question
@@ -243,9 +246,9 @@ class QueryViews:
             raise self._no_query_error(text)
         if len(queries) > 1:
             some = ", ".join(queries[:5]) + (", ..." if len(queries) > 5 else "")
-            found = f"{shown(text)} stands in {len(queries)} questions: {some}"
+            problem = f"{shown(text)} stands in {len(queries)} questions: {some}"
             allowed = "the id of a query, or words that one question alone has"
-            raise DataError(found, file=self.folder, allowed=allowed)
+            raise DataError(problem, file=self.folder, allowed=allowed)
         return queries[0]
 
     @cached_property
@@ -349,6 +352,7 @@ class QueryViews:
         """Return the verdicts on a query of all judges in a folder of `judgements/`."""
         if kind not in self._judges:
             paths = (self.folder / "judgements" / kind).glob("*.jsonl")
+            # each judge has a file of its own, and only the files name the judges
             self._judges[kind] = sorted(path.stem for path in paths)
         lines = (self._lines_of(f"judgements/{kind}", judge) for judge in self._judges[kind])
         return tuple(row for index in lines for row in index.read(VerdictRow, query))
@@ -362,6 +366,7 @@ class QueryViews:
         if path is None:
             return []
         if path not in self._read:
+            # one reader per ranking: all systems with one retriever share it
             self._read[path] = RankingFile(path)
         return self._read[path].hits(query)
 
@@ -377,14 +382,17 @@ class QueryViews:
         answers = tuple(read_answers(self._lines_of("predictions", system.name), query))
         passages = next((a.passages for a in answers if a.passages is not None), ())
         prompted = {passage.id: passage for passage in passages or ()}
+        # a bare view reads no file with a row per query and system
         cause = None if self._bare else self.causes.get(system.name, {}).get(query)
         ranked = [] if self._bare else self.hits(system.name, query)
         hits = []
         for rank, (name, score) in enumerate(ranked, start=1):
+            # the text in the prompt is whole; stored texts may be cut
             text = prompted.get(name) or texts(system.ranking_of, name)
             hits.append(Hit(rank, name, score, judged.get(name), *_fields(text), name in prompted))
         columns = {} if self._bare else self.columns.get(system.name, {})
         row = self._rows[query]
+        # in the order of the summary, as in all tables
         cells = {name: float(columns[name][row]) for name in system.scores if name in columns}
         return SystemView(
             name=system.name,
@@ -402,6 +410,7 @@ class QueryViews:
             unscored={
                 row.measure: row
                 for row in unscored
+                # rows with a sample are about one of several answers, not about the query
                 if row.system == system.name and row.sample is None
             },
         )

@@ -152,7 +152,7 @@ def to_json(value: Any) -> str:
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield each object as a line of JSON; NaN raises a ValueError."""
+    """Yield a line of JSON for each object; NaN raises a ValueError."""
     return (f"{to_json_line(row)}\n" for row in rows)
 
 

@@ -18,6 +18,7 @@ from ragbench.records.summary import Summary
 from ragbench.registry import check_allowed, nearest
 
 CONFIG_FILE = "config.yaml"
+# a folder with any of these is a run: one that was damaged is listed with its problem
 _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # keys of a config that change no number
@@ -92,6 +93,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
         try:
             summary, facts = read_summary(path), read_facts(path)
         except DataError as error:
+            # the list names the folder already
             unreadable.append(RunEntry(path, problem=str(error).replace(f"{path}/", "")))
             continue
         names.update((name, None) for system in summary.systems for name in system.scores)
@@ -272,6 +274,7 @@ def _commit_in(git: Path) -> str | None:
     name = head.removeprefix("ref:").strip()
     shared = git / "commondir"
     common = git / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git
+    # a branch is a file of its own, in the working tree or the main repository, or a packed line
     for home in (git, common):
         if (home / name).is_file():
             commit = (home / name).read_text(encoding="utf-8").strip()

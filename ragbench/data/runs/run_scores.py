@@ -78,6 +78,7 @@ class _ScoreReader:
         self._read_unscored()
         self._costs_file = folder / "costs.csv"
         self._all_costs = read_per_query(self._costs_file)
+        # all systems have the same queries, which `system` checks
         self.query_ids = list(next(iter(self._cells.values()), {}))
 
     def _read_unscored(self) -> None:

@@ -89,6 +89,7 @@ class ScoredSystems:
             name: replace(
                 system,
                 columns={score: column.take(rows) for score, column in system.columns.items()},
+                # costs are per query, like scores
                 costs={cost: values[rows] for cost, values in system.costs.items()},
             )
             for name, system in self.systems.items()

@@ -226,6 +226,7 @@ def read_span(entry: Entry, values: Tree) -> Span:
     """
     # in tables, a part that a span lacks is an empty cell
     cells = {key: value for key, value in values.items() if value != ""}
+    # one tree for all notations: paths below need not know them
     row = nested({**cells, "attributes": parse(values.get("attributes"))})
     attributes = to_mapping(row.get("attributes"))
     attributes = {**attributes, "metadata": to_mapping(attributes.get("metadata"))}
@@ -353,6 +354,7 @@ def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
     session = to_text(row.get("session_id"))
     outermost = [span for span in spans if span.parent is None]
     spans = [replace(span, session=span.session or session) for span in spans]
+    # a single chain or agent is the application itself
     is_root = len(outermost) == 1 and outermost[0].kind in ("chain", "agent")
     if row.get("input") is None or is_root:
         return spans
@@ -363,6 +365,7 @@ def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
         "trace_id": row.get("id"),
         "id": f"trace {row.get('id')}",
         "type": "chain",
+        # a trace has only the time when it was created
         "start_time": min(starts, default=row.get("timestamp")),
         "end_time": max((span.end for span in spans if span.end is not None), default=None),
         "level": "error" if errors and parse(row.get("output")) is None else None,
@@ -399,6 +402,7 @@ def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[
         span,
         # a chain repeats the tokens of the models that it calls
         usage=span.usage if span.kind == "llm" else Usage(),
+        # keys with ls_ are of LangSmith itself: provider, model and settings of the model
         metadata={key: value for key, value in metadata.items() if not key.startswith("ls_")},
     )
     children = parse(run.get("child_runs"))

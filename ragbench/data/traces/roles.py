@@ -129,14 +129,17 @@ def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
     answer = read_answer(root.output, rules.answer)
     error = root.error
     if answer is None and error is None:
+        # an application may catch the error of a step, and return nothing
         error = next((span.error for span in tree.spans if span.error), None)
         if error is None:
             raise UnclearTrace(NO_ANSWER)
+    # each query once, in the order of the retrievals
     queries = dict.fromkeys(retrieval.query for retrieval in retrievals)
     calls = [call for span in tree.outermost("llm") for call in tree.calls_with_usage(span)]
     return TraceRoles(
         id=root.trace,
         question=question,
+        # the output of a failed application is not its answer
         answer=None if root.error is not None else answer,
         error=error if answer is None or root.error is not None else None,
         turns=turns,
@@ -144,6 +147,7 @@ def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
         start=root.start,
         retrievals=retrievals,
         union=union,
+        # None if no retrieval was recorded, which differs from one without passages
         passages=passages if retrievals or reranked is not None else None,
         is_reranked=reranked is not None,
         renamed=renamed,
@@ -181,9 +185,11 @@ class _Tree:
         if len(self.by_id) < len(spans):
             raise UnclearTrace(REPEATED)
         are_timed = all(span.start is not None for span in spans)
+        # with times for some spans only, the order of the file is the better guess
         self.spans = sorted(spans, key=lambda span: span.start or 0) if are_timed else list(spans)
         self.inside: dict[str | None, list[Span]] = {}
         for span in self.spans:
+            # a parent that is not in the export: the span is outermost here
             parent = span.parent if span.parent in self.by_id else None
             self.inside.setdefault(parent, []).append(span)
             # for its error: a circle has no outermost span
@@ -237,6 +243,7 @@ def _root(tree: _Tree, rules: RoleRules) -> Span:
         if question is not None and (answer is not None or span.error is not None):
             roots.append(span)
         elif span.input is None or span.output is None:
+            # a wrapper that records no input or output; the loop goes on with the steps inside it
             steps += tree.inside.get(span.id, ())
         else:  # inner spans do not speak for a span whose own input or output cannot be read
             causes.append(NO_QUESTION if question is None else NO_ANSWER)
@@ -260,6 +267,7 @@ def _question(
     if question is None:
         raise UnclearTrace(NO_QUESTION)
     texts = [d.text for retrieval in retrievals for d in retrieval.documents if d.text]
+    # a question without passages in it is no prompt
     if root.kind != "llm" or not any(text in question for text in texts):
         return question, turns
     query, *other_queries = {retrieval.query for retrieval in retrievals}
@@ -294,6 +302,7 @@ def _reranked(
         return None
     passages: list[Document] = []
     pending = list(retrievals)
+    # by their ends: each reranker gets what was retrieved or reranked before it
     for reranker in sorted(rerankers, key=_end):
         ready = [retrieval for retrieval in pending if _end(retrieval.span) <= _end(reranker)]
         pending = [retrieval for retrieval in pending if retrieval not in ready]

@@ -61,6 +61,7 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
     turns = [Turn(_ROLES[role], text) for role, text in messages if role in _ROLES]
     while turns and turns[-1].role != "user":
         turns.pop()
+    # a chat without a message of a user asks nothing
     if not turns or not turns[-1].text.strip():
         return None, ()
     return turns[-1].text, tuple(turn for turn in turns[:-1] if turn.text)
@@ -98,6 +99,7 @@ def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
         return _only_text(value[0], names) if len(value) == 1 else None
     if not isinstance(value, Mapping):
         return None
+    # decorators such as `observe` of Langfuse record the arguments of a function so
     if "args" in value and "kwargs" in value and set(value) == {"args", "kwargs"}:
         arguments = {**dict(enumerate(value["args"] or ())), **(value["kwargs"] or {})}
         value = {str(key): argument for key, argument in arguments.items()}
@@ -198,13 +200,14 @@ def read_documents(
 
 
 def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document]) -> Document | None:
-    """Return one passage; None if it has neither an id nor a text."""
+    """Return a passage from its text or object; None if it has neither an id nor a text."""
     value = parse(value)
     if isinstance(value, str):
         return Document(content_id(value), value)
     fields: Tree = dict(_layers(value))
     text = to_text(pick(fields, *_TEXTS))
     metadata = dict(to_mapping(fields.get("metadata")))
+    # the key that the user names comes before the usual ones
     ids = [metadata.get(id_field)] if id_field is not None else []
     ids += [pick(fields, *_IDS), metadata.get("_id"), metadata.get("id")]
     name = next(filter(None, map(to_text, ids)), None)
@@ -229,7 +232,7 @@ def _layers(value: Json) -> Iterator[tuple[str, Json]]:
 
 
 def unique_passages(documents: Sequence[Document]) -> tuple[list[Document], int]:
-    """Return each passage once; one with the id of another passage but another text gets a new id.
+    """Return the passages without repetition; another text under a known id gets a new id.
 
     The second value is the number of new ids; the old id stays in the metadata as `document_id`.
 
