@@ -294,7 +294,7 @@ def _loss_before_reading(
     read = top if read_gold is None else read_gold
     absent = [document for document in ranking.missing if document not in read]
     if absent and gold - len(absent) < needed:
-        return Loss("not_in_corpus", f"gold {_first_of(absent)} not in the corpus")
+        return Loss("not_in_corpus", f"gold {_first_and_count(absent)} not in the corpus")
     if len(read) >= needed:
         return None
     have = f"{len(read)} of {gold} gold documents read" if read else ""
@@ -302,11 +302,10 @@ def _loss_before_reading(
     n_lacking = needed - len(read)
     if len(unread) < n_lacking:
         n_absent = gold - len(ranking.ranks)
-        documents = f"{n_absent} gold document{'s' if n_absent > 1 else ''}"
-        if gold == 1:
-            documents = f"gold {ranking.example}"
-        hits = f"{documents} not among {ranking.retrieved} hits"
-        return Loss("not_retrieved", _join(have, hits))
+        many = f"{n_absent} gold document{'s' if n_absent > 1 else ''}"
+        gold_text = f"gold {ranking.example}" if gold == 1 else many
+        reason = f"{gold_text} not among {ranking.retrieved} hits"
+        return Loss("not_retrieved", _join(have, reason))
     # of several that are needed, the lowest one decides
     rank, document = unread[n_lacking - 1]
     # several chunks of one document may fill the passages before this rank is reached
@@ -337,7 +336,7 @@ def _first_gold(ranking: RankingFacts) -> str:
     return f"gold {document} at rank {rank}"
 
 
-def _first_of(documents: Sequence[str]) -> str:
+def _first_and_count(documents: Sequence[str]) -> str:
     """Return the first id of some, at least one, with the number of the others."""
     if len(documents) == 1:
         return documents[0]

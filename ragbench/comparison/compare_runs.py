@@ -11,7 +11,7 @@ import numpy as np
 
 from ragbench.comparison.causes import flow_of
 from ragbench.comparison.differences import TestedPairs, compare_systems
-from ragbench.comparison.matching import MatchedSources
+from ragbench.comparison.matching import Matching
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import summarize
@@ -61,26 +61,26 @@ class ComparedRow:
     scores: SystemScores
 
 
-def compared_rows(matched: MatchedSources) -> list[ComparedRow]:
+def compared_rows(matching: Matching) -> list[ComparedRow]:
     """Return a row for each system, those that are compared with each other side by side.
 
     Systems without any of the measures have no row.
     """
     places = [
-        (group, place, matched.sources[place].systems[name])
-        for group, names in matched.groups.items()
+        (group, place, matching.sources[place].systems[name])
+        for group, names in matching.groups.items()
         for place, name in enumerate(names)
         if name is not None
     ]
     columns = [
-        {name: system.columns[name] for name in matched.measures if name in system.columns}
+        {name: system.columns[name] for name in matching.measures if name in system.columns}
         for _, _, system in places
     ]
     # a table has the systems of the same measures: together, so that its letters have no gaps
     kinds = list(dict.fromkeys(map(tuple, columns)))
     order = [row for kind in kinds if kind for row, c in enumerate(columns) if tuple(c) == kind]
     names = [places[row][2].name for row in order]
-    tails = short_names([source.source for source in matched.sources])
+    tails = short_names([source.source for source in matching.sources])
     rows = []
     for i, row in enumerate(order):
         group, place, system = places[row]
@@ -117,7 +117,7 @@ def short_names(sources: Sequence[str]) -> list[str]:
 
 
 def compare_sources(
-    matched: MatchedSources, method: Method, clusters: Sequence[str] | None = None
+    matching: Matching, method: Method, clusters: Sequence[str] | None = None
 ) -> ComparedRuns:
     """Compare each system of a run with its system of the base, measure by measure.
 
@@ -126,30 +126,30 @@ def compare_sources(
     max-T tests of all pairs of rows.
 
     Args:
-        matched: Sources over the same queries.
+        matching: Sources over the same queries.
         method: Test, correction and interval.
         clusters: Cluster label of each query; None if queries are units.
     """
-    rows = compared_rows(matched)
-    systems = [_as_experiment(row, matched) for row in rows]
-    base, several = matched.sources[0], len(matched.sources) > 1
+    rows = compared_rows(matching)
+    systems = [_as_experiment(row, matching) for row in rows]
+    base, several = matching.sources[0], len(matching.sources) > 1
     tested = TestedPairs(systems, method, clusters)
     baseline = "0" if several else base.baseline
     comparisons = compare_systems(systems, baseline, method, clusters, tested)
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
         **asdict(method),
-        measures=tuple(_with_all_pairs(f, rows, matched, tested) for f in comparisons.measures),
-        sources=tuple(source.source for source in matched.sources),
+        measures=tuple(_with_all_pairs(f, rows, matching, tested) for f in comparisons.measures),
+        sources=tuple(source.source for source in matching.sources),
         queries=len(base.query_ids),
-        left_out=dict(matched.left_out),
-        differing=dict(matched.differing),
+        left_out=dict(matching.left_out),
+        differing=dict(matching.differing),
         systems=tuple(
             ComparedSystem(
                 name=row.label,
                 letter=row.letter,
                 system=row.scores.name,
-                source=matched.sources[row.source].source,
+                source=matching.sources[row.source].source,
                 retriever=row.scores.retriever,
                 generator=row.scores.generator,
                 scores={
@@ -159,17 +159,17 @@ def compare_sources(
             )
             for row in rows
         ),
-        notes=matched.notes,
+        notes=matching.notes,
     )
 
 
-def _as_experiment(row: ComparedRow, matched: MatchedSources) -> SystemScores:
+def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:
     """Return the scores of a row as a system of one experiment with all rows.
 
     `compare_systems` pairs a system with that of the baseline retriever and the same generator: the
     source stands for the retriever, the group for the generator.
     """
-    if len(matched.sources) == 1:
+    if len(matching.sources) == 1:
         return row.scores
     return replace(
         row.scores,
@@ -182,13 +182,10 @@ def _as_experiment(row: ComparedRow, matched: MatchedSources) -> SystemScores:
 
 
 def _with_all_pairs(
-    family: MeasureComparison,
-    rows: Sequence[ComparedRow],
-    matched: MatchedSources,
-    tested: TestedPairs,
+    family: MeasureComparison, rows: Sequence[ComparedRow], matching: Matching, tested: TestedPairs
 ) -> MeasureComparison:
     """Return the comparisons of a measure with `better_than` and the number of failed queries."""
-    name, query_ids = family.measure, matched.sources[0].query_ids
+    name, query_ids = family.measure, matching.sources[0].query_ids
     columns = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
     better = better_than(columns, tested.of(name), tested.method.confidence)
 
@@ -204,13 +201,13 @@ def _with_all_pairs(
     )
 
 
-def add_changes(compared: ComparedRuns, matched: MatchedSources) -> ComparedRuns:
+def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     """Add changes of config and data, moves between causes, and the questions of moved queries.
 
     They are read from the run folders. Without a config in the base, such as in a baseline file,
     no changes of config are added.
     """
-    folders = [source.folder for source in matched.sources]
+    folders = [source.folder for source in matching.sources]
     facts = [
         read_facts(folder) if folder is not None and (folder / CONFIG_FILE).is_file() else None
         for folder in folders
@@ -223,50 +220,47 @@ def add_changes(compared: ComparedRuns, matched: MatchedSources) -> ComparedRuns
             commit=run.manifest.commit,
             changed=() if run is first else changes(first, run),
         )
-        for source, run in zip(matched.sources, facts, strict=True)
+        for source, run in zip(matching.sources, facts, strict=True)
         if first is not None and run is not None
     )
-    flows = tuple(_flows(compared, matched))
-    question_of = _questions(matched)
+    flows = tuple(_flows(compared, matching))
+    question_of = _questions(matching)
     moved = dict.fromkeys(q for flow in flows for move in flow.moves for q in move.queries)
     questions = {query: text for query in moved if (text := question_of(query))}
     return replace(compared, runs=runs, causes=flows, questions=questions)
 
 
-def _flows(compared: ComparedRuns, matched: MatchedSources) -> Iterator[CauseFlow]:
+def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
     """Yield the moves of queries between causes for each comparison; none without causes."""
-    rows = {row.label: row for row in compared_rows(matched)}
+    rows = {row.label: row for row in compared_rows(matching)}
     causes = [
         {} if source.folder is None else read_causes(source.folder / CAUSES_FILE)
-        for source in matched.sources
+        for source in matching.sources
     ]
     pairs = ((c.system, c.baseline) for family in compared.measures for c in family.comparisons)
     for system, baseline in dict.fromkeys(pairs):
         new, old = (
             causes[row.source].get(row.scores.name, {}) for row in (rows[system], rows[baseline])
         )
-        ids = [query for query in matched.sources[0].query_ids if query in old and query in new]
+        ids = [query for query in matching.sources[0].query_ids if query in old and query in new]
         if ids:
             old_causes, new_causes = ([side[q].cause for q in ids] for side in (old, new))
             yield flow_of(system, baseline, old_causes, new_causes, ids)
 
 
 def paired_rows(
-    comparison: Comparisons,
-    matched: MatchedSources,
-    measure: str,
-    clusters: Sequence[str] | None = None,
+    comparison: Comparisons, matching: Matching, measure: str, clusters: Sequence[str] | None = None
 ) -> Iterator[tuple[ComparedRow, ComparedRow, PairedScores]]:
     """Yield system, baseline and their paired scores for each comparison by a measure.
 
     A measure that was not compared yields nothing.
     """
-    rows = {row.label: row for row in compared_rows(matched)}
+    rows = {row.label: row for row in compared_rows(matching)}
     family = comparison.measure(measure)
     for difference in () if family is None else family.comparisons:
         pair = rows[difference.system], rows[difference.baseline]
         system, baseline = (row.scores.columns[measure] for row in pair)
-        yield *pair, PairedScores(system, baseline, matched.sources[0].query_ids, clusters)
+        yield *pair, PairedScores(system, baseline, matching.sources[0].query_ids, clusters)
 
 
 def better_than(
@@ -305,7 +299,7 @@ def better_than(
 
 
 def moved_most(
-    comparison: Comparisons, matched: MatchedSources, measure: str, n: int
+    comparison: Comparisons, matching: Matching, measure: str, n: int
 ) -> tuple[MovedQueries, ...]:
     """Return the `n` queries with the largest changes, up or down, for each comparison.
 
@@ -313,17 +307,17 @@ def moved_most(
     without a change, or without a score of both systems, are never among them.
     """
     # a run file is read once for all its queries
-    read, question_of = cache(read_run), _questions(matched)
+    read, question_of = cache(read_run), _questions(matching)
 
     def top(row: ComparedRow, query: str) -> tuple[str, ...] | None:
         """Return the first documents of a query; None if the source has no ranking file."""
-        file = matched.sources[row.source].rankings.get(row.scores.name)
+        file = matching.sources[row.source].rankings.get(row.scores.name)
         if file is None:
             return None
         return tuple(document for document, _ in read(file).ranking(query)[:DEPTH])
 
     moved = []
-    for system, baseline, pairs in paired_rows(comparison, matched, measure):
+    for system, baseline, pairs in paired_rows(comparison, matching, measure):
         d = pairs.gains
         order = np.argsort(-np.abs(np.nan_to_num(d)), kind="stable")[:n]
         queries = []
@@ -355,12 +349,12 @@ def moved_most(
     return tuple(moved)
 
 
-def _questions(matched: MatchedSources) -> Callable[[str], str]:
+def _questions(matching: Matching) -> Callable[[str], str]:
     """Return a function from a query to its question, read from the first run that has it.
 
     The function returns an empty text for a query that no run folder has.
     """
-    folders = [source.folder for source in matched.sources if source.folder is not None]
+    folders = [source.folder for source in matching.sources if source.folder is not None]
     files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 
     def question_of(query: str) -> str:

@@ -35,7 +35,7 @@ _PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class MatchedSources:
+class Matching:
     """Sources that may be compared, cut to their common queries in one order.
 
     Attributes:
@@ -63,7 +63,7 @@ def match_sources(
     measures: Sequence[str] | None = None,
     intersect: bool = False,
     alone: bool = False,
-) -> MatchedSources:
+) -> Matching:
     """Match the systems of a base and of runs, and put their queries into one order.
 
     Args:
@@ -133,7 +133,7 @@ def match_sources(
         for source, rows in zip(sources, judged, strict=True)
     )
     notes = (*_notes(sources, groups, left_out), *queries.notes())
-    return MatchedSources(aligned, chosen, groups, left_out, queries.differing, notes)
+    return Matching(aligned, chosen, groups, left_out, queries.differing, notes)
 
 
 def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
@@ -318,12 +318,12 @@ def compare_queries(
                 for signatures in both
             ):
                 continue
-            lacking = [s.source for s in (one, other) if part not in s.fingerprints]
-            if lacking:
+            without = [s.source for s in (one, other) if part not in s.fingerprints]
+            if without:
                 not_compared.add(whole)
                 # two run files never have questions: no note, as nothing could be compared
-                if part == "question" and len(lacking) == 1:
-                    unknown |= dict.fromkeys(lacking)
+                if part == "question" and len(without) == 1:
+                    unknown |= dict.fromkeys(without)
                 continue
             prints, other_prints = one.fingerprints[part], other.fingerprints[part]
             queries = [query for query in common if prints.get(query) != other_prints.get(query)]

@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from typing import Annotated, Any
 
 from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most
-from ragbench.comparison.matching import MatchedSources, find_measure, match_sources
+from ragbench.comparison.matching import Matching, find_measure, match_sources
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
@@ -68,10 +68,8 @@ class Comparison:
     @property
     def is_empty(self) -> bool:
         """True if systems were compared, but no query has a score of both systems of any pair."""
-        differences = [
-            difference for family in self.record.measures for difference in family.comparisons
-        ]
-        return bool(differences) and all(d.difference is None for d in differences)
+        differences = self.differences
+        return bool(differences) and all(d["difference"] is None for d in differences)
 
     def exit_code(self, *, strict: bool = False) -> int:
         """Return 1 if a gate failed, with `strict` 4 if one is undecided, else 0.
@@ -196,25 +194,25 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     skipped = {c: why for c in conditions if (why := c.skipped_by(sources)) is not None}
     decided = [condition for condition in conditions if condition not in skipped]
     names = [*measures, *(condition.gate.measure for condition in decided)] if measures else None
-    matched = _match_or_advise(sources, names, intersect)
-    clusters = None if cluster is None else common_clusters(cluster, matched)
-    compared = compare_sources(matched, method, clusters)
+    matching = _match_or_advise(sources, names, intersect)
+    clusters = None if cluster is None else common_clusters(cluster, matching)
+    compared = compare_sources(matching, method, clusters)
     gates = [condition.undecided(why) for condition, why in skipped.items()]
     for condition in decided:
-        measure = find_measure(condition.gate.measure, matched.measures)
-        gates += condition.decide(measure, compared, matched, method, clusters)
+        measure = find_measure(condition.gate.measure, matching.measures)
+        gates += condition.decide(measure, compared, matching, method, clusters)
     compared = replace(
         compared,
         gates=tuple(gates),
         notes=(*compared.notes, *_cluster_notes(sources, cluster)),
-        moved=moved_most(compared, matched, matched.measures[0], moved) if moved else (),
+        moved=moved_most(compared, matching, matching.measures[0], moved) if moved else (),
     )
-    return Comparison(add_changes(compared, matched) if runs else compared)
+    return Comparison(add_changes(compared, matching) if runs else compared)
 
 
 def _match_or_advise(
     sources: Sequence[ScoredSystems], measures: Sequence[str] | None, intersect: bool
-) -> MatchedSources:
+) -> Matching:
     """Match the sources; the first is the base.
 
     Raises:

@@ -84,7 +84,7 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
 
     `started` is the start of the run, in seconds since the epoch.
     """
-    filled, work = results.filled, results.work
+    filled, stages = results.filled, results.work
     families: tuple[tuple[Noun, Iterable[str]], ...]
     families = (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
     components = {name: plan.component(noun, name) for noun, names in families for name in names}
@@ -118,15 +118,13 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
             for system, uses in results.judge_uses.items()
         },
         judging_passages=None if filled is None else filled.use.manifest(),
-        judging_pairs={
-            preferences.judge: preferences.use.manifest() for preferences in results.preferences
-        },
+        judging_pairs={pairs.judge: pairs.use.manifest() for pairs in results.preferences},
         started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         # never negative: the clock may be set back during a run
         seconds=max(0.0, round(time.time() - started, 3)),
-        stages={name: round(stage.seconds, 4) for name, stage in work.items()},
+        stages={name: round(work.seconds, 4) for name, work in stages.items()},
         work={
-            name: StageWork(items=stage.items, stored=stage.stored) for name, stage in work.items()
+            name: StageWork(items=work.items, stored=work.stored) for name, work in stages.items()
         },
     )
 

@@ -178,6 +178,7 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
 
 
 def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
+    """Return a gate as a node of a config; None if it is malformed, which `report` gets."""
     if not isinstance(gate, str):
         return PythonReader(report).read(gate, path)
     if gate.lstrip().startswith("{"):

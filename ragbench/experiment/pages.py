@@ -1,4 +1,4 @@
-"""`ragbench report`: the page of a run from its files, or of several runs side by side."""
+"""`ragbench report`: pages and pictures of a run from its files, or of several runs together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragbench.comparison.compare_runs import (
     moved_most,
     short_names,
 )
-from ragbench.comparison.matching import MatchedSources, match_sources
+from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.run_list import RunEntry
@@ -31,13 +31,16 @@ from ragbench.report.runs import lay_out_changes, lay_out_list
 
 # Suffixes of pages.
 PAGES = (".html", ".md")
-# The page of several runs where no name was given.
+# Default name of the page of several runs.
 SIDE_BY_SIDE = Path("side-by-side.html")
-_MOVED, _REFUSED = 5, "not compared: "
-# Kinds of pictures; all but the first are made of it by CairoSVG, which is an extra.
+# Number of moved queries of each comparison on a page.
+_MOVED = 5
+# Start of a warning on a page of runs that may not be compared.
+_REFUSED = "not compared: "
+# Formats of pictures; CairoSVG, an optional package, converts SVG into the others.
 FIGURES = ("svg", "pdf", "png")
-# Pixels of a PNG for each of a screen: 288 dots an inch.
-_PIXELS = 3
+# Pixels of a PNG per pixel of the screen: 288 dots per inch, enough for print.
+_PNG_SCALE = 3
 
 
 def write_pages(
@@ -45,11 +48,17 @@ def write_pages(
     output: Path | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> list[Path]:
-    """Draw the page of one run, or of several side by side; nothing is run or scored again.
+    """Write the page of one run, or of several side by side, from their files; return the paths.
 
-    Several are compared with the first, and `tell` gets what moved, or why they are not compared.
-    Without `output`, a file that ends in `.html` or `.md`, both pages of the one run are written
-    again into its folder, and that of several is `side-by-side.html`.
+    Args:
+        runs: Run folders; the first is the base of the others.
+        output: File that ends in `.html` or `.md`. None writes both pages of one run into its
+            folder, and the page of several as `side-by-side.html`.
+        tell: Function that gets a line for each main change between several runs, or the reasons
+            why they may not be compared.
+
+    Raises:
+        DataError: A folder is no run, its files are wrong, or a page cannot be written.
     """
     run = None
     if len(runs) == 1:
@@ -59,9 +68,9 @@ def write_pages(
     else:
         summary, comparisons = _side_by_side(runs)
         folder, output = Path(), output or SIDE_BY_SIDE
-        told = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
+        changes = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
         refused = [line for line in summary.warnings if line.startswith(_REFUSED)]
-        for line in refused if told is None else told.headlines:
+        for line in refused if changes is None else changes.headlines:
             if tell is not None:
                 tell(line)
     paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
@@ -71,25 +80,32 @@ def write_pages(
 
 
 def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -> list[Path]:
-    """Draw every picture of a run as files of some kinds; each query's differences included.
+    """Write every picture of a run into a folder, in some formats, and return the paths.
 
     Raises:
-        MissingExtra: A PDF or PNG is asked for, and CairoSVG is not installed.
+        MissingExtra: CairoSVG is not installed, and the format is PDF or PNG.
         DataError: There is no run, or a file cannot be written.
     """
+    # before anything is written: CairoSVG may be missing
     drawers = {kind: _drawer(kind) for kind in kinds}
     experiment = load_experiment(run)
     paths = []
     for picture in all_pictures(experiment.record, experiment.compared, experiment.path):
-        for kind, drawn in drawers.items():
+        for kind, draw in drawers.items():
             path = folder / f"{picture.name}.{kind}"
-            write_file(path, drawn(picture))
+            write_file(path, draw(picture))
             paths.append(path)
     return paths
 
 
 def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
-    """Write a list of runs as a page, with the trends of their scores."""
+    """Write a list of runs of a folder as an HTML or Markdown page.
+
+    The HTML page has the trends of their scores.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
     page, trends = lay_out_list(entries, folder)
     with naming_unwritable(path):
         if path.suffix == ".html":
@@ -100,70 +116,89 @@ def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
 
 
 def _drawer(kind: str) -> Callable[[Picture], bytes]:
+    """Return a function from a picture to the bytes of a file: `svg`, `pdf` or `png`.
+
+    Raises:
+        MissingExtra: CairoSVG, or the library cairo, is not installed.
+    """
     if kind == "svg":
         return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
     try:
         import cairosvg
     except ImportError as error:
         raise MissingExtra(f"--format {kind}", "cairosvg", "figures") from error
-    except OSError as error:  # the package is there, and the library that it calls is not
+    except OSError as error:  # the Python package is installed, but not the C library
         advice = "apt-get install libcairo2, or brew install cairo"
         raise MissingExtra(f"--format {kind}", "the library cairo", advice=advice) from error
-    made = {"pdf": cairosvg.svg2pdf, "png": partial(cairosvg.svg2png, scale=_PIXELS)}[kind]
+    convert = {"pdf": cairosvg.svg2pdf, "png": partial(cairosvg.svg2png, scale=_PNG_SCALE)}[kind]
 
-    def drawn(picture: Picture) -> bytes:
-        text = picture.svg(alone=True).encode("utf-8", "backslashreplace")
-        return bytes(made(bytestring=text, background_color="#fff"))
+    def draw(picture: Picture) -> bytes:
+        svg = picture.svg(alone=True).encode("utf-8", "backslashreplace")
+        return bytes(convert(bytestring=svg, background_color="#fff"))
 
-    return drawn
+    return draw
 
 
 def _write(path: Path, summary: Summary, comparisons: Comparisons, run: Path | None) -> None:
+    """Write a page as HTML or Markdown by its suffix; `run` is the folder of a page of one run.
+
+    Raises:
+        DataError: The file cannot be written, or the records cannot be drawn.
+    """
     try:
         with naming_unwritable(path):
             if path.suffix == ".html":
                 write_page(path, summary, comparisons, run)
             else:
-                # half characters, as a model may send them, as escapes: UTF-8 has none
+                # a model may send lone surrogates, which UTF-8 cannot encode: written as escapes
                 page = render_markdown(summary, comparisons).encode("utf-8", "backslashreplace")
                 write_atomically(path, page)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        # the fields that pages rely on were checked; the rest of both files is as deep as wide
-        found = f"{type(error).__name__}: {error}"
+        # readers check the main fields of both files; an edited file may have other mistakes
+        reason = f"{type(error).__name__}: {error}"
         raise DataError(
-            f"summary.json or comparisons.json cannot be drawn: {found}",
+            f"summary.json or comparisons.json cannot be drawn: {reason}",
             file=path,
             allowed="files as ragbench run wrote them",
         ) from error
 
 
 def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
-    """Join the runs, with their differences from the first as far as they may be compared."""
+    """Return the joined summary of several runs, and their comparisons with the first.
+
+    Runs that may not be compared have no comparisons, and warnings with the reasons.
+
+    Raises:
+        DataError: A folder is no run, or its files are wrong.
+    """
     names = short_names([str(run) for run in runs])
     sources = [read_scored(run) for run in runs]
     summaries = [source.summary for source in sources if source.summary is not None]
     if len(summaries) < len(sources):
         raise DataError("a page is of runs", file=runs[0], allowed="run folders")
     try:
-        matched = match_sources(sources[0], sources[1:], alone=True)
+        matching = match_sources(sources[0], sources[1:], alone=True)
     except DataError as refused:
         joined = join_summaries(summaries, names, _label_systems(sources, names))
         lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
         return _compared_with(joined, no_comparisons()), no_comparisons()
     compared = add_changes(
-        compare_sources(matched, Method(confidence=summaries[0].confidence)), matched
+        compare_sources(matching, Method(confidence=summaries[0].confidence)), matching
     )
     measures = [family.measure for family in compared.firsts]
-    moved = [row for name in measures for row in moved_most(compared, matched, name, _MOVED)]
+    moved = [row for name in measures for row in moved_most(compared, matching, name, _MOVED)]
     compared = replace(compared, moved=tuple(moved))
-    joined = join_summaries(summaries, names, _label_systems(sources, names, matched))
+    joined = join_summaries(summaries, names, _label_systems(sources, names, matching))
     joined = replace(joined, notes=(*compared.notes, *joined.notes))
     return _compared_with(joined, compared), compared
 
 
 def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
-    """Return the summary with the baselines of these comparisons: systems of the first run."""
+    """Return the summary with the baselines of these comparisons, which are of the first run.
+
+    A system or score without a comparison has no baseline.
+    """
     baselines = {
         (difference.system, family.measure): difference.baseline
         for family in comparisons.measures
@@ -183,9 +218,12 @@ def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
 
 
 def _label_systems(
-    sources: Sequence[ScoredSystems], names: Sequence[str], matched: MatchedSources | None = None
+    sources: Sequence[ScoredSystems], names: Sequence[str], matching: Matching | None = None
 ) -> Callable[[int, str], str]:
-    """Return a function from run and system to its label: names in several runs get their run."""
+    """Return a function from the position of a run and a system's name to its label.
+
+    A name in several runs gets the name of its run; `matching` brings the labels of a comparison.
+    """
     systems = [name for source in sources for name in source.systems]
     labels = {
         (place, name): name if systems.count(name) == 1 else f"{name} ({names[place]})"
@@ -194,8 +232,8 @@ def _label_systems(
     }
     # the labels of the comparison, so that the page finds the differences
     labels |= (
-        {(row.source, row.scores.name): row.label for row in compared_rows(matched)}
-        if matched
+        {(row.source, row.scores.name): row.label for row in compared_rows(matching)}
+        if matching
         else {}
     )
     return lambda run, system: labels.get((run, system), system)
@@ -204,49 +242,52 @@ def _label_systems(
 def join_summaries(
     summaries: Sequence[Summary], names: Sequence[str], label: Callable[[int, str], str]
 ) -> Summary:
-    """Put the systems of several runs on one page, told apart by their labels.
+    """Return one summary with the systems, gates, warnings and notes of several runs.
 
-    The first run is the base of the others; `label` gets the number of a run and a system's name.
+    Args:
+        summaries: Summaries of the runs, at least one; the first is the base of the others.
+        names: Name of each run, in front of its warnings and notes.
+        label: Function from the position of a run and a system's name to its label.
     """
     first, runs = summaries[0], list(enumerate(summaries))
-    named = list(zip(names, summaries, strict=True))
-    same_data = all(each.dataset == first.dataset for each in summaries)
-    same_level = all(each.confidence == first.confidence for each in summaries)
+    by_name = list(zip(names, summaries, strict=True))
+    same_data = all(summary.dataset == first.dataset for summary in summaries)
+    same_level = all(summary.confidence == first.confidence for summary in summaries)
     return Summary(
         name=" and ".join(names),
-        complete=all(each.complete for each in summaries),
+        complete=all(summary.complete for summary in summaries),
         dataset=first.dataset if same_data else None,
         confidence=first.confidence if same_level else 0.95,
-        # no system is called so: names have no blanks
+        # a page marks the baseline by its name: names of systems have no blanks
         baseline=f"run {names[0]}",
-        judges={name: judge for each in summaries for name, judge in each.judges.items()},
-        # those of one name one below the other
+        judges={name: judge for summary in summaries for name, judge in summary.judges.items()},
+        # systems of the same name stand in neighbouring rows
         systems=tuple(
             replace(system, name=label(run, name))
-            for name in dict.fromkeys(system.name for each in summaries for system in each.systems)
-            for run, each in runs
-            if (system := each.system(name)) is not None
+            for name in dict.fromkeys(s.name for summary in summaries for s in summary.systems)
+            for run, summary in runs
+            if (system := summary.system(name)) is not None
         ),
         gates=tuple(
             gate if gate.system is None else replace(gate, system=label(run, gate.system))
-            for run, each in runs
-            for gate in each.gates
+            for run, summary in runs
+            for gate in summary.gates
         ),
         warnings=(
-            *(f"{name}: {line}" for name, each in named for line in each.warnings),
-            # they are never taken for those of people
+            *(f"{name}: {line}" for name, summary in by_name for line in summary.warnings),
+            # readers must not take judgements of a model for judgements of people
             *(
-                f"{name}: {each.fill.model} judgements are by {each.fill.model_name}"
-                for name, each in named
-                if each.fill is not None
+                f"{name}: {summary.fill.model} judgements are by {summary.fill.model_name}"
+                for name, summary in by_name
+                if summary.fill is not None
             ),
         ),
         notes=(
-            *(f"{name}: {line}" for name, each in named for line in each.notes),
+            *(f"{name}: {line}" for name, summary in by_name for line in summary.notes),
             *(
-                f"{name}: what judges prefer is on the page of the run alone"
-                for name, each in named
-                if each.preferences
+                f"{name}: preferences of judges are on the page of this run alone"
+                for name, summary in by_name
+                if summary.preferences
             ),
         ),
     )

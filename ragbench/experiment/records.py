@@ -17,7 +17,7 @@ from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome, without_value
 from ragbench.experiment.plan.records import Plan, PlannedJudge, System
 from ragbench.llm import Totals
-from ragbench.records.comparison import Comparisons, Preference, no_comparisons
+from ragbench.records.comparison import Comparisons, Preference, PreferredPair, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.score import Kind, RunCounts
 from ragbench.records.summary import FillCounts, Judging, PreferenceSummary, Spending, TokenCounts
@@ -119,7 +119,7 @@ class Answers:
     samples: int = 1
 
     def by_sample(self) -> list[Answers]:
-        """Return each sample as answers with one outcome per query."""
+        """Return the answers of each sample, with one outcome per query."""
         if self.samples == 1:
             return [self]
         n = len(self.outcomes) // self.samples
@@ -224,6 +224,11 @@ class Preferences:
     entries: list[Preference]
     rows: Sequence[VerdictRow]
     use: JudgeUse
+
+    @property
+    def pairs(self) -> list[PreferredPair]:
+        """Pairs of systems of all rubrics."""
+        return [pair for entry in self.entries for pair in entry.comparisons]
 
     def summaries(self) -> list[PreferenceSummary]:
         """Return the entries as summary.json has them, with tokens and cost of the judge."""

@@ -1,4 +1,4 @@
-"""A run made once more from what its folder holds, and what differs."""
+"""Reproduce a run from its folder, and report the differences of environment and numbers."""
 
 from __future__ import annotations
 
@@ -34,51 +34,60 @@ from ragbench.records.summary import Summary
 from ragbench.registry import checking_imports
 from ragbench.secrets import MASK
 
+# Scheme of a URL: `https://`.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequence[str]) -> None:
-    """Refuse to ask judges with what their run folder names and the user does not.
+    """Refuse judges that would send data to an address, or a variable, of the run folder.
 
-    The folder may come from anybody. An address would be sent the key of the user and what was
-    judged; a variable, in `api_key_env` or as `${NAME}`, would be sent itself. An address is
-    trusted with all below its path; the provider's own and its key need no trust, and neither does
-    what the user's environment says (`OPENAI_BASE_URL`).
+    A run folder may come from anybody: an address in it would get the user's key and the judged
+    texts, and a variable, in `api_key_env` or as `${NAME}`, would be sent. The default address and
+    key of a provider need no trust, and neither do those of the environment (`OPENAI_BASE_URL`).
+
+    Args:
+        config: Config of the run folder.
+        judges: Names of the judges that will be called.
+        trusted: Addresses and variables that the user trusts; an address with all paths below.
 
     Raises:
-        OptionError: The addresses and variables, and the option that trusts them.
+        OptionError: An address or variable is not trusted; the message has the options to pass.
     """
-    every, asked = config.metrics.judges or {}, set(judges)
-    blocks = {name: block for name, block in every.items() if name in asked}
-    found, needed = [], []
+    all_blocks, called = config.metrics.judges or {}, set(judges)
+    blocks = {name: block for name, block in all_blocks.items() if name in called}
+    problems, needed = [], []
     for name, block in blocks.items():
-        # every address in the options, those of components of other packages included
+        # any option may be an address: judges of other packages have their own names for it
         texts = (text.strip() for _, text in texts_of(list(block.options.values())))
         for address in (text for text in texts if _ADDRESS.match(text)):
-            where = address.partition("?")[0].rstrip("/") + "/"
-            if any(where.startswith(own.partition("?")[0].rstrip("/") + "/") for own in trusted):
+            if any(_url_prefix(address).startswith(_url_prefix(prefix)) for prefix in trusted):
                 continue
             key = block.options.get("api_key_env")
             sent = f", with the key in {key}" if key and os.environ.get(key) else ""
             needed.append(address)
-            found.append(
+            problems.append(
                 f"judge '{name}' would ask {address}, an address from the run folder{sent}"
             )
-    named = [str(block.options.get("api_key_env") or "") for block in blocks.values()]
-    # every variable that the file writes, a secret or not: its value would be sent as text
-    for variable in dict.fromkeys([*named, *config.environment]):
-        # the key of OpenAI is made for its own server
+    key_variables = [str(block.options.get("api_key_env") or "") for block in blocks.values()]
+    # variables of the file that are no keys too: their values would be sent as text of prompts
+    for variable in dict.fromkeys([*key_variables, *config.environment]):
+        # the key of OpenAI is meant for its own server; other addresses are refused above
         is_sent = os.environ.get(variable) and variable != "OPENAI_API_KEY"
         if is_sent and variable not in trusted:
             needed.append(variable)
-            found.append(f"{variable}, a variable that the run folder names, would be sent")
-    if found:
-        allowed = " ".join(f"--trust {shlex.quote(each)}" for each in needed)
-        raise OptionError("--trust", "", "; ".join(found), f"{allowed}, if it is yours")
+            problems.append(f"{variable}, a variable that the run folder names, would be sent")
+    if problems:
+        allowed = " ".join(f"--trust {shlex.quote(text)}" for text in needed)
+        raise OptionError("--trust", "", "; ".join(problems), f"{allowed}, if it is yours")
+
+
+def _url_prefix(address: str) -> str:
+    """Return an address without its query, and with a slash, so that `a` is no prefix of `ab`."""
+    return address.partition("?")[0].rstrip("/") + "/"
 
 
 def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Yield every text of a value of the config, with its place."""
+    """Yield path and text of every string in a value of the config; `path` is that of the value."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from texts_of(part, (*path, str(key)))
@@ -91,12 +100,14 @@ def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """A run, the same once more, and what differs.
+    """Run and its repetition, with their differences, a phrase each.
 
     Attributes:
-        environment: What the environment has otherwise, and what was used instead; a phrase each.
-        surroundings: What differs around it: versions, machine, data; a phrase each.
-        numbers: What differs in its results; empty where it was reproduced.
+        original: Folder of the run.
+        again: Repetition of the run.
+        environment: Differences of environment variables, and the values that were used.
+        surroundings: Differences of versions, machine and data.
+        numbers: Differences of scores, signatures and rankings; empty if the run is reproduced.
     """
 
     original: Path
@@ -113,14 +124,22 @@ def reproduce(
     trust: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Reproduction:
-    """Run again what a run folder holds, without anything that stages have stored.
+    """Run the config of a run folder again, without stored items, and compare the results.
 
-    Values of variables are those that were recorded; secrets come from the environment. Replies of
-    models are read from the store, so that nothing is paid twice. The new run folder lies beside
-    that of the run, and `latest` stays. A run with live objects is refused: no file holds them.
+    Environment variables have their recorded values, secrets those of now. Replies of models are
+    read from the store, so that nothing is paid twice. The new run folder lies beside that of the
+    run, and `latest` stays.
 
-    The config is run as `run` would run it, and `tell` gets a line for each module before it is
-    imported for it. A module in the folder itself is imported with `trust` only.
+    Args:
+        run: Run folder, or folder of an experiment, whose newest run it is.
+        progress: Display of the progress; None shows nothing.
+        trust: Allow imports of modules from the run folder.
+        tell: Function that gets a line for each module before it is imported.
+
+    Raises:
+        DataError: There is no such run, it had live objects, a secret is not set, or a module lies
+            in the run folder and `trust` is not set.
+        ConfigError: The config of the folder is wrong.
     """
     folder = resolve_run_folder(run).resolve()
     manifest = read_manifest(folder)
@@ -131,18 +150,18 @@ def reproduce(
             allowed="a run whose components are all in its config",
         )
     choices = replace(manifest.choices, retry_failed=False)
-    here = Path.cwd()
-    # a folder on the path for modules would also serve what other packages import later on
-    search = [here, folder] if trust else [here] if not here.is_relative_to(folder) else []
+    working_folder = Path.cwd()
+    # a folder on the module path can also shadow modules that other packages import later
+    is_inside = working_folder.is_relative_to(folder)
+    search = [working_folder, folder] if trust else [] if is_inside else [working_folder]
     with checking_imports(partial(_check_import, folder, trust, tell)):
         config = _load_config(folder, manifest.environment, search)
     summary = read_summary(folder)
     _require_secrets(config, choices, summary, folder)
     environment = [*_environment(config, manifest.environment, folder)]
-    # the repetition records what the run has recorded, apart from secrets, which are those of now
-    now = {name: each for name, each in config.environment.items() if name in os.environ}
-    secret = {name: each for name, each in now.items() if each.secret}
-    recorded = {**config.environment, **manifest.environment, **secret}
+    # the repetition records the variables of the run, apart from secrets, which are those of now
+    variables = {n: v for n, v in config.environment.items() if v.secret and n in os.environ}
+    recorded = {**config.environment, **manifest.environment, **variables}
     with tempfile.TemporaryDirectory(prefix="ragbench-") as stages:
         again = run_experiment(
             replace(config, environment=recorded),
@@ -158,30 +177,41 @@ def reproduce(
 def _check_import(
     folder: Path, trust: bool, tell: Callable[[str], None], module: str, files: Sequence[Path]
 ) -> None:
-    """Print what is imported; refuse a module of the run folder, or of the experiment's."""
-    if not files:  # it may still be in the folder, which is on the path with --trust only
+    """Report the import of a module; `files` are those of the module, empty if not known.
+
+    Raises:
+        DataError: The module lies in the run folder or that of the experiment, without `trust`.
+    """
+    if not files:  # a module of the folder is not on the module path without --trust
         place = folder.joinpath(*module.split("."))
         files = [path for path in (place, place.with_suffix(".py")) if path.exists()]
     folders = [folder] if Path.cwd().is_relative_to(folder.parent) else [folder, folder.parent]
-    inside = any(file.is_relative_to(each) for file in files for each in folders)
-    if inside and not trust:
+    is_inside = any(file.is_relative_to(parent) for file in files for parent in folders)
+    if is_inside and not trust:
         raise DataError(f"'{module}' runs code from the run folder; pass --trust to allow it")
     tell(f"imports: {module} from {files[0] if files else 'nowhere that is known'}")
 
 
 def _load_config(
-    folder: Path, known: Mapping[str, EnvironmentVariable], code: Sequence[Path]
+    folder: Path, recorded: Mapping[str, EnvironmentVariable], code: Sequence[Path]
 ) -> ExperimentConfig:
-    """The config of a run folder, whose paths start from where the folder was written."""
+    """Return the config of a run folder, with the recorded values of environment variables.
+
+    `code` are the folders for modules. Relative paths start at the run folder; if that fails, at
+    its former place, as CI keeps a folder without its surroundings.
+
+    Raises:
+        ConfigError: The config is wrong; all its problems at once.
+    """
     file = folder / "config.yaml"
-    # a secret that is not set may not be needed: that is seen when the config is known
-    absent = {name: MASK for name, each in known.items() if each.secret and each.set}
-    plain = {name: each.value for name, each in known.items() if each.value is not None}
+    # a placeholder: whether the run needs the secret is known only when the config is read
+    absent = {name: MASK for name, variable in recorded.items() if variable.secret and variable.set}
+    plain = {name: v.value for name, v in recorded.items() if v.value is not None}
     variables = {**absent, **os.environ, **plain}
     try:
         return load_config(file, environment=variables, code=code)
     except ConfigError:
-        # a folder that was moved by itself, as CI keeps it: where this working directory writes
+        # the folder may have been moved alone: its place was below the output of the config
         summary, tree = read_summary(folder), read_file(file, Report())
         output = None if tree is None else tree.text("output")
         with contextlib.suppress(ConfigError, DataError):
@@ -193,7 +223,13 @@ def _load_config(
 def _require_secrets(
     config: ExperimentConfig, choices: Choices, summary: Summary, folder: Path
 ) -> None:
-    """Refuse to run without a secret that a component of the run is given."""
+    """Check that each secret of a component of the run is set.
+
+    Components that the run left out, by `only` or without a judge, need none.
+
+    Raises:
+        DataError: A secret is not set.
+    """
     for path, text in texts_of(config.resolved):
         if path[:2] == ("metrics", "judge"):
             is_used = choices.judge
@@ -213,21 +249,25 @@ def _require_secrets(
 def _environment(
     config: ExperimentConfig, recorded: Mapping[str, EnvironmentVariable], folder: Path
 ) -> Iterator[str]:
-    for name, was in recorded.items():
+    """Yield a phrase for each environment variable that differs from the recorded one.
+
+    Variables that the config uses but the run did not record, and masked secrets, have one too.
+    """
+    for name, old in recorded.items():
         value = os.environ.get(name)
-        now = "not set" if value is None else f"'{value}'"
-        # a secret is that of now; any other value stands in the config as it was recorded
-        if was.secret and was.set and value is None:
+        current = "not set" if value is None else f"'{value}'"
+        # secrets are those of now, other variables have their recorded values
+        if old.secret and old.set and value is None:
             yield f"{name} was set then, but is not now; no model that is asked needs it"
-        elif was.secret and not was.set and value is not None:
+        elif old.secret and not old.set and value is not None:
             yield f"{name} is set now, but was not then; it is used only if a model asks for it"
-        elif not was.secret and was.set and value != was.value:
-            yield f"{name} is {now}; '{was.value}' is used, as recorded"
-        elif not was.secret and value != was.value:
-            yield f"{name} is {now} now, but was not set then; the default is used, as recorded"
-    # of a config.yaml that was edited
-    written = (folder / "config.yaml").read_text(encoding="utf-8")
-    for name in dict.fromkeys(name for name in names_in(written) if name not in recorded):
+        elif not old.secret and old.set and value != old.value:
+            yield f"{name} is {current}; '{old.value}' is used, as recorded"
+        elif not old.secret and value != old.value:
+            yield f"{name} is {current} now, but was not set then; the default is used, as recorded"
+    # a config.yaml that was edited after the run may use further variables
+    config_text = (folder / "config.yaml").read_text(encoding="utf-8")
+    for name in dict.fromkeys(name for name in names_in(config_text) if name not in recorded):
         variable = config.environment.get(name)
         used = "its default" if variable is None or not variable.set else "the secret of now"
         if variable is not None and variable.set and not variable.secret:
@@ -239,21 +279,25 @@ def _environment(
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
-    then, now = (
+    """Yield a phrase for each difference of versions, platform and data."""
+    old_facts, new_facts = (
         {"ragbench": m.ragbench, "python": m.python, "platform": m.platform, **m.packages, **m.data}
         for m in (old, new)
     )
-    return _changes(then, now, "{0} was {1}, is {2}")
+    return _changes(old_facts, new_facts, "{0} was {1}, is {2}")
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any], words: str) -> Iterator[str]:
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any], template: str) -> Iterator[str]:
+    """Yield the template with name, old and new value for each value that differs."""
     for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
-            yield words.format(name, old.get(name), new.get(name))
+            yield template.format(name, old.get(name), new.get(name))
 
 
-def _numbers(old: Path, new: Path, was: Manifest, now: Manifest) -> Iterator[str]:
-    yield from _changes(was.signatures, now.signatures, "signature of {0} was {1}, is {2}")
+def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifest) -> Iterator[str]:
+    """Yield a phrase for each difference of signatures, scores and rankings of two run folders."""
+    signatures = old_manifest.signatures, new_manifest.signatures
+    yield from _changes(*signatures, "signature of {0} was {1}, is {2}")
     yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))
     for path in [*sorted(old.glob("rankings/*")), *sorted(old.glob("passages/*"))]:
         again = new / path.relative_to(old)
@@ -262,16 +306,20 @@ def _numbers(old: Path, new: Path, was: Manifest, now: Manifest) -> Iterator[str
 
 
 def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a phrase for each system or score that differs, with the number of queries.
+
+    Both are system -> query -> score -> value, None without a value.
+    """
     for system in dict.fromkeys([*old, *new]):
         if system not in old or system not in new:
             yield f"{system} is only in the {'old' if system in old else 'new'} run"
             continue
-        before, after = old[system], new[system]
-        for name in dict.fromkeys(name for row in before.values() for name in row):
-            pairs = [(row[name], after.get(query, {}).get(name)) for query, row in before.items()]
+        old_rows, new_rows = old[system], new[system]
+        for name in dict.fromkeys(name for row in old_rows.values() for name in row):
+            pairs = [(row[name], new_rows.get(q, {}).get(name)) for q, row in old_rows.items()]
             changed = [(a, b) for a, b in pairs if a != b]
             if not changed:
                 continue
-            apart = [abs(a - b) for a, b in changed if a is not None and b is not None]
-            most = f", by up to {max(apart):.3g}" if apart else ""
+            sizes = [abs(a - b) for a, b in changed if a is not None and b is not None]
+            most = f", by up to {max(sizes):.3g}" if sizes else ""
             yield f"{name} of {system} differs on {len(changed)} of {len(pairs)} queries{most}"

@@ -45,12 +45,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
     budget left no items out.
     """
     systems = tuple(_summarize_systems(plan, results))
-    pairs = [
-        pair
-        for preferences in results.preferences
-        for entry in preferences.entries
-        for pair in entry.comparisons
-    ]
+    pairs = [pair for preferences in results.preferences for pair in preferences.pairs]
     allowed = plan.config.max_failed
     counts = [(sum(failed.values()), n) for failed, n in _count_failures(systems, pairs, results)]
     # without failures there may be no values either: no share of 0 items
@@ -362,9 +357,7 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None
     limits = plan.config.budget
     if limits == BudgetLimits():
         return None
-    left_out = [
-        (name, n_missing, usage) for name, n_missing, usage in _left_out(plan, results) if n_missing
-    ]
+    left_out = [entry for entry in _left_out(plan, results) if entry[1]]
     by_key = {"usd": limits.usd, "tokens": limits.tokens, "minutes": limits.minutes}
     return Spending(
         limits={key: limit for key, limit in by_key.items() if limit is not None},
@@ -376,10 +369,10 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None
 
 
 def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | None]]:
-    """Yield each kind of item: its name, how many the budget left out, and their likely usage.
+    """Yield name, number of items left out by the budget, and their likely usage, for each kind.
 
-    Kinds are answers, verdicts, grades of passages, comparisons of pairs, and rankings. The usage
-    is None if no item of the kind is finished.
+    Kinds of items are answers, verdicts, grades of passages, comparisons of pairs, and rankings.
+    The usage is None if no item of the kind is finished.
     """
     for system, answers in results.answers.items():
         n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
@@ -403,9 +396,9 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
         n_missing, n = filled.counts.failed.get(_OVER_BUDGET, 0), filled.counts.model
         yield "judge passages", n_missing, scale_usage([filled.use.usage], n_missing, n)
     for preferences in results.preferences:
-        pairs = [pair for entry in preferences.entries for pair in entry.comparisons]
-        n_missing = sum(pair.failed.get(_OVER_BUDGET, 0) for pair in pairs)
-        usage = scale_usage([preferences.use.usage], n_missing, sum(pair.n for pair in pairs))
+        n_missing = sum(pair.failed.get(_OVER_BUDGET, 0) for pair in preferences.pairs)
+        n = sum(pair.n for pair in preferences.pairs)
+        usage = scale_usage([preferences.use.usage], n_missing, n)
         yield f"judge pairs ({preferences.judge})", n_missing, usage
     for name, ranking in results.rankings.items():
         n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
@@ -455,10 +448,7 @@ def scale_usage(used: Sequence[Usage], n_missing: int, n: int | None = None) -> 
 
 def total_cost(usages: Iterable[Usage | None]) -> CostTotal:
     """Return dollars and tokens of all usages; each is None if it is not known for one of them."""
-    parts = list(usages)
-    if any(usage is None for usage in parts):
-        return CostTotal(usd=None, tokens=None)
-    total = add_usage(usage for usage in parts if usage is not None)
+    total = add_usage(Usage() if usage is None else usage for usage in usages)
     has_tokens = total.input_tokens is not None and total.output_tokens is not None
     tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
     usd = None if total.usd is None else round(total.usd, 6)

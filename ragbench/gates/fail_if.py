@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ragbench.comparison.compare_runs import paired_rows
-from ragbench.comparison.matching import MatchedSources
+from ragbench.comparison.matching import Matching
 from ragbench.comparison.method import Method
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import OptionError
@@ -72,7 +72,7 @@ class FailIf:
         self,
         measure: str,
         comparison: Comparisons,
-        matched: MatchedSources,
+        matching: Matching,
         method: Method,
         clusters: Sequence[str] | None = None,
     ) -> Iterator[ComparedGate]:
@@ -80,7 +80,7 @@ class FailIf:
 
         The method is that of the comparison, so that the interval that decides is the one printed.
         """
-        compared = list(paired_rows(comparison, matched, measure, clusters))
+        compared = list(paired_rows(comparison, matching, measure, clusters))
         if not compared:
             yield self.undecided(f"no two systems are compared by {measure}")
         for system, baseline, pairs in compared:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.differences import Slicing
-from ragbench.comparison.matching import MatchedSources
+from ragbench.comparison.matching import Matching
 from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.files.rows import encode_spaces, id_problem
@@ -222,7 +222,7 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
     return Slicing(field, tuple(names.values()), [(names[number],) for number in third.tolist()])
 
 
-def common_clusters(path: str, runs: MatchedSources) -> list[str]:
+def common_clusters(path: str, runs: Matching) -> list[str]:
     """Return the cluster of each query that all sources have in common.
 
     Args:
