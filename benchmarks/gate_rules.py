@@ -1,6 +1,6 @@
 """Verdicts of rules over many evaluations at once: ours, and those of other tools.
 
-Each takes rows of differences and a margin, and returns which rows pass and which fail.
+Each takes a sample of evaluations and a margin, and returns which pass and which fail.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from worlds import Sample
 
 from ragbench.stats import score_interval, t_quantile
 from ragbench.stats.score_intervals import TIE_BEYOND
@@ -29,18 +30,18 @@ class Verdicts(NamedTuple):
     failed: BoolArray
 
 
-def ours(d: FloatArray, margin: float) -> Verdicts:
-    """The default interval of a difference against the margin; identical rows pass."""
+def ours(sample: Sample, margin: float) -> Verdicts:
+    """Hold the default interval of a difference against the margin; identical rows pass."""
+    d, largest = sample
     changed = d.any(axis=1)
-    if np.isin(d, (-1.0, 0.0, 1.0)).all():
+    if np.isin(d, (-1.0, 0.0, 1.0)).all() and (largest == 1).all():
         limits = np.array([_hit_limits(row) for row in _counts(d)])
         return Verdicts((limits[:, 0] > -margin) | ~changed, limits[:, 1] < -margin)
     seen = np.maximum(np.abs(d).max(axis=1), 1e-12)
-    most = np.maximum(seen, 1.0)
-    mean = d.mean(axis=1)
-    better = (mean > 0) & _rejects(d, 0.0, seen)
-    passed = better | _rejects(d, -margin, most) | ~changed
-    return Verdicts(passed, changed & _rejects(-d, margin, seen))
+    largest = np.maximum(seen, largest)
+    worse = changed & _rejects(-d, 0.0, largest)
+    failed = worse & (_rejects(-d, margin, seen) | _rejects(-d, margin, largest))
+    return Verdicts(_rejects(d, -margin, largest) | ~changed, failed)
 
 
 def _counts(d: FloatArray) -> list[tuple[int, int, int]]:
@@ -103,15 +104,17 @@ def _bisect(
     return low
 
 
-def paired_t(d: FloatArray, margin: float) -> Verdicts:
+def paired_t(sample: Sample, margin: float) -> Verdicts:
     """Student's t interval against the margin."""
+    d = sample.d
     n, mean = d.shape[1], d.mean(axis=1)
     half = t_quantile(1 - ALPHA, n - 1) * d.std(axis=1, ddof=1) / math.sqrt(n)
     return Verdicts(mean - half > -margin, mean + half < -margin)
 
 
-def percentile(d: FloatArray, margin: float) -> Verdicts:
+def percentile(sample: Sample, margin: float) -> Verdicts:
     """Pass where the lower end of a percentile bootstrap is above the margin, else fail below."""
+    d = sample.d
     n = d.shape[1]
     rng = np.random.default_rng(1)
     counts = rng.multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(np.float64)
@@ -119,8 +122,9 @@ def percentile(d: FloatArray, margin: float) -> Verdicts:
     return Verdicts(low > -margin, high < -margin)
 
 
-def significant_drop(d: FloatArray, margin: float) -> Verdicts:
+def significant_drop(sample: Sample, margin: float) -> Verdicts:
     """Fail where one-sided p < .05 and the mean is below the margin, else pass."""
+    d = sample.d
     n, mean = d.shape[1], d.mean(axis=1)
     error = np.maximum(d.std(axis=1, ddof=1), 1e-12) / math.sqrt(n)
     failed = (mean / error < -t_quantile(0.95, n - 1)) & (mean < -margin)

@@ -21,16 +21,46 @@ RANKS = np.array([1 / rank for rank in range(1, 11)] + [0.0])
 FOUND = np.array([0.45, 0.14, 0.08, 0.05, 0.04, 0.03, 0.03, 0.02, 0.02, 0.02, 0.12])
 
 
+class Sample(NamedTuple):
+    """Evaluations, one a row.
+
+    Attributes:
+        d: A difference per query, or one value per cluster, as `difference_interval` weighs them.
+        largest: The largest value that a query or a cluster can have, for each row.
+    """
+
+    d: FloatArray
+    largest: FloatArray
+
+
 class World(NamedTuple):
-    """Queries that lose and gain: `drop` is the true mean loss, `churn` what cancels out."""
+    """Queries that lose and gain.
+
+    Attributes:
+        name: Row of the table.
+        draw: Draws evaluations (rows, queries or clusters) with a true mean loss.
+        largest_drop: Beyond it too few queries are left to lose.
+        bar: False where no rule can exclude wrong decisions; the bars do not apply.
+    """
 
     name: str
-    draw: Callable[[Rng, Shape, float], FloatArray]
-    """Rows of differences per query, or per cluster, with that drop."""
+    draw: Callable[[Rng, Shape, float], Sample]
     largest_drop: float = 1.0
-    """Beyond it too few queries are left to lose."""
     bar: bool = True
-    """Whether the bars on wrong verdicts hold here; else it shows what no rule can exclude."""
+
+
+def _of_queries(d: FloatArray) -> Sample:
+    return Sample(d, np.ones(len(d)))
+
+
+def _of_clusters(d: FloatArray, sizes: FloatArray) -> Sample:
+    """Return one value per cluster for the summed differences `d` of clusters of these sizes."""
+    total, n = sizes.sum(axis=1, keepdims=True), d.shape[1]
+    mean = d.sum(axis=1, keepdims=True) / total
+    residuals = d - mean * sizes
+    residuals[np.abs(residuals) < 1e-12] = 0.0
+    size = sizes.max(axis=1) * n / total[:, 0]
+    return Sample(mean + residuals * n / total, size + (size - 1) * np.abs(mean[:, 0]))
 
 
 def hits(churn: float) -> World:
@@ -41,10 +71,10 @@ def hits(churn: float) -> World:
 def _moving(name: str, sizes: Sizes, mean: float, churn: float) -> World:
     """A share of the queries changes, by sizes with that mean."""
 
-    def draw(rng: Rng, shape: Shape, drop: float) -> FloatArray:
+    def draw(rng: Rng, shape: Shape, drop: float) -> Sample:
         u, lost = rng.random(shape), drop / mean + churn
         sign = np.where(u < lost, -1.0, np.where(u < lost + churn, 1.0, 0.0))
-        return sign * sizes(rng, shape)
+        return _of_queries(sign * sizes(rng, shape))
 
     return World(name, draw, (1 - 2 * churn) * mean)
 
@@ -69,42 +99,75 @@ def _noise(rng: Rng, shape: Shape) -> FloatArray:
     return np.where(rng.random(shape) < 0.5, noise, 0.0)
 
 
-def _noise_and_losses(rng: Rng, shape: Shape, drop: float) -> FloatArray:
-    return np.where(rng.random(shape) < drop, -1.0, _noise(rng, shape))
+def _noise_and_losses(rng: Rng, shape: Shape, drop: float) -> Sample:
+    return _of_queries(np.where(rng.random(shape) < drop, -1.0, _noise(rng, shape)))
 
 
-def _answers(rng: Rng, shape: Shape, drop: float) -> FloatArray:
+def _small_gains(loss: float) -> Callable[[Rng, Shape, float], Sample]:
+    """Six in ten gain a little, few lose `loss`, so that small samples may show gains alone."""
+
+    def draw(rng: Rng, shape: Shape, drop: float) -> Sample:
+        u, lost = rng.random(shape), (drop + 0.6 * 0.03) / loss
+        gains = rng.uniform(0.01, 0.05, shape)
+        return _of_queries(np.where(u < lost, -loss, np.where(u < lost + 0.6, gains, 0.0)))
+
+    return draw
+
+
+def _small_losses(rng: Rng, shape: Shape, drop: float) -> Sample:
+    """Six in ten lose a little, three in a hundred gain everything."""
+    u, loss = rng.random(shape), (drop + 0.03) / 0.6
+    small = -loss * (0.5 + rng.random(shape))
+    return _of_queries(np.where(u < 0.03, 1.0, np.where(u < 0.63, small, 0.0)))
+
+
+def _answers(rng: Rng, shape: Shape, drop: float) -> Sample:
     """Five answers a query, each right or wrong; queries differ in how hard they are."""
     easy = rng.beta(1.5, 0.5, shape)
     worse = easy - np.where(rng.random(shape) < drop / 0.375, easy / 2, 0.0)
-    return (rng.binomial(5, worse) - rng.binomial(5, easy)) / 5
+    return _of_queries((rng.binomial(5, worse) - rng.binomial(5, easy)) / 5)
 
 
-def _clusters(rng: Rng, shape: Shape, drop: float) -> FloatArray:
-    """One to five hits a cluster, of which half move together; one value per cluster."""
+def _clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
+    """One to five hits a cluster, of which half move together."""
     rows, n = shape
     sizes = rng.integers(1, 6, shape)
     together = rng.random((rows, n, 5)) < 0.5
     u = np.where(together, rng.random((rows, n, 1)), rng.random((rows, n, 5)))
     d = np.where(u < drop + 0.03, -1.0, np.where(u < drop + 0.06, 1.0, 0.0))
     d *= np.arange(5) < sizes[..., np.newaxis]
-    total = sizes.sum(axis=1, keepdims=True)
-    mean = d.sum(axis=(1, 2))[:, np.newaxis] / total
-    residuals = d.sum(axis=2) - mean * sizes
-    residuals[np.abs(residuals) < 1e-12] = 0.0
-    return mean + residuals * n / total
+    return _of_clusters(d.sum(axis=2), sizes.astype(np.float64))
 
 
-def _failures(rng: Rng, shape: Shape, drop: float) -> FloatArray:
+def _large_clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
+    """One cluster in five has ten queries and loses all or none; the others have one."""
+    n = shape[1]
+    sizes = np.where(np.arange(n) < n // 5, 10.0, 1.0)
+    share = float(sizes[: n // 5].sum() / sizes.sum())
+    u = rng.random(shape)
+    single = np.where(u < 0.04, -1.0, np.where(u < 0.08, 1.0, 0.0))
+    d = np.where(sizes > 1, np.where(u < drop / share, -10.0, 0.0), single)
+    return _of_clusters(d, np.broadcast_to(sizes, shape))
+
+
+def _sized_clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
+    """One to ten queries a cluster; the larger, the more likely all are lost."""
+    sizes = rng.integers(1, 11, shape).astype(np.float64)
+    u, lost = rng.random(shape), drop * sizes * 5.5 / 38.5  # the mean size, that of its square
+    one = np.where(u < lost + 0.03, -1.0, np.where(u < lost + 0.06, 1.0, 0.0))
+    return _of_clusters(np.where(u < lost, -sizes, one), sizes)
+
+
+def _failures(rng: Rng, shape: Shape, drop: float) -> Sample:
     """One query in ten failed by chance and is left out."""
     return hits(0.02).draw(rng, (shape[0], shape[1] - shape[1] // 10), drop)
 
 
-def _rare_gains(rng: Rng, shape: Shape, drop: float) -> FloatArray:
+def _rare_gains(rng: Rng, shape: Shape, drop: float) -> Sample:
     """Most lose a little, four in a hundred gain much, which few samples show."""
     u, loss = rng.random(shape), (drop + 0.04 * 0.7) / 0.7
     small = -loss * (0.5 + rng.random(shape))
-    return np.where(u < 0.04, 0.7, np.where(u < 0.74, small, 0.0))
+    return _of_queries(np.where(u < 0.04, 0.7, np.where(u < 0.74, small, 0.0)))
 
 
 WORLDS = (
@@ -117,8 +180,13 @@ WORLDS = (
     _moving("nDCG, 10 % changed", lambda rng, shape: rng.beta(1, 2.5, shape), 1 / 3.5, 0.05),
     _moving("mixture of both", _mixed, 0.52, 0.05),
     World("noise, rare losses", _noise_and_losses),
+    World("gains, rare losses", _small_gains(1.0), 0.35),
+    World("gains, losses of .5", _small_gains(0.5), 0.15),
     World("5 answers a query", _answers, 0.18),
     World("clusters of 1-5", _clusters),
+    World("1 cluster in 5 of 10", _large_clusters, 0.7),
+    World("clusters of 1-10", _sized_clusters, 0.6),
     World("1 in 10 failed", _failures),
     World("rare large gains", _rare_gains, bar=False),
+    World("rare total gains", _small_losses, bar=False),
 )

@@ -119,7 +119,7 @@ class Drop(Change):
         )
         # what did not change on the judged queries may change on the others
         if interval.n_changed == 0:
-            why, excludes = _identical(interval, unit, margin, width, confidence)
+            why, excludes = _identical(interval, unit, margin, confidence)
             passes = self.identical == "pass" or excludes
             return Decision("pass" if passes else "undecided", why, facts=facts)
         if few := few_clusters(interval.n_clusters):
@@ -156,18 +156,19 @@ class Drop(Change):
 
 
 def _identical(
-    interval: DifferenceInterval, unit: str, max_drop: float, width: float, confidence: float
+    interval: DifferenceInterval, unit: str, max_drop: float, confidence: float
 ) -> tuple[str, bool]:
     """Return what unchanged queries exclude, in words, and whether that excludes the margin."""
     n = interval.n_units
     all_queries = f"all {interval.n} queries" if interval.n > 1 else "the only query"
-    # the interval of so many unchanged ones, in a unit that a score without a bound has, too
+    # a share of queries or clusters, which a score without a bound has, too
     _, share = score_interval(0, 0, n, confidence=confidence)
     why = f"identical on {all_queries}"
     if n < _SAYING_SOMETHING:
         return f"{why}, too few to exclude changes in others", False
     why += f"; excludes changes in more than {share:.2g} of all {unit}"
-    if share * width < max_drop:
+    # the limit, not the share: a cluster can hold more queries than the mean one
+    if -interval.lower < max_drop:
         return why, True
     return f"{why}, which leaves a drop by {max_drop:g} open", False
 

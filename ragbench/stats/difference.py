@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
@@ -85,8 +85,10 @@ def difference_interval(
     and such a distribution may hold losses and gains that no query has shown yet.
 
     - `score`: hits and misses; `score_interval`, the mid-p interval by Tango's statistic.
-    - `tilting`: graded differences; `tilting_interval`, the same for values of any size.
-    - `identical`: no query changed; the limits of both, +-3.4 / n of the range at 95 %.
+    - `tilting`: graded differences, and clusters of unequal size; `tilting_interval`, the same
+      for values of any size.
+    - `identical`: no query changed; the limits of both, +-3.4 / n of the range at 95 %, times the
+      size of the largest cluster in clusters of mean size.
     - `studentized`: an unbounded range; the t interval joined with the studentized bootstrap, the
       wider limit on each side. It needs 20 queries that changed and 20 that differ from the median.
     - `undefined`: no query, or an unbounded range and too few changes: nothing can be said.
@@ -97,7 +99,7 @@ def difference_interval(
 
     With clusters these are the unit: the limits come from one value per cluster, with clusters - 1
     degrees of freedom where the rule is `studentized`, and whole clusters are drawn and counted as
-    changed.
+    changed. Unseen losses and gains are those of whole clusters of the largest size in the sample.
 
     Args:
         differences: Score of the system minus score of the baseline, for n queries.
@@ -142,9 +144,10 @@ def difference_interval(
     d = sample / unit
     d[np.abs(d) <= _UNCHANGED] = 0.0
     n, n_changed = len(d), int(np.count_nonzero(d))
-    units, n_units_changed = d, n_changed
+    units, n_units_changed, largest = d, n_changed, 1.0
     codes, n_units = cluster_codes(owner, clusters, n)
     if n_units < n:
+        largest = _largest_unit(codes, n_units, float(d.mean()))
         changed = np.bincount(codes, weights=d != 0, minlength=n_units)
         units, n_units_changed = cluster_units(d, codes, n_units), int(np.count_nonzero(changed))
     n_clusters = None if clusters is None else n_units
@@ -154,7 +157,9 @@ def difference_interval(
 
     resampling: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     bounded = math.isfinite(width)
-    lower, upper, sd, rule = _limits(units, n_units_changed, bounded, resampling)
+    lower, upper, sd, rule = _limits(
+        units, n_units_changed, largest if bounded else math.inf, resampling
+    )
     if method != "default" and n_changed:
         bootstrap = percentile_bootstrap if method == "percentile" else bca_bootstrap
         limits = bootstrap(units, **resampling)
@@ -195,29 +200,43 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
     return d
 
 
+def _largest_unit(codes: NDArray[np.intp], n_clusters: int, mean: float) -> float:
+    """Return the largest `cluster_units` value, up or down, of a cluster whose queries all change.
+
+    An unseen cluster can be as large as the largest one in the sample. `mean` is that of all
+    queries; the result is 1 where all clusters have one size.
+    """
+    # the size of the largest cluster in clusters of mean size
+    size = float(np.bincount(codes).max()) * n_clusters / len(codes)
+    return size + (size - 1) * abs(mean)
+
+
 def _limits(
-    d: FloatArray, n_changed: int, bounded: bool, resampling: dict[str, Any]
+    d: FloatArray, n_changed: int, largest: float, resampling: dict[str, Any]
 ) -> tuple[float, float, float, DifferenceRule]:
     """Give the limits of the default method, the standard deviation, and how they were found."""
     confidence = resampling["confidence"]
     alpha, n = (1 - confidence) / 2, len(d)
     sd = float(d.std(ddof=1)) if n > 1 else math.nan
+    bounded = math.isfinite(largest)
     if bounded and n_changed < ENOUGH_CHANGED:
-        # z^2 / 2 more differences at each end of [-1, 1], since those that changed are few
+        # z^2 / 2 more differences at each end of what is possible, since those that changed are few
         added = NormalDist().inv_cdf(1 - alpha) ** 2
         centre = float(d.sum()) / (n + added)
-        squares = float(((d - centre) ** 2).sum()) + added * (1 + centre**2)
+        squares = float(((d - centre) ** 2).sum()) + added * (largest**2 + centre**2)
         sd = math.sqrt(squares / (n + added - 1))
     if bounded:
         lost = int(np.count_nonzero(np.abs(d + 1) <= _UNCHANGED))
         gained = int(np.count_nonzero(np.abs(d - 1) <= _UNCHANGED))
-        rule: DifferenceRule = "score" if lost + gained == n_changed else "tilting"
+        # clusters of unequal size are no hits and misses: the largest can lose more than 1
+        is_hits = lost + gained == n_changed and largest == 1
+        rule: DifferenceRule = "score" if is_hits else "tilting"
         if rule == "score" and n_changed <= COUNTED_BELOW:
             limits = score_interval(lost, gained, n, confidence=confidence)
         else:
-            # a cluster of many queries counts for more than one query can
-            largest = max(1.0, float(np.abs(d).max()))
-            limits = tilting_interval(d, largest=largest, confidence=confidence)
+            # of rounding errors in the values of clusters
+            end = max(largest, float(np.abs(d).max()))
+            limits = tilting_interval(d, largest=end, confidence=confidence)
         return *limits, sd, (rule if n_changed else "identical")
     n_unlike_the_median = int(np.count_nonzero(np.abs(d - np.median(d)) > _UNCHANGED))
     if min(n_changed, n_unlike_the_median) < ENOUGH_CHANGED:

@@ -241,9 +241,13 @@ def queries_to_exclude(
         return None
     if d.mean() < point:
         d, point = -d, -point
-    # as the limits do: beyond 0 for what nobody has seen, up to 0 for as much as was seen
-    end = largest if point <= 0 else float(np.abs(d).max())
-    return _planned((d / end + 1) / 2, (point / end + 1) / 2, alpha, power)
+    # as `tilting_interval`: with differences that no query has shown, until that excludes 0
+    n = _planned((d / largest + 1) / 2, (min(point, 0.0) / largest + 1) / 2, alpha, power)
+    if n is None or point <= 0:
+        return n
+    end = float(np.abs(d).max())
+    beyond_0 = _planned((d / end + 1) / 2, (point / end + 1) / 2, alpha, power)
+    return None if beyond_0 is None else max(n, beyond_0)
 
 
 def _planned(values: FloatArray, point: float, alpha: float, power: float) -> int | None:

@@ -203,10 +203,11 @@ def tilting_interval(
     were not seen yet: 100 unchanged queries do not exclude that 3 in 100 lose everything. How
     rare the observed mean is, the saddlepoint approximation says, so that skew is in both limits.
 
-    A limit that lies as far as 0 or beyond says that there is no larger difference, so it allows
-    for unseen ones up to `largest`. A limit between 0 and the mean says that there is one; it
-    allows for unseen ones as large as any that was seen, in either direction. Where all that
-    change do so by `largest`, both are those of `score_interval`, but for the approximation.
+    Both limits allow for unseen differences up to `largest`, whatever the sign of the mean. Where
+    that excludes 0 already, the limit is moved towards the mean: to the limit that allows for
+    unseen differences no larger than the largest of the sample, in either direction. If all
+    differences are 0 or `largest`, both limits are those of `score_interval`, apart from the
+    approximation.
 
     Args:
         differences: n numbers, from -largest to largest.
@@ -247,13 +248,14 @@ def tilting_interval(
 
 
 def _tilted_lower(d: FloatArray, alpha: float) -> float:
-    """Give the lower limit of the mean of differences in [-1, 1]."""
-    largest = float(np.abs(d).max())
-    if d.mean() > 0:
-        above = 2 * _above((d / largest + 1) / 2, alpha) - 1
-        if above > 0:
-            return round(largest * above, _DIGITS)
-    return round(2 * _above((d + 1) / 2, alpha) - 1, _DIGITS)
+    """Return the lower limit of the mean of differences in [-1, 1]."""
+    # differences of -1, which no query has shown, come first: without them, small gains of a few
+    # queries would exclude rare total losses
+    limit = 2 * _above((d + 1) / 2, alpha) - 1
+    if limit > 0:
+        largest = float(np.abs(d).max())
+        limit = max(limit, largest * (2 * _above((d / largest + 1) / 2, alpha) - 1))
+    return round(limit, _DIGITS)
 
 
 @dataclass(frozen=True, slots=True)

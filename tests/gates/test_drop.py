@@ -249,6 +249,18 @@ def test_fewer_than_ten_clusters_are_undecided():
     assert (found.verdict, found.why[:10]) == ("undecided", "9 clusters")
 
 
+def test_unchanged_clusters_exclude_what_their_interval_excludes():
+    """10 clusters of 10 and 40 of 1: the interval is +-0.235, though it is 0.066 of the clusters."""
+    labels = [*(str(row // 10) for row in range(100)), *(f"single {row}" for row in range(40))]
+    pairs = replace(paired(np.full(140, 0.5), np.full(140, 0.5)), clusters=labels)
+
+    def verdict(max_drop):
+        gate = Drop(measure="m", max_drop=max_drop, identical="undecided")
+        return gate.decide_pairs(pairs, FAST).verdict
+
+    assert (verdict(0.07), verdict(0.24)) == ("undecided", "pass")
+
+
 @pytest.mark.costly
 def test_ten_queries_pass_nothing():
     """At margins up to 0.05, identity aside: 3 in 10 may lose everything yet."""

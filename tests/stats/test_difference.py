@@ -94,6 +94,29 @@ def test_identical_leaves_out_what_the_rule_of_three_leaves_out():
         assert difference_interval(np.zeros(n)).upper == pytest.approx(3.4 / n, rel=0.02)
 
 
+@pytest.mark.parametrize("n", [12, 20, 40])
+def test_small_gains_exclude_no_losses_that_unchanged_queries_leave_open(n):
+    """Sixty in a hundred gain .03: unseen losses are as likely as without these gains."""
+    unchanged = difference_interval(np.zeros(n))
+    gains = difference_interval(np.r_[np.full(6 * n // 10, 0.03), np.zeros(n - 6 * n // 10)])
+    losses = difference_interval(np.r_[np.full(6 * n // 10, -0.03), np.zeros(n - 6 * n // 10)])
+
+    assert gains.lower < unchanged.lower + 0.05
+    assert (losses.lower, losses.upper) == (-gains.upper, -gains.lower)
+
+
+@pytest.mark.parametrize(("n", "drop"), [(20, 0.02), (20, 0.05), (30, 0.02), (50, 0.02)])
+def test_small_gains_beside_rare_total_losses_seldom_exclude_the_true_drop(n, drop):
+    """By the true drop as margin a gate passed in up to 45 % of such samples; se of 400: .8."""
+    rng, passed, lost = np.random.default_rng(n), 0, drop + 0.6 * 0.03
+    for _ in range(400):
+        u, gains = rng.random(n), rng.uniform(0.01, 0.05, n)
+        d = np.where(u < lost, -1.0, np.where(u < lost + 0.6, gains, 0.0))
+        passed += difference_interval(d).lower > -drop
+
+    assert passed / 400 <= 0.035 + 2 * 0.008
+
+
 @given(differences())
 @settings(max_examples=150)
 def test_never_of_zero_width_and_always_around_the_mean(d):
