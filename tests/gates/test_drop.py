@@ -250,7 +250,7 @@ def test_fewer_than_ten_clusters_are_undecided():
 
 
 def test_unchanged_clusters_exclude_what_their_interval_excludes():
-    """10 clusters of 10 and 40 of 1: the interval is +-0.235, though it is 0.066 of the clusters."""
+    """10 clusters of 10 and 40 of 1: the interval is +-0.235, not +-0.066."""
     labels = [*(str(row // 10) for row in range(100)), *(f"single {row}" for row in range(40))]
     pairs = replace(paired(np.full(140, 0.5), np.full(140, 0.5)), clusters=labels)
 

@@ -84,7 +84,7 @@ def test_a_single_cluster_says_nothing():
 
 
 def test_an_unseen_loss_may_be_that_of_the_largest_cluster():
-    """10 of 10 queries and 40 of 1, none changed: (1 - p)^50 = .025 / .75 at a loss of 10 of 140."""
+    """10 of 10 queries and 40 of 1, unchanged: (1 - p)^50 = .025 / .75, times 10 of 140."""
     labels = np.r_[np.repeat(np.arange(10), 10), np.arange(10, 50)]
     expected = (1 - (0.025 / 0.75) ** (1 / 50)) * 10 * 50 / 140
 
