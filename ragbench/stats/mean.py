@@ -12,12 +12,22 @@ from numpy.typing import ArrayLike
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes, cluster_units
-from ragbench.stats.resampling import RESAMPLES, bca_bootstrap, percentile_bootstrap
+from ragbench.stats.difference import ENOUGH_CHANGED
+from ragbench.stats.resampling import (
+    RESAMPLES,
+    bca_bootstrap,
+    percentile_bootstrap,
+    studentized_bootstrap,
+)
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
 MeanMethod = Literal["default", "percentile", "bca"]
-MeanRule = Literal["wilson", "plus_two", "t", "percentile", "bca", "undefined"]
+MeanRule = Literal["wilson", "plus_two", "t", "studentized", "percentile", "bca", "undefined"]
+
+# Student's t of log-normal values (sd 1 of the log) misses in 15 % at 20 values, in 7 % at 500;
+# joined with the studentized bootstrap in 8 and 5 %. Beyond, resampling costs more than it gives.
+_SKEW_MATTERS_BELOW = 500
 
 # With fewer labels neither their spread nor that of the judge's errors is known.
 FEWEST_LABELS = 20
@@ -56,9 +66,11 @@ def mean_interval(
     """Give the mean of one score per query with its interval.
 
     By default: Wilson's interval where every value is one of the two ends of the range; else
-    Student's t after adding one pseudo-query at each end (`plus_two`); plain t where an end is
-    infinite. With a bounded range and a value, the width is never zero: equal values show no
-    spread, yet the next query may differ, so a bootstrap of them falls back to the default.
+    Student's t after adding one pseudo-query at each end (`plus_two`). Where an end is infinite:
+    plain t; with 20 to 499 values, 20 of them unlike their median, the wider limit of t and of the
+    studentized bootstrap on each side (`studentized`), since times and costs are skewed. With a
+    bounded range and a value, the width is never zero: equal values show no spread, yet the next
+    query may differ, so a bootstrap of them falls back to the default.
 
     With clusters these are the unit: the limits come from one value per cluster, and Wilson's
     interval, which counts queries, gives way to `plus_two`.
@@ -69,7 +81,7 @@ def mean_interval(
         confidence: Coverage that is aimed at.
         method: `default`, `percentile` or `bca`.
         clusters: n labels; queries with equal ones belong together.
-        resamples: Resamples of the two bootstraps.
+        resamples: Resamples of the bootstraps.
         seed: Equal seeds give equal bootstrap intervals.
 
     Returns:
@@ -115,6 +127,12 @@ def mean_interval(
         rule = method
     elif not bounded:
         limits, rule = _student(units, confidence), "t"
+        n_unlike_the_median = int(np.count_nonzero(units != np.median(units)))
+        if n_unlike_the_median >= ENOUGH_CHANGED and len(units) < _SKEW_MATTERS_BELOW:
+            other = studentized_bootstrap(
+                units, confidence=confidence, resamples=resamples, seed=seed
+            )
+            limits, rule = (min(limits[0], other[0]), max(limits[1], other[1])), "studentized"
     elif clusters is None and bool(np.all((sample == low) | (sample == high))):
         limits, rule = _wilson(sample == high, low, high, confidence), "wilson"
     else:

@@ -1,5 +1,7 @@
 """The interval of one mean: SciPy for Wilson and t, hand-worked values, coverage, degenerates."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from ragbench.errors import OptionError
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import bca_bootstrap, percentile_bootstrap
+from ragbench.stats.student import t_quantile
 from tests.stats.strategies import binary, scores
 
 UNBOUNDED = (0.0, np.inf)
@@ -23,7 +26,7 @@ def test_binary_values_agree_with_scipy(scipy_stats, hits, confidence):
     assert (ours.lower, ours.upper) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
 
 
-@given(values=scores(min_size=2), confidence=st.sampled_from([0.9, 0.95, 0.999]))
+@given(values=scores(min_size=2, max_size=20), confidence=st.sampled_from([0.9, 0.95, 0.999]))
 def test_unbounded_values_agree_with_scipy(scipy_stats, values, confidence):
     assume(np.std(values) > 1e-6)
     oracle = scipy_stats.ttest_1samp(values, 0.0).confidence_interval(confidence)
@@ -236,3 +239,36 @@ def test_hits_in_clusters_are_no_wilson_interval():
     assert found.rule == "plus_two"
     assert found.lower < 0.7
     assert mean_interval([1.0], range=UNBOUNDED, clusters=["a"]).rule == "undefined"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [20, 50, 200])
+def test_means_of_skewed_times_are_seldom_missed(n):
+    """Log-normal times, sd 1 of the log. Bar: 8 %; 600 samples, se 1.1 points; t misses in 15 %."""
+    rng, missed, by_t, truth = np.random.default_rng(n), 0, 0, math.exp(0.5)
+    for seed in range(600):
+        times = rng.lognormal(0, 1, n)
+        found = mean_interval(times, range=UNBOUNDED, resamples=1_000, seed=seed)
+        t = t_quantile(0.975, n - 1) * times.std(ddof=1) / math.sqrt(n)
+        missed += not found.lower <= truth <= found.upper
+        by_t += abs(times.mean() - truth) > t
+
+    assert found.rule == "studentized"
+    assert missed / 600 <= 0.08 + 2 * 0.011
+    assert missed < by_t
+
+
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [
+        pytest.param(np.arange(19.0), "t", id="19 values"),
+        pytest.param(np.arange(21.0), "studentized", id="21 values, 20 unlike their median"),
+        pytest.param(np.arange(500.0), "t", id="500 values"),
+        pytest.param([1.0] * 100 + [2.0] * 19, "t", id="19 of 119 unlike the median"),
+    ],
+)
+def test_skewed_values_are_resampled_where_that_says_more(values, rule):
+    found = mean_interval(values, range=UNBOUNDED)
+
+    assert found.rule == rule
+    assert np.isfinite([found.lower, found.upper]).all()
