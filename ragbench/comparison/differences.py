@@ -197,16 +197,24 @@ def _test(
         # without common queries the sums are 0: no test, whatever p-value they give
         if difference.n:
             test, adjusted = result.tests[place], result.adjusted[place]
+            low, high = difference.interval or (None, None)
             difference = replace(
                 difference,
                 test=test,
                 resamples=result.resamples if test == "randomization" else None,
                 p=finite(result.p[place]),
                 p_adjusted=finite(adjusted),
-                differs=bool(adjusted <= alpha),
+                # p tests the symmetry of the differences, the interval their mean: skewed
+                # differences of mean 0 have small p
+                differs=bool(adjusted <= alpha) and not contains_0(low, high),
             )
         differences.append(difference)
     return differences
+
+
+def contains_0(low: float | None, high: float | None) -> bool:
+    """Return True if an interval contains 0; an interval without limits contains every number."""
+    return low is None or high is None or low <= 0 <= high
 
 
 def describe(

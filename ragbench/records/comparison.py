@@ -31,7 +31,8 @@ class Difference(Record):
         test: What gives p.
         resamples: Sign flips behind p; None for a test without.
         p_adjusted: Adjusted for its family; None where nothing was tested.
-        differs: Whether a difference was shown; None where none was tested.
+        differs: True if the adjusted p is at most 1 - confidence and the interval excludes 0; None
+            where nothing was tested.
         n_failed: Pairs that a failure left out, where runs are compared.
     """
 

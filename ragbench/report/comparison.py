@@ -179,7 +179,7 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
         yield "difference", text
         yield "p", p_meaning(comparison)
         corrected = comparison.correction != "none"
-        yield from interval_and_p(comparison.measures, corrected=corrected)
+        yield from interval_and_p(comparison.measures, comparison.confidence, corrected=corrected)
         yield UNDECIDED
     if any(c.difference is None for f in comparison.measures for c in f.comparisons):
         yield NOT_COMPARED

@@ -251,30 +251,40 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
         ("p", p_meaning(comparisons)),
         *interval_and_p(
             [family for family in comparisons.measures if family.measure in measures],
+            comparisons.confidence,
             corrected=comparisons.correction != "none",
         ),
     ]
 
 
 def interval_and_p(
-    families: Sequence[MeasureComparison], *, corrected: bool = True
+    families: Sequence[MeasureComparison], confidence: float | None, *, corrected: bool = True
 ) -> list[tuple[str, str]]:
     """Return explanations for differences whose interval and p seem to disagree; else empty.
 
-    They may disagree because the test looks only at the signs of the queries that changed, and a
-    corrected p is for a whole family. With 5 of 30 hits lost, p is 0.0625 and the interval is
-    [-0.340, -0.043].
+    `better` and `worse` need both. They may disagree because the test looks only at the signs of
+    the queries that changed, and a corrected p is for a whole family. With 5 of 30 hits lost, p is
+    0.0625 and the interval is [-0.340, -0.043].
     """
-    tested = [c for family in families for c in family.comparisons if c.p is not None]
-    bounded = [(c, ends) for c in tested if (ends := ends_of(c.interval)) is not None]
+    undecided = [
+        (c, ends)
+        for family in families
+        for c in family.comparisons
+        if c.p is not None and c.n_changed and not c.differs
+        if (ends := ends_of(c.interval)) is not None
+    ]
+    alpha = 1 - (confidence or 0.95)
     explained = []
-    if any(c.differs and low <= 0 <= high for c, (low, high) in bounded):
+    if any(
+        low <= 0 <= high and c.p_adjusted is not None and c.p_adjusted <= alpha
+        for c, (low, high) in undecided
+    ):
         text = (
-            "p looks at the queries that changed; the interval also allows for changes that no "
-            "query here shows, and a gate reads the interval"
+            "p tests whether gains and losses are symmetric, by the queries that changed; the "
+            "interval is of the mean, and allows for changes that no query here shows"
         )
-        explained.append(("interval with 0, and better or worse", text))
-    if any(c.n_changed and not c.differs and not low <= 0 <= high for c, (low, high) in bounded):
+        explained.append((f"p up to {alpha:.2g}, and undecided", text))
+    if any(not low <= 0 <= high for _, (low, high) in undecided):
         text = "p looks at the queries that changed, the interval at all queries"
         if corrected:
             text = (

@@ -51,6 +51,21 @@ def test_a_real_difference_is_told_from_chance():
     assert found["tied_with_best"] == ["up"]
 
 
+def test_skewed_differences_of_mean_0_are_not_called_different():
+    """-.05 on 9 queries in 10, +.45 on the others, 20 queries: most families have p <= .05."""
+    base, families = np.full(20, 0.5), []
+    for _ in range(10):
+        gains = np.where(RANDOM.random((19, 20)) < 0.1, 0.45, -0.05)
+        others = [system(f"s{number}", base + d) for number, d in enumerate(gains)]
+        (family,) = measures([system("base", base), *others], resamples=2_000)
+        families.append(family["comparisons"])
+
+    small_p = [any(row["p_adjusted"] <= 0.05 for row in rows) for rows in families]
+    different = [any(row["differs"] for row in rows) for rows in families]
+    assert sum(small_p) >= 7
+    assert not any(different)
+
+
 @pytest.mark.costly
 def test_p_values_are_those_of_the_permutation_test():
     other = np.clip(BASE + RANDOM.normal(0.02, 0.1, 60), 0, 1)

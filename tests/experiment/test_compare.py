@@ -141,6 +141,24 @@ def test_an_interval_without_0_beside_an_open_test_is_explained():
     assert "interval without 0, and undecided" in str(found)
 
 
+def test_a_small_p_beside_an_interval_with_0_is_undecided_and_explained():
+    """Each of 20 nDCG values rises by .07 or so: no unseen loss of everything is excluded."""
+    qrels = {f"q{i}": {"a": 3, "b": 2, "c": 1} for i in range(20)}
+    before, after = {"a": 3.0, "c": 2.0, "b": 1.0}, {"a": 3.0, "b": 2.0, "c": 1.0}
+    evaluations = (
+        evaluate_run(dict.fromkeys(qrels, ranking), qrels, ["ndcg@10"])
+        for ranking in (before, after)
+    )
+
+    comparison = compare(*evaluations, moved=0)
+
+    row = comparison.differences[0]
+    assert row["p_adjusted"] < 0.001
+    assert row["interval"][0] < 0 < row["difference"]
+    assert row["differs"] is False
+    assert "p up to 0.05, and undecided" in str(comparison)
+
+
 @pytest.mark.parametrize("n_lost", [0, 3, 6])
 def test_what_agrees_is_not_explained(n_lost):
     """Three: both say nothing, p = 0.25; six: both say worse."""
