@@ -271,6 +271,9 @@ class OptionError(RagbenchError, ValueError):
         self.owner, self.option, self.found = owner, option, found
         self.allowed, self.nearest = allowed, nearest
         place = ": ".join(part for part in (owner, option) if part)
+        if found == nearest:  # the text of a number: the same letters help nobody
+            nearest = None
+            allowed = f"{allowed}, without quotes"
         hint = f"; did you mean '{nearest}'?" if nearest else ""
         names = shorten_names(allowed) if nearest else allowed
         super().__init__(f"{place}: found {found!r}, allowed: {names}{hint}")

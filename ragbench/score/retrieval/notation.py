@@ -41,7 +41,6 @@ SPELLINGS = {
     "r": "recall",
     "rr": "mrr",
     "ap": "map",
-    "iprec": "iprec_at_recall",
     "numq": "num_q",
     "numret": "num_ret",
     "numrel": "num_rel",
@@ -55,7 +54,10 @@ SPELLINGS = {
 }
 
 # Spellings of ir_measures that mean something else once they have options: `NumRet(rel=1)`.
-WITH_OPTIONS = {"numret": "num_rel_ret"}
+WITH_OPTIONS = {"numret": "num_rel_ret", "err": "err"}
+
+# Spellings in exactly these letters: ir_measures takes ERR from gdeval, whose scale ends at 4.
+EXACT_SPELLINGS = {"ERR": "err(max=4)"}
 
 # Option and value as ir_measures writes them -> ours.
 OPTION_SPELLINGS = {("dcg", "log2"): ("gain", "linear"), ("dcg", "exp-log2"): ("gain", "exp")}
@@ -216,7 +218,9 @@ def _spelt(name: str) -> str:
     if name.startswith(PYTHON) or name in MEASURES.table:
         return name
     folded = name.casefold()
-    return SPELLINGS.get(folded) or _built_in_names().get(folded) or name
+    return (
+        EXACT_SPELLINGS.get(name) or SPELLINGS.get(folded) or _built_in_names().get(folded) or name
+    )
 
 
 @functools.cache

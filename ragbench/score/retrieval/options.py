@@ -28,7 +28,12 @@ Persistence = Annotated[
     float, Option("Chance that a reader goes on from one rank to the next.", gt=0, lt=1)
 ]
 LargestGrade = Annotated[
-    int, Option("The grade that satisfies the reader almost certainly.", ge=1, le=LARGEST_EXPONENT)
+    int,
+    Option(
+        "Top of the scale of grades, such as 4 for gdeval; default: the largest in the qrels.",
+        ge=1,
+        le=LARGEST_EXPONENT,
+    ),
 ]
 Gain = Annotated[
     Literal["linear", "exp"], Option("What a grade gains: the grade itself, or 2^grade - 1.")

@@ -70,11 +70,15 @@ NOT_HERE: Mapping[str, str] = {
         name: f"a measure of grades; {name} is of preference judgements: {_PREFERENCES}"
         for name in ("prefs", "all_prefs")
     },
+    # ir_measures rounds recall levels as trec_eval 9 does, whatever the rest of a run uses
+    "IPrec": "iprec_at_recall@0.1, which has the values of ir_measures with trec_eval: 9",
 }
 
 
 def not_here(name: str) -> str | None:
-    """Return advice for a measure that needs judgements of another form; None for others.
+    """Return advice for a name that is no measure here; None for others.
+
+    It needs judgements of another form, or has other values in the program that it comes from.
 
     Example:
         >>> not_here("prefs_simp_ret") == not_here("prefs_simp_ret.1"), not_here("map")
