@@ -178,7 +178,7 @@ class SentPrompt:
     Attributes:
         system: System message, the same for every item.
         user: User message; `[[fence]]` stands for the fence word, `[[1]]` for the first text.
-        fence: Random word of the tags around judged texts; empty for a prompt without fences.
+        fence: Word of the tags around judged texts, which no text contains; empty without tags.
         texts: Names of judged texts, such as `[[answer]]`, `[[passage 2]]`, `[[passages]]` or
             `[[reference 1]]`, or a text itself; `[[text]]` precedes a text that begins with `[[`.
         to: Models and number of times, unless the prompt was sent once to each model.
