@@ -1,4 +1,4 @@
-"""The one list of stages of a plan, and what walks it: a run, its forecast, a budget's rounds."""
+"""List of the stages of a plan, and the run, the forecast and the budget that go through it."""
 
 from __future__ import annotations
 
@@ -28,61 +28,67 @@ from ragbench.llm import Estimate
 from ragbench.score.text.columns import TextScorer
 from ragbench.store.items import StageStore
 
+# Rounds of a run with a budget: each adds a tenth of the queries.
 _ROUNDS = 10
 # File in the folder of an experiment that holds the token of a run that has not finished.
 TOKEN_FILE = ".unfinished.tmp"
 
 
 def stages_of(workspace: Workspace) -> list[Stage]:
-    """Return all stages of a plan, each behind those that it reads.
+    """Return all stages of a plan, each after those that it reads.
 
-    Rankings come first, since a model that judges passages looks at the hits of all retrievers;
-    then system by system in the order of the tables.
+    Rankings come first, since the judge of passages reads the hits of all retrievers; then the
+    stages of each system in the order of the tables.
     """
     plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
-    made = dict[tuple[str, int], Retrieve]()
-    # kept with their models for the next system
+    by_depth = dict[tuple[str, int], Retrieve]()
+    # cached: a scorer keeps its models loaded for the next system
     scorer_of = cache(partial(TextScorer, executor=workspace.executor))
     retrieve = {
-        name: made.get((name, top_k)) or Retrieve(workspace, name, top_k, made)
+        name: by_depth.get((name, top_k)) or Retrieve(workspace, name, top_k, by_depth)
         for name in plan.scored_retrievers
     }
-    answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering_systems}
-    ranks = {name: Rank(workspace, name, one, one.retrieved) for name, one in retrieve.items()}
+    answers = {s.name: _answer(workspace, s, retrieve) for s in plan.answering_systems}
+    ranks = {
+        name: Rank(workspace, name, stage, stage.retrieved) for name, stage in retrieve.items()
+    }
     ranks |= {
         name: Rank(workspace, name, None, answer.retrieved)
         for name, answer in answers.items()
         if answer.system.ranking_of == name
     }
     judgements = JudgePassages(workspace, list(ranks.values()))
-    found: list[Stage] = []
-    for one in retrieve.values():
-        found += [*(each for each in one.sources if not each.place and each not in found), one]
-        found.append(ranks[one.name])
-    found += [rank for name, rank in ranks.items() if name not in retrieve]
-    found.append(judgements)
+    stages: list[Stage] = []
+    for stage in retrieve.values():
+        # a source that is not scored itself has place 0, and may serve several retrievers
+        unscored = [source for source in stage.sources if source.place == 0]
+        stages += [source for source in unscored if source not in stages]
+        stages += [stage, ranks[stage.name]]
+    stages += [rank for name, rank in ranks.items() if name not in retrieve]
+    stages.append(judgements)
     for system in plan.systems:
         if system.name in ranks:
-            found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
+            stages.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
         if system.name in answers:
             answer = answers[system.name]
-            found.append(answer)
-            # of what only retrieves there is nothing to score
+            stages.append(answer)
+            # recorded systems without answers have only a ranking to score
             if not answer.only_retrieves:
-                found.append(ScoreAnswers(workspace, answer, scorer_of))
+                stages.append(ScoreAnswers(workspace, answer, scorer_of))
                 judges = [name for name, judge in plan.judges.items() if judge.rubrics]
-                found += [JudgeAnswers(workspace, answer, name) for name in judges]
-    found += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
-    return [*found, Compare(workspace), FindCauses(workspace)]
+                stages += [JudgeAnswers(workspace, answer, name) for name in judges]
+    stages += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
+    return [*stages, Compare(workspace), FindCauses(workspace)]
 
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> AnswerQueries:
+    """Return the stage that answers by a system; `retrieve` has its retriever's stage by name."""
     plan = workspace.plan
     if system.type == "app":
         return AskApp(workspace, system)
     if system.type == "recorded":
         return Recorded(workspace, system)
-    # controls stand beside the baseline, and get other passages than it found
+    # controls get other passages than the baseline retriever returned for the same queries
     scored = plan.scored_retrievers
     baseline = plan.baseline if plan.baseline in scored else scored[0]
     name = baseline if system.type == "control" else system.retriever
@@ -90,14 +96,18 @@ def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve])
 
 
 def run_stages(workspace: Workspace) -> Results:
-    """Make all that is not stored, stage by stage, and return what came out."""
+    """Make all items that are not stored, stage by stage, and return the results of the run.
+
+    Raises:
+        RagbenchError: A component fails in a way that is no cause of a single query.
+    """
     plan, stages, results = workspace.plan, stages_of(workspace), Results(prompts=workspace.prompts)
     if plan.config.budget != BudgetLimits():
-        # where money may run out, all systems go through one growing random sample of the queries
-        # before the next one begins, so that they have much the same queries by then
+        # money may run out: all systems answer the same growing random sample of the queries, so
+        # that whatever is done can be compared
         order = workspace.in_random_order(range(len(plan.queries)))
         sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
-        # of fewer queries than rounds some sizes are the same
+        # with fewer queries than rounds, some sizes are equal
         for size in dict.fromkeys(sizes):
             for stage in stages:
                 stage.pay_for(order[:size])
@@ -111,11 +121,12 @@ def run_stages(workspace: Workspace) -> Results:
 
 @dataclass(slots=True)
 class Forecast:
-    """What a run would do: its stages, what is stored of them, and what the rest will cost.
+    """Forecast of a run: its stages, their stored items, and the cost of the others.
 
     Attributes:
-        nodes: The stages that read the data set, each with those that read it.
-        workers: Where workers compute what takes long; None: there are none.
+        plan: Plan of the run.
+        nodes: Nodes of the stages that read the data set, each with those that read it.
+        workers: Number and place of the workers, as text; None without workers.
     """
 
     plan: Plan
@@ -124,37 +135,41 @@ class Forecast:
 
     @property
     def cost(self) -> Estimate:
-        """What all calls together will take."""
-        return sum((node.cost for node in _every(self.nodes) if node.cost), start=Estimate())
+        """Estimated cost of all calls of models together; 0 without any."""
+        return sum((node.cost for node in _all_nodes(self.nodes) if node.cost), start=Estimate())
 
     @property
     def asks_models(self) -> bool:
-        """Whether any stage asks models."""
-        return any(node.cost is not None for node in _every(self.nodes))
+        """Return True if a stage sends prompts to a model."""
+        return any(node.cost is not None for node in _all_nodes(self.nodes))
 
 
-def plan_record(name: str, not_made: Sequence[str], found: Forecast | None) -> dict[str, object]:
-    """Return what `ragbench plan --json` prints; `found` is None where queries are not known.
+def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> dict[str, object]:
+    """Return the record that `ragbench plan --json` prints.
 
-    `not_made` names components whose code belongs to the user and is not called before a run.
+    Args:
+        name: Name of the experiment.
+        not_made: Names of the components whose code is the user's and not called before a run.
+        plan: Forecast; None if the data set is loaded by such code, and queries are unknown.
     """
-    workers = None if found is None else found.workers
+    workers = None if plan is None else plan.workers
     return {
         "schema": "ragbench.plan/1",
         "name": name,
-        "queries": None if found is None else len(found.plan.queries),
-        "stages": [] if found is None else [node.to_dict() for node in found.nodes],
-        "cost": None if found is None else found.cost.to_dict(),
+        "queries": None if plan is None else len(plan.plan.queries),
+        "stages": [] if plan is None else [node.to_dict() for node in plan.nodes],
+        "cost": None if plan is None else plan.cost.to_dict(),
         **({"workers": workers} if workers is not None else {}),
-        "warnings": [] if found is None else found.plan.warnings,
+        "warnings": [] if plan is None else plan.plan.warnings,
         "not_made": list(not_made),
     }
 
 
-def _every(nodes: list[Node]) -> Iterator[Node]:
+def _all_nodes(nodes: list[Node]) -> Iterator[Node]:
+    """Yield the nodes and all nodes below them."""
     for node in nodes:
         yield node
-        yield from _every(node.after)
+        yield from _all_nodes(node.after)
 
 
 def unfinished_token(folder: Path) -> str | None:
@@ -166,10 +181,10 @@ def unfinished_token(folder: Path) -> str | None:
 
 
 def forecast(plan: Plan) -> Forecast:
-    """Look up what is stored and estimate the rest; nothing is made, sent or written.
+    """Count stored items and estimate the cost of the others, without making or sending any.
 
-    What depends on something that is not made yet cannot be looked up: it counts as to do, and its
-    cost is that of the queries whose texts are known, or of passages from the corpus.
+    An item that depends on one that is not made cannot be looked up: it counts as missing, and its
+    cost is estimated from gold answers and passages of the corpus.
     """
     config = plan.config
     executor = build_executor(config)

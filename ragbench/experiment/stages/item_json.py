@@ -1,7 +1,7 @@
-"""What stages produce as plain JSON values, and back: what is kept of it on disk.
+"""Outcomes, columns and documents as the JSON of stored items, and back.
 
-Reading what was written gives an equal object, floats to the last bit. What a component puts into
-metadata becomes JSON as well: what has no JSON form is kept as its text.
+Reading a written item gives an equal object, floats to the last bit. Values of metadata without a
+JSON form are stored as their text.
 """
 
 from __future__ import annotations
@@ -32,19 +32,24 @@ from ragbench.types import (
 )
 from ragbench.types.conversation import Json
 
-# An item as a file has it.
+# JSON object of a stored item.
 Stored = dict[str, Any]
 
 
 def cause_of(stored: object) -> Cause:
-    """Return why an item has no value; `Cause.SCORED` where it has one."""
+    """Return the cause of a stored item without a value; `Cause.SCORED` if it has one.
+
+    Raises:
+        TypeError: The item is no JSON object.
+        KeyError: It has an unknown cause.
+    """
     if not isinstance(stored, Mapping):
         raise TypeError(f"found {stored!r}, allowed: an object")
     return Cause[stored.get("cause", Cause.SCORED.word).upper()]
 
 
 def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
-    """Return an outcome of retrieval as JSON."""
+    """Return an outcome of retrieval as JSON; `read_retrieved` reads it."""
     value = outcome.value
     if value is None:
         return _write(outcome, None)
@@ -53,7 +58,7 @@ def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
 
 
 def read_retrieved(stored: Stored) -> Outcome[Retrieved]:
-    """Read what `write_retrieved` wrote."""
+    """Return an outcome of retrieval; raise `TypeError` or `ValueError` for a malformed one."""
     value = stored.get("value")
     if value is None:
         return _read(stored, None)
@@ -62,7 +67,7 @@ def read_retrieved(stored: Stored) -> Outcome[Retrieved]:
 
 
 def write_predicted(outcome: Outcome[Prediction]) -> Stored:
-    """Return an outcome of generation as JSON."""
+    """Return an outcome of generation as JSON; `read_predicted` reads it."""
     answer = outcome.value
     if answer is None:
         return _write(outcome, None)
@@ -71,7 +76,7 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
     details = [usage.reasoning_tokens, usage.cached_tokens]
     value["usage"] += details if any(details) else []
     value |= _filled(left_out=answer.left_out)
-    # an empty list of passages or calls is another thing than none
+    # an empty list of passages or calls differs from None, which means unknown
     if answer.contexts is not None:
         value["contexts"] = [write_document(document) for document in answer.contexts]
     value |= _filled(queries=answer.queries)
@@ -81,7 +86,7 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
 
 
 def read_predicted(stored: Stored) -> Outcome[Prediction]:
-    """Read what `write_predicted` wrote."""
+    """Return an outcome of generation; raise `TypeError` or `ValueError` for a malformed one."""
     value = stored.get("value")
     if value is None:
         return _read(stored, None)
@@ -98,7 +103,12 @@ def read_predicted(stored: Stored) -> Outcome[Prediction]:
 
 
 def read_verdict(stored: Mapping[str, Any]) -> Verdict:
-    """Read what `Verdict.to_short_dict` gives."""
+    """Return a verdict from the JSON of `Verdict.to_short_dict`.
+
+    Raises:
+        TypeError: The score is no number.
+        ValueError: It has neither a score nor a cause.
+    """
     verdict = Verdict.from_dict(stored)
     if not isinstance(verdict.score, int | float | None):
         raise TypeError(f"found {verdict.score!r}, allowed: a number")
@@ -108,7 +118,7 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
 
 
 def write_column(column: ScoreColumn) -> Stored:
-    """Return a column of scores as JSON: doubles in base64, which take far less time than text."""
+    """Return a column of scores as JSON; its doubles in base64, which is far faster than text."""
     return {
         "name": column.name,
         "values": b64encode(column.values.astype("<f8").tobytes()).decode(),
@@ -123,7 +133,7 @@ def write_column(column: ScoreColumn) -> Stored:
 
 
 def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
-    """Read what `write_column` wrote."""
+    """Return a column of scores; raise `ValueError` if values and causes differ in number."""
     values = np.frombuffer(b64decode(stored["values"], validate=True), "<f8").astype(np.float64)
     causes = np.frombuffer(b64decode(stored["causes"], validate=True), np.uint8).copy()
     if len(values) != len(causes):
@@ -143,27 +153,27 @@ def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
     )
 
 
-# Part of a value -> where its rows hold ids.
+# Part of a value -> positions of the ids in its rows.
 _IDS = {"hits": (0, 5), "contexts": (0,)}
-# Parts of a column that are numbers in base64, where a short secret stands by chance.
+# Parts of a column in base64, which may contain a short secret by chance.
 _NUMBERS = ("values", "causes")
 
 
 def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> Stored:
-    """Return what the functions above wrote with all its texts cleaned, but for ids and numbers.
+    """Return a stored item with `clean` applied to its texts, without ids and numbers.
 
-    An id names a document, or nothing: rankings and judgements would no longer fit.
+    A changed id would no longer fit the rankings and the qrels.
     """
 
     def cleaned(key: str, part: Json) -> Json:
         if key in _NUMBERS and isinstance(part, str):
             return part
         if key in ("value", "column") and isinstance(part, Mapping):
-            return {clean(inner): cleaned(inner, each) for inner, each in part.items()}
+            return {clean(inner): cleaned(inner, inner_part) for inner, inner_part in part.items()}
         if key not in _IDS:
             return clean_tree(part, clean)
         return [
-            [old if at in _IDS[key] else clean_tree(old, clean) for at, old in enumerate(row)]
+            [field if n in _IDS[key] else clean_tree(field, clean) for n, field in enumerate(row)]
             for row in part
         ]
 
@@ -179,10 +189,12 @@ def _write(outcome: Outcome[Any], value: Stored | None) -> Stored:
 
 
 def _filled(**lists: Sequence[str]) -> dict[str, list[str]]:
+    """Return the lists that are not empty, by name."""
     return {name: list(texts) for name, texts in lists.items() if texts}
 
 
 def _read(stored: Stored, value: Any) -> Outcome[Any]:
+    """Return an outcome with its cause and latency; `ValueError` without value and cause."""
     cause = cause_of(stored)
     if value is None and cause is Cause.SCORED:
         raise ValueError("neither a value nor a cause")
@@ -190,7 +202,7 @@ def _read(stored: Stored, value: Any) -> Outcome[Any]:
 
 
 def _hit(hit: ScoredDocument) -> list[object]:
-    """A hit as a list that ends where nothing more is known of it."""
+    """Return a hit as a list of its fields, without the last ones that are None."""
     score = None if hit.score is None else _number(float(hit.score))
     metadata = _plain(dict(hit.metadata)) or None
     parts = [hit.id, score, hit.text, hit.title, metadata, hit.document]
@@ -207,6 +219,7 @@ def _read_hit(
     metadata: Mapping[str, Any] | None = None,
     document: str | None = None,
 ) -> ScoredDocument:
+    """Return a hit from its fields; raise `TypeError` if an id or text is no string."""
     number = None if score is None else float(score)
     for part in (identifier, text or "", title or "", document or ""):
         _text(part)
@@ -214,45 +227,53 @@ def _read_hit(
 
 
 def _read_document(identifier: str, text: str, title: str, metadata: Json) -> Document:
+    """Return a document from its fields; raise `TypeError` if one is no string."""
     return Document(_text(identifier), _text(text), _text(title), metadata)
 
 
 def _text(value: object) -> str:
-    """Return a text of an item, which another program may have written with a right checksum."""
+    """Return a text; raise `TypeError` for another value.
+
+    The checksum of an item does not tell that: another program may have written both.
+    """
     if not isinstance(value, str):
         raise TypeError(f"found {value!r}, allowed: text")
     return value
 
 
 def _number(value: float) -> float | str:
-    """A float as JSON has it; infinities as the text that `float` reads."""
+    """Return a number as JSON; infinities and NaN, which JSON lacks, as a text for `float`."""
     return value if math.isfinite(value) else str(value)
 
 
 def write_document(document: Document) -> list[object]:
-    """Return the arguments of a document as JSON."""
-    named = _plain([document.id, document.text, document.title])
-    return [*named, _plain(dict(document.metadata))]
+    """Return the fields of a document as a JSON list."""
+    texts = _plain([document.id, document.text, document.title])
+    return [*texts, _plain(dict(document.metadata))]
 
 
 def _plain(value: object, levels: int = 2) -> Json:
-    """A value with its JSON form in the place of what JSON lacks."""
+    """Return a value as JSON; the parts that JSON lacks as text.
+
+    A value that is nested too deep, or contains itself, is replaced by a note; of a mapping, the
+    values on the first `levels` levels each by themselves.
+    """
     try:
         return load_json(json.dumps(value, default=str, skipkeys=True), parse_constant=str)
-    except (ValueError, RecursionError):  # around in a circle, or deeper than what is read again
+    except (ValueError, RecursionError):  # a circle, or deeper than JSON can be read again
         if levels and isinstance(value, dict):
             return {str(key): _plain(part, levels - 1) for key, part in value.items()}
         return "(nested too deep)"
 
 
 def with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
-    """Return a hit with the text that the corpus has, where it has none itself."""
+    """Return a hit with the text and title of the corpus document if it has no text."""
     document = corpus.get(hit.id) if hit.text is None else None
     return hit if document is None else replace(hit, text=document.text, title=document.title)
 
 
 def without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
-    """Return a hit without a text that the corpus has anyway."""
+    """Return a hit without its text and title if the corpus document has the same."""
     document = corpus.get(hit.id) if hit.text is not None else None
     if document is None or (hit.text, hit.title or "") != (document.text, document.title):
         return hit

@@ -30,11 +30,11 @@ KEY_DIGITS = 32
 _BLOCK = 1 << 20
 
 
-def is_seen(component: Component | None) -> bool:
-    """Tell whether all that a component's output depends on is in its key.
+def has_full_key(component: Component | None) -> bool:
+    """Return True if the key of a component contains all that its output depends on.
 
-    Code and data of the user's own, and what answers over a network, may change without notice:
-    they are seen only where `version:` vouches for them.
+    Code of the user and services may change unnoticed: False for them, unless `version:` of the
+    entry names their version. False for a live object.
     """
     if component is None:
         return False
@@ -49,9 +49,13 @@ def is_seen(component: Component | None) -> bool:
 def component_key(
     component: Component | None, run_token: str, secrets: Mapping[str, str], **inputs: Any
 ) -> str:
-    """Return the key of a stage: of a component with its options, and of what it reads.
+    """Return the key of a component's results: a hash of its entry, code, files and inputs.
 
-    A component that is not seen, as every live one, has the run in its key. Inputs are JSON-ready.
+    Args:
+        component: Entry; None for a live object.
+        run_token: Token of the run, part of the key if `has_full_key` is False.
+        secrets: Secrets of the config, which the key does not depend on.
+        inputs: Other parts of the key, JSON-ready.
     """
     parts: dict[str, Any] = {"inputs": inputs}
     if component is not None:
@@ -69,20 +73,20 @@ def component_key(
             if component.chunk.tokenizer is not None:
                 content["tokenizer"] = _content_of_path(Path(component.chunk.tokenizer))
             parts["chunk"] = content
-    if not is_seen(component):
+    if not has_full_key(component):
         parts["run"] = run_token
     return fingerprint_json(parts, KEY_DIGITS)
 
 
 def query_key(query: Query) -> str:
-    """Return the hash of a query with all that a component gets to see of it."""
+    """Return the hash of a query: its id, text, metadata and earlier turns."""
     extra = fingerprint_json(dict(query.metadata)) if query.metadata else ""
     turns = [fingerprint_json(turn.to_dict(), KEY_DIGITS) for turn in query.turns]
     return fingerprint([query.id, query.text, extra, *turns], KEY_DIGITS)
 
 
 def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
-    """Return the hash of a query with the hits of several retrievers to it."""
+    """Return the hash of a query with its hits by each of several retrievers."""
     pieces = [query_key(query)]
     for hits in rankings:
         pieces.append(str(len(hits)))
@@ -92,7 +96,7 @@ def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
 
 
 def passages_key(query: Query, passages: Sequence[Document]) -> str:
-    """Return the hash of a query with the passages that a generator gets."""
+    """Return the hash of a query with the passages that its answer is generated from."""
     pieces = [query_key(query)]
     for passage in passages:
         pieces += [passage.id, passage.title, passage.text]
@@ -100,22 +104,25 @@ def passages_key(query: Query, passages: Sequence[Document]) -> str:
 
 
 def item_key(item: JudgedItem, sample: int) -> str:
-    """Return the hash of all that a judge sees of an item, and of its sample of the noise."""
+    """Return the hash of the fields of an item that a judge reads, and of its sample number.
+
+    A sample number of 0 leaves the hash as it is.
+    """
     parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
-    more = (item.queries, item.guidelines, item.other)
-    said = [
+    extra = (item.queries, item.guidelines, item.other)
+    turns = [
         *(turn.to_dict() for turn in item.turns),
         *(call.to_dict() for call in item.tool_calls or ()),
     ]
     nuggets = [] if item.nuggets is None else [{"nuggets": item.nuggets}]
-    last = [*nuggets, *([sample] if sample else []), *([said] if said else [])]
-    return fingerprint_json([*parts, *more, *last], KEY_DIGITS)
+    optional = [*nuggets, *([sample] if sample else []), *([turns] if turns else [])]
+    return fingerprint_json([*parts, *extra, *optional], KEY_DIGITS)
 
 
 @functools.lru_cache(maxsize=256)
 def code_of(cls: Any) -> str:
     """Return a hash of the modules that define a component, and of the packages it names."""
-    # asked like this, since the class of a third party need not inherit what declares them
+    # `getattr`: a class of a third party need not inherit the base that declares these
     pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
     for base in inspect.getmro(cls) if inspect.isclass(cls) else ():
         if base is object or not base.__module__.startswith("ragbench."):
@@ -127,7 +134,7 @@ def code_of(cls: Any) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_in(*packages: str) -> str:
-    """Return a hash of all modules of some packages, for results that no one class stands for."""
+    """Return a hash of all modules of some packages, for results that no single class computes."""
     folders = [Path(place) for name in packages for place in import_module(name).__path__]
     modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return fingerprint([path.read_bytes() for path in modules])
@@ -135,18 +142,25 @@ def code_in(*packages: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def versions_of(packages: tuple[str, ...]) -> list[str]:
-    """Return each distribution with its version, or that it is missing."""
-    found = []
+    """Return "name version" of each package, or "name is missing"."""
+    versions = []
     for package in packages:
         try:
-            found.append(f"{package} {metadata.version(package)}")
+            versions.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
-            found.append(f"{package} is missing")
-    return found
+            versions.append(f"{package} is missing")
+    return versions
 
 
 def _content(name: str, value: Any, component: Component, hidden: Mapping[str, str]) -> Any:
-    """An option's value, with the content of the file that it names in the place of its path."""
+    """Return an option's value for a key; a path is replaced by a hash of the content.
+
+    Args:
+        name: Name of the option.
+        value: Value, or part of a list or mapping.
+        component: Entry whose class declares the option.
+        hidden: Secrets that are removed from texts.
+    """
     declared = options_of(component.cls).get(name)
     refers_to = None if declared is None else declared.option.refers_to
     if value is None:
@@ -156,7 +170,7 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
     if isinstance(value, Path) or refers_to in ("path", "path_or_name", "folder_or_name"):
         return _content_of_path(Path(value))
     if isinstance(value, str):
-        # a model may be a folder, whatever its option is called
+        # an option of any name may take the folder of a model
         path = Path(value)
         return _content_of_path(path) if path.is_absolute() else redact(value, hidden)
     if isinstance(value, Mapping):
@@ -165,20 +179,22 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
 
 
 def _content_of_path(path: Path) -> str:
+    """Return a hash of a file or folder; the path itself if it is missing or unreadable."""
     try:
         if path.is_file():
             return _digest(path)
         if path.is_dir():
-            # large models: names, sizes and times of change stand for the content
-            found = sorted(p for p in path.rglob("*") if p.is_file())
-            stats = [(str(p.relative_to(path)), p.stat()) for p in found]
+            # names, sizes and times of change, as models have gigabytes
+            paths = sorted(file for file in path.rglob("*") if file.is_file())
+            stats = [(str(file.relative_to(path)), file.stat()) for file in paths]
             return fingerprint(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)
-    except OSError:  # its component says what is wrong with it
+    except OSError:  # the component itself raises the error with its place
         return str(path)
     return str(path)
 
 
 def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read in blocks."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):
