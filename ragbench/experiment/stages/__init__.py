@@ -1,1 +1,1 @@
-"""What a run does, stage by stage: retrieve, answer, judge, score, compare."""
+"""Stages of a run: retrieve, answer, judge, score, compare, and find causes."""

@@ -70,7 +70,7 @@ class NoProgress:
 def keep_all(
     outcomes: Iterable[tuple[int, object]], rows: Sequence[int], keep: Keep, advance: Advance
 ) -> None:
-    """Keep each outcome as it comes, and count it as done.
+    """Store outcomes as they come, and count them as done.
 
     Args:
         outcomes: Pairs of number and outcome; the number is a position in `rows`.

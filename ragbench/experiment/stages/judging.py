@@ -1,4 +1,4 @@
-"""Judges of a run: connected before anything is asked, their replies on disk before they count."""
+"""Judging stages: the verdicts of each judge on the answers of each system."""
 
 from __future__ import annotations
 
@@ -38,25 +38,33 @@ from ragbench.types import Cause, Verdict
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import SentPrompt
 
-_BLOCK = 64  # items
+# Items that are judged here at a time; the verdicts of a block are stored together.
+_BLOCK = 64
 
-# Methods by which rubrics share no replies.
-_ALONE = frozenset({"rating", "pairwise"})
-# Options of judges that no verdict depends on.
-_UNTOLD = frozenset(
+# Methods whose rubrics have a reply each; rubrics of another method share their replies.
+_OWN_REPLY_METHODS = frozenset({"rating", "pairwise"})
+# Options of judges that do not change verdicts, and are no part of the keys.
+_NO_KEY = frozenset(
     {"concurrency", "timeout", "retries", "api_key_env", "prices", "stream", "mode"}
 )
 
 
 def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
-    """Return the passages that an answer was made from, as the judge reads them."""
+    """Return the texts of the passages of an answer; None where it failed or has no passages."""
     if outcome.value is None or outcome.value.contexts is None:
         return None
     return [document.full_text for document in outcome.value.contexts]
 
 
 class Verdicts(StoredStage):
-    """What a judge says of some items by each of its rubrics; a file for each rubric."""
+    """Stage that judges items by each rubric of a judge; each rubric has stored items of its own.
+
+    Attributes:
+        name: Name of the judge.
+        judge: Judge with its rubrics.
+        judged: Items to judge; those of an answer are read on access.
+        bare: The same items without the output of the system, as far as the data set has them.
+    """
 
     kind, version = "judge", 1
     unit = "verdicts"
@@ -73,12 +81,12 @@ class Verdicts(StoredStage):
         super().__init__(workspace, title, under)
         self.name, self.judge = name, judge
         self.judged: Sequence[JudgedItem] = judged
-        # of these items no more is read than the data set says
+        # without answers, which are not read again to collect the verdicts
         self.bare: Sequence[JudgedItem] = judged
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
 
     def by_item(self) -> Sequence[Mapping[str, Verdict]]:
-        """Return the verdicts on each item by rubric, without those that are not there."""
+        """Return the verdicts on each item by rubric; a missing verdict has no entry."""
         verdicts, names = self.items(), list(self._rubrics)
 
         def of_item(start: int) -> dict[str, Verdict]:
@@ -88,7 +96,7 @@ class Verdicts(StoredStage):
         return Mapped(of_item, range(0, len(verdicts), len(names)))
 
     def collected(self) -> JudgeResults:
-        """Return the verdicts on all items as columns."""
+        """Return the verdicts on all items as score columns, rows, usage and models."""
         judge = self.judge
         return collect_verdicts(
             judge.judge, self.bare, judge.rubrics, self.by_item(), type_name=judge.type
@@ -96,7 +104,7 @@ class Verdicts(StoredStage):
 
     @property
     def stores(self) -> bool:
-        """A replay reads the replies themselves."""
+        """Return False for a replay, which makes all verdicts from stored replies again."""
         return not self.plan.choices.judge_replay
 
     def slots(self) -> list[Slot]:
@@ -106,49 +114,49 @@ class Verdicts(StoredStage):
             self.items_of_key(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan))
             for name, rubric in self._rubrics.items()
         ]
-        # where the judge's noise is measured, equal answers must not share it
+        # several samples of a judge measure its noise: equal answers must not share a verdict
         keys = (item_key(item, item.sample if judge.samples > 1 else 0) for item in self.judged)
         return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
     @cached_property
     def _prompt_items(self) -> StageItems:
-        """The words of prompts, which many verdicts share, in a file of their own."""
+        """Stored words of prompts by id, which many verdicts share."""
         return self.items_of("words of prompts", ["prompts"])
 
     def read(self, stored: Stored) -> Verdict:
-        """Read a verdict; prompts whose words are no longer stored are left out."""
-        kept = {**stored}
-        rows, known = kept.pop("prompts", ()), self.workspace.prompts
-        for form in {row[0] for row in rows} - known.keys():
+        """Return a verdict with its prompts, without those whose words are no longer stored."""
+        fields = {**stored}
+        rows, known_prompts = fields.pop("prompts", ()), self.workspace.prompts
+        for form in {row[0] for row in rows} - known_prompts.keys():
             if (words := self._prompt_items.get(form)) is not None:
-                known[form] = tuple(words)
+                known_prompts[form] = tuple(words)
         prompts = tuple(
-            SentPrompt(*known[form], fence, tuple(texts), to)
+            SentPrompt(*known_prompts[form], fence, tuple(texts), to)
             for form, fence, texts, to in rows
-            if form in known
+            if form in known_prompts
         )
-        return replace(read_verdict(kept), prompts=prompts)
+        return replace(read_verdict(fields), prompts=prompts)
 
     def write(self, value: Verdict) -> dict[str, Any]:
-        """Write a verdict, and before it the words of its prompts."""
-        known = self.workspace.prompts
+        """Return a verdict as JSON, after the words of its prompts are stored."""
+        known_prompts = self.workspace.prompts
         stored, rows = value.to_short_dict(), []
-        for each in value.prompts:
-            system, user = map(self.workspace.clean, (each.system, each.user))
-            form = form_id(system, user)
-            if form not in known:
-                if self.stores and form not in self._prompt_items:
-                    self._prompt_items.put(form, [system, user])
-                known[form] = (system, user)
-            rows.append([form, each.fence, list(each.texts), each.to])
+        for prompt in value.prompts:
+            system, user = map(self.workspace.clean, (prompt.system, prompt.user))
+            prompt_id = form_id(system, user)
+            if prompt_id not in known_prompts:
+                if self.stores and prompt_id not in self._prompt_items:
+                    self._prompt_items.put(prompt_id, [system, user])
+                known_prompts[prompt_id] = (system, user)
+            rows.append([prompt_id, prompt.fence, list(prompt.texts), prompt.to])
         return {**stored, **({"prompts": rows} if rows else {})}
 
     def _groups(self, todo: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
-        """Return names of rubrics -> the items that are judged by these rubrics together.
+        """Return the rows of the items to judge, by the names of the rubrics that judge them.
 
-        Rubrics of one method share replies, and each reply counts for the first verdict that rests
-        on it: where a verdict is missing, all rubrics of its method judge the item again, from
-        stored replies.
+        Rubrics of one method share replies, and the tokens of a reply count for the first verdict
+        that uses it. So where a verdict is missing, all rubrics of its method judge the item again,
+        from stored replies.
         """
         names = list(self._rubrics)
         missing: dict[int, set[str]] = {}
@@ -162,40 +170,40 @@ class Verdicts(StoredStage):
         return groups
 
     def _shares_replies_with(self, name: str) -> str:
-        """Return the method of a rubric, or its own name where it shares no reply."""
+        """Return the method of a rubric; its own name if its method shares no replies."""
         method = self._rubrics[name].method
-        return name if method in _ALONE else method
+        return name if method in _OWN_REPLY_METHODS else method
 
     def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
-        """Progress counts items, not verdicts."""
+        """Return the number of items, not of verdicts, and their unit."""
         unit = "answers" if self.bare[-1].sample else "queries"
         return sum(map(len, self._groups(todo).values())), unit
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Judge in random order; what is left when the time is up has failed for that reason."""
+        """Judge items in random order; the others have `OVER_BUDGET` when the time is up."""
         names, seed = list(self._rubrics), self.plan.config.seed
-        todo_left = set(todo)
-        for chosen, rows in self._groups(todo).items():
+        unjudged = set(todo)
+        for rubric_names, rows in self._groups(todo).items():
             order = sorted(rows, key=lambda row: order_key(seed, self.bare[row].query_id))
-            rubrics = [self._rubrics[name] for name in chosen]
+            rubrics = [self._rubrics[name] for name in rubric_names]
             for row, verdicts in self._judge(order, rubrics, advance):
                 for name, verdict in verdicts.items():
                     position = row * len(names) + names.index(name)
-                    todo_left.discard(position)
+                    unjudged.discard(position)
                     keep(position, verdict)
         minutes = self.workspace.budget.minutes or 0
         reason = f"not judged: the budget's {minutes:g} minutes are over"
         cause = Cause.OVER_BUDGET.word
-        for position in sorted(todo_left):
+        for position in sorted(unjudged):
             keep(position, Verdict(None, reasoning=reason, status="failed", cause=cause))
 
     def _judge(
         self, rows: Sequence[int], rubrics: Sequence[Rubric], advance: Advance
     ) -> Iterator[tuple[int, Mapping[str, Verdict]]]:
-        """Yield each row with its verdicts: from models, from workers, or computed here.
+        """Yield the row of each judged item with its verdicts by rubric.
 
-        A judge that asks models watches the budget itself, and its replies are on disk as they
-        come. The verdicts of another one are stored block by block, until the time is up.
+        A judge that asks models checks the budget itself, and its replies are stored when they
+        come. Another judge computes blocks, here or on workers, until the time is up.
         """
         executor, judge, budget = self.workspace.executor, self.judge.judge, self.workspace.budget
         if judge.asks:
@@ -217,7 +225,11 @@ class Verdicts(StoredStage):
 
 
 class JudgeAnswers(Verdicts):
-    """Judge the answers of one system; a query without an answer is not judged."""
+    """Stage that judges the answers of one system; a query without an answer is not judged.
+
+    Attributes:
+        system: System whose answers are judged.
+    """
 
     def __init__(self, workspace: Workspace, answer: AnswerQueries, name: str) -> None:
         title, judge = f"judge {answer.system.name} ({name})", workspace.plan.judges[name]
@@ -232,6 +244,8 @@ class JudgeAnswers(Verdicts):
         return self.judge.judge.computes
 
     def _items(self, answers: Answers) -> Sequence[JudgedItem]:
+        """Return the item of each answer, read on access; without an answer where it failed."""
+
         def item_at(row: int) -> JudgedItem:
             outcome = answers.outcomes[row]
             if (value := outcome.value) is None:
@@ -247,7 +261,7 @@ class JudgeAnswers(Verdicts):
         return Mapped(item_at, range(len(answers.outcomes)))
 
     def _bare_at(self, row: int) -> JudgedItem:
-        """Return what the data set says of an item, without the output of the system."""
+        """Return the item of an answer without the answer: question, gold answers and nuggets."""
         sample, number = divmod(row, len(self.plan.queries))
         query = self.plan.queries[number]
         return JudgedItem(
@@ -260,18 +274,18 @@ class JudgeAnswers(Verdicts):
         )
 
     def pay_for(self, rows: Sequence[int]) -> None:
-        """Judge the answers to some queries."""
+        """Judge the answers to the queries of some rows, as far as they are answered."""
         answers = self._answer.partial
         self.judged = self._items(answers)
         self.items(answers.rows(rows))
 
     def collect(self, results: Results) -> None:
-        """Add the columns and the verdicts, what the judge took, and what makes them doubtful."""
-        system, answers, before = self.system, self._answer.answers, judge_totals(self.judge)
+        """Add columns, verdicts, usage and warnings of the judge to the results."""
+        system, answers, totals_before = self.system, self._answer.answers, judge_totals(self.judge)
         self.judged = self._items(answers)
         judged = self.collected()
         results.judge_uses.setdefault(system.name, {})[self.name] = judge_use(
-            self.judge, judged, before
+            self.judge, judged, totals_before
         )
         results.warnings += judge_warnings(system.name, self.name, self.judge, judged)
         for rubric, column in judged.columns.items():
@@ -282,7 +296,10 @@ class JudgeAnswers(Verdicts):
         results.judgements.setdefault(system.name, []).append(rows)
 
     def forecast(self) -> Node | None:
-        """Look up the verdicts; on an answer that is not there, those on one that is like it."""
+        """Return the number of stored verdicts and the cost of the others; None for a control.
+
+        A pending answer is replaced by the gold answer, to estimate the length of the prompts.
+        """
         if self.system.role == "control":
             return None
         answers = self._answer.answers
@@ -291,36 +308,39 @@ class JudgeAnswers(Verdicts):
             if outcome == PENDING:
                 query = row % len(self.plan.queries)
                 example_item = self.workspace.example_item(query, self._answer.passages)
-                # another answer is another question to a judge
-                again = f" {items[row].sample}" if items[row].sample else ""
-                items[row] = replace(example_item, answer=f"{example_item.answer}{again}")
+                # answers of several samples differ, so that each of them costs a prompt
+                sample_note = f" {items[row].sample}" if items[row].sample else ""
+                items[row] = replace(example_item, answer=f"{example_item.answer}{sample_note}")
         self.judged, judge = items, self.judge.judge
         verdicts = self.by_item()
         node = self.node(len(items) * len(self.judge.rubrics))
         if isinstance(judge, ModelJudge):
-            # an item with some of its verdicts is asked for the rubrics that any item lacks
+            # an upper limit: of items with some verdicts, each rubric that any item lacks
             todo = [item for item, stored in zip(items, verdicts, strict=True) if not stored]
-            partly = [item for item, stored in zip(items, verdicts, strict=True) if stored]
+            partly_judged = [item for item, stored in zip(items, verdicts, strict=True) if stored]
             rubrics = [
                 rubric
                 for rubric in self.judge.rubrics
                 if any(stored and rubric.name not in stored for stored in verdicts)
             ]
             cost = rehearse(judge, todo, self.judge.rubrics)
-            node.cost = cost + rehearse(judge, partly, rubrics)
+            node.cost = cost + rehearse(judge, partly_judged, rubrics)
         return node
 
 
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
-    """All that a judge's verdicts by a rubric depend on but what is judged."""
-    told = {name: value for name, value in judge.block.options.items() if name not in _UNTOLD}
-    asked = judge.judge.signature_parts(rubric) if judge.judge.asks else {}
-    hidden = plan.config.secrets
-    # a price that is known at last prices what is stored: the verdicts are made of it again
+    """Return the key of a judge's verdicts by a rubric: a hash of its options, model and code.
+
+    The judged items are in the keys of the items.
+    """
+    options = {name: value for name, value in judge.block.options.items() if name not in _NO_KEY}
+    signature = judge.judge.signature_parts(rubric) if judge.judge.asks else {}
+    secrets = plan.config.secrets
+    # verdicts without a cost are made again, from stored replies, when a price becomes known
     models = judge.judge.jury.models if isinstance(judge.judge, ModelJudge) else ()
     prices = judge.judge.load_prices() if isinstance(judge.judge, ModelJudge) else None
     priced = [prices is not None and prices.of(model) is not None for model in models]
-    # mypy takes no class of a variable for hashable
+    # `Any`: mypy does not take the class of a variable for hashable
     code: Any = type(judge.judge if judge.judge.component is None else judge.judge.component)
     return fingerprint_json(
         [
@@ -328,9 +348,9 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
             Verdicts.version,
             judge.type,
             judge.judge.model,
-            redact(repr(sorted(told.items())), hidden),
+            redact(repr(sorted(options.items())), secrets),
             rubric.fingerprint,
-            dict(asked),
+            dict(signature),
             priced,
             code_of(code),
         ],

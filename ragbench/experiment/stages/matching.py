@@ -241,7 +241,7 @@ def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, s
 
 
 def _documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
-    """Yield each query id with the document of each hit by hit id; None where it is unknown."""
+    """Yield the query ids, each with the document id by hit id; None where it is unknown."""
     match = plan.config.metrics.retrieval.match
     for query, hits in _hits(ranking):
         # reversed: of a repeated hit the first one counts

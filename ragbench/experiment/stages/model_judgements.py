@@ -1,4 +1,4 @@
-"""Judgements by a model: grades for pairs of query and passage without a human judgement."""
+"""Stage of a judge that grades the pairs of query and passage without a human judgement."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels
 
-# Parts of a judge's signature that fingerprints of the grades stand for.
-_NOT_ITS_OWN = ("queries", "gold", "v")
+# Parts of a judge's signature that the fingerprint of the grades replaces.
+_REPLACED_PARTS = ("queries", "gold", "v")
 
 
 def _pool(
@@ -33,12 +33,15 @@ def _pool(
     corpus: Mapping[str, Document],
     rules: RetrievalMetrics,
 ) -> Iterator[tuple[str, JudgedItem]]:
-    """Yield the ids of the best hits of all retrievers, as a judge sees them, query by query."""
+    """Yield id and item of the first `depth` hits of all retrievers, query by query.
+
+    A passage that several retrievers return is yielded once; without any text, its text is empty.
+    """
     ties = "docid" if rules.ties == "average" else rules.ties
     orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
     queries = rankings[0].queries if rankings else ()
     for row, query in enumerate(queries):
-        found: dict[str, str] = {}
+        pool: dict[str, str] = {}
         for ranking, order in zip(rankings, orders, strict=True):
             best = order.get(query.id, [])[:depth]
             # id -> text of the hits: the corpus' where it has them, else the retriever's
@@ -48,15 +51,16 @@ def _pool(
                 texts[hit.id] = "" if passage is None else passage.full_text
             for document in best:
                 # a retriever may return ids alone where another one brings the text
-                found[document] = found.get(document) or texts.get(document, "")
-        for document, text in found.items():
+                pool[document] = pool.get(document) or texts.get(document, "")
+        for document, text in pool.items():
             yield (
                 document,
                 JudgedItem(query.text, None, [text], query_id=query.id, turns=query.turns),
             )
 
 
-def _graded(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
+def _grade(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
+    """Return a verdict with the passage id and its grade; the grade is None if it failed."""
     grade = None
     if row.score is not None:
         level = 1 + row.score * (fill.rubric.levels - 1) if row.level is None else row.level
@@ -64,7 +68,7 @@ def _graded(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
     return replace(row, document_id=document, grade=grade, by="model", judge=fill.name)
 
 
-def _source(
+def _qrels_source(
     fill: PlannedFill,
     judged: JudgeResults,
     people: Qrels | None,
@@ -80,15 +84,15 @@ def _source(
         **{
             key: value
             for key, value in judged.columns[fill.rubric.name].signature.parts
-            if key not in _NOT_ITS_OWN
+            if key not in _REPLACED_PARTS
         },
     }
-    said = ",".join(f"{key}={value}" for key, value in parts.items() if value is not None)
-    return f"{'' if people is None else 'people+'}model({fill.rubric.name},{said})"
+    details = ",".join(f"{key}={value}" for key, value in parts.items() if value is not None)
+    return f"{'' if people is None else 'people+'}model({fill.rubric.name},{details})"
 
 
-def _doubts(fill: PlannedFill, counts: FillCounts, people: Qrels | None) -> list[str]:
-    """Return warnings on passages that stay unjudged, and on grades of another scale."""
+def _fill_warnings(fill: PlannedFill, counts: FillCounts, people: Qrels | None) -> list[str]:
+    """Return warnings on passages that stay unjudged, and on unequal scales of the grades."""
     warnings, failed = [], sum(counts.failed.values())
     if failed:
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.failed.items())
@@ -101,10 +105,10 @@ def _doubts(fill: PlannedFill, counts: FillCounts, people: Qrels | None) -> list
             f"fill: {counts.without_text} passages have no text and stay unjudged, which "
             "measures take for not relevant"
         )
-    theirs = int(people.grades.max()) if people is not None and len(people) else 0
-    if counts.model and theirs >= 1 and theirs != fill.top_grade:
+    human_top = int(people.grades.max()) if people is not None and len(people) else 0
+    if counts.model and human_top >= 1 and human_top != fill.top_grade:
         warnings.append(
-            f"fill: people grade up to {theirs}, the model up to {fill.top_grade}: the same "
+            f"fill: people grade up to {human_top}, the model up to {fill.top_grade}: the same "
             "relevance counts differently; a rubric with as many levels, or `relevant_from` for "
             "grades of 0 and 1, would agree"
         )
@@ -112,7 +116,9 @@ def _doubts(fill: PlannedFill, counts: FillCounts, people: Qrels | None) -> list
 
 
 class JudgePassages(Stage):
-    """What rankings are judged by: a judge has seen what all of them found.
+    """Stage that fills the qrels by a judge, which grades hits of all rankings.
+
+    Without `metrics.retrieval.fill` it does nothing.
 
     References:
         Upadhyay et al. (2024), UMBRELA: open-source reproduction of the Bing RELevance Assessor.
@@ -127,20 +133,20 @@ class JudgePassages(Stage):
 
     @property
     def qrels(self) -> Qrels | None:
-        """The judgements of people, with those of a model where it makes some."""
+        """Judgements of people and of the model; None if there are none."""
         return self.plan.qrels if self.filled is None else self.filled.qrels
 
     @property
     def source(self) -> str | None:
-        """The origin of judgements that a model has a part in, for signatures; None: people."""
+        """Origin of the judgements for signatures; None if they are those of people alone."""
         return None if self.filled is None else self.filled.source
 
     @cached_property
     def filled(self) -> Filled | None:
-        """What a model judged: the best hits of all retrievers that people have not judged.
+        """Judgements of the model on hits that people have not judged; None without a fill.
 
-        Each pair of query and passage is graded once, however many retrievers found it. A judgement
-        that fails is no grade: the pair stays unjudged, and is counted.
+        Each pair of query and passage is graded once, however many retrievers returned it. A pair
+        whose judgement fails stays unjudged, and is counted.
         """
         plan, fill = self.plan, self.plan.fill
         if fill is None:
@@ -151,18 +157,18 @@ class JudgePassages(Stage):
         unjudged = [
             (name, item) for name, item in pool if name not in people.get(item.query_id, {})
         ]
-        asked = [(name, item) for name, item in unjudged if "".join(item.contexts or ()).strip()]
-        items = [item for _, item in asked]
-        before, grading = judge_totals(fill.judge), replace(fill.judge, rubrics=[fill.rubric])
+        pairs = [(name, item) for name, item in unjudged if "".join(item.contexts or ()).strip()]
+        items = [item for _, item in pairs]
+        totals, grading = judge_totals(fill.judge), replace(fill.judge, rubrics=[fill.rubric])
         judged = Verdicts(self.workspace, self.title, fill.name, grading, items).collected()
-        rows = [_graded(name, row, fill) for (name, _), row in zip(asked, judged.rows, strict=True)]
+        rows = [_grade(name, row, fill) for (name, _), row in zip(pairs, judged.rows, strict=True)]
         grades: dict[str, dict[str, int]] = {}
         for row in rows:
             if row.grade is not None and row.document_id is not None:
                 grades.setdefault(row.query_id, {})[row.document_id] = row.grade
-        # where people have judged, theirs
+        # grades of people replace those of the model
         merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
-        use = judge_use(fill.judge, judged, before)
+        use = judge_use(fill.judge, judged, totals)
         counts = FillCounts(
             judge=fill.name,
             model_name="+".join(judged.models),
@@ -172,27 +178,27 @@ class JudgePassages(Stage):
             people=len(pool) - len(unjudged),
             model=sum(map(len, grades.values())),
             failed=dict(Counter(row.cause for row in rows if row.status == "failed")),
-            without_text=len(unjudged) - len(asked),
+            without_text=len(unjudged) - len(pairs),
             judging=use.summary(),
         )
-        mixed = model_warnings("fill", fill.name, fill.judge, judged)
+        mixed_models = model_warnings("fill", fill.name, fill.judge, judged)
         return Filled(
             qrels=Qrels.from_dict(merged),
-            source=_source(fill, judged, plan.qrels, grades),
+            source=_qrels_source(fill, judged, plan.qrels, grades),
             counts=counts,
             rows=rows,
             use=use,
-            warnings=[*_doubts(fill, counts, plan.qrels), *mixed],
+            warnings=[*_fill_warnings(fill, counts, plan.qrels), *mixed_models],
         )
 
     def collect(self, results: Results) -> None:
-        """Add what the model judged."""
+        """Add the judgements of the model and their warnings to the results."""
         if self.filled is not None:
             results.filled = self.filled
             results.warnings += self.filled.warnings
 
     def forecast(self) -> Node | None:
-        """At most the best hits of every retriever, each for itself."""
+        """Return an upper limit: the first hits of every retriever, as if none were shared."""
         fill = self.plan.fill
         if fill is None:
             return None

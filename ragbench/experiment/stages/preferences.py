@@ -1,4 +1,4 @@
-"""The judge stage over pairs of systems: whose answer is better, query by query."""
+"""Stage that judges pairs of systems: which of two answers to a query is better."""
 
 from __future__ import annotations
 
@@ -34,12 +34,20 @@ from ragbench.score.judge.pairs import judge_pairs, same_answers
 from ragbench.types import ScoreColumn
 from ragbench.types.records import add_usage
 
-# Systems up to which every two are compared where the config does not say.
+# Number of systems up to which all pairs are judged by default; more are judged with the baseline,
+# as the number of pairs grows with the square.
 MOST_IN_ALL_PAIRS = 4
 
 
 class JudgePairs(Stage):
-    """A judge with a rubric of pairs compares the systems that answer; its replies are stored."""
+    """Stage that compares the answering systems by the pairwise rubrics of a judge.
+
+    Verdicts are made again in each run, from stored replies where the judge asks a model.
+
+    Attributes:
+        name: Name of the judge.
+        judge: Judge with its rubrics.
+    """
 
     place = 2
 
@@ -48,7 +56,7 @@ class JudgePairs(Stage):
         self.name, self.judge = name, self.plan.judges[name]
 
     def collect(self, results: Results) -> None:
-        """Compare the systems of the run."""
+        """Judge all pairs, and add preferences and warnings; only a warning below two systems."""
         plan, judge, name = self.plan, self.judge, self.name
         answers = results.answers
         if len(self._rivals) < 2:
@@ -58,13 +66,13 @@ class JudgePairs(Stage):
                 f"judge {name}: {rubrics} compares two systems; there is {systems} that answers"
             )
             return
-        pairs = [(answers[one], answers[other]) for one, other in self._pairs]
-        size = sum(len(plan.queries) * max(one.samples, other.samples) for one, other in pairs)
-        before, judgements = judge_totals(judge), list[JudgeResults]()
+        pairs = [(answers[first], answers[other]) for first, other in self._pairs]
+        size = sum(len(plan.queries) * max(first.samples, other.samples) for first, other in pairs)
+        totals_before, judgements = judge_totals(judge), list[JudgeResults]()
         compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
         with self.workspace.timed(self.title, size, "pairs") as stage:
-            for one, other in pairs:
-                items = _items(plan, one, other)
+            for first, other in pairs:
+                items = _items(plan, first, other)
                 judged = judge_pairs(
                     judge.judge,
                     items,
@@ -72,11 +80,11 @@ class JudgePairs(Stage):
                     type_name=judge.type,
                     advance=stage.advance,
                 )
-                rows = _rows(name, one.name, other.name, judged)
+                rows = _rows(name, first.name, other.name, judged)
                 judgements.append(replace(judged, rows=rows))
                 for rubric, column in judged.columns.items():
-                    compared[rubric].append(_compared(one, other, items, column))
-        whole = _joined(judgements)
+                    compared[rubric].append(_compared_pair(first, other, items, column))
+        all_results = _merged(judgements)
         baseline = self._baseline if self._is_against_baseline else None
         statistics = plan.config.statistics
         confidence, resamples = statistics.confidence, statistics.resamples
@@ -87,25 +95,25 @@ class JudgePairs(Stage):
                 name=plan.judge_score(rubric, name),
                 rubric=rubric,
                 judge=name,
-                model="+".join(whole.models),
+                model="+".join(all_results.models),
                 pairs="all" if baseline is None else "baseline",
                 baseline=baseline,
             )
             for rubric, outcomes in compared.items()
         ]
-        self.workspace.prompts.update(whole.words)
-        use = judge_use(judge, whole, before)
-        results.preferences.append(Preferences(name, entries, whole.rows, use))
-        results.warnings += judge_warnings("pairs", name, judge, whole)
+        self.workspace.prompts.update(all_results.words)
+        use = judge_use(judge, all_results, totals_before)
+        results.preferences.append(Preferences(name, entries, all_results.rows, use))
+        results.warnings += judge_warnings("pairs", name, judge, all_results)
 
     @property
     def computes(self) -> bool:
-        """Whether the judge computes here, and asks no server."""
+        """Return True if the judge computes itself, and asks no server."""
         return self.judge.judge.computes
 
     @cached_property
     def _rivals(self) -> list[System]:
-        """The systems that answer, but for controls."""
+        """Systems that answer, without controls."""
         return [system for system in self.plan.answering_systems if system.type != "control"]
 
     @property
@@ -115,9 +123,9 @@ class JudgePairs(Stage):
 
     @property
     def _baseline(self) -> str:
-        """The first system that answers for the baseline; else the first that answers at all.
+        """Name of the first system of the baseline; else of the first that answers.
 
-        It is one for all, whatever their generators, so that comparisons connect all systems.
+        One for all generators, so that every two systems are linked by comparisons.
         """
         baseline = self.plan.baseline
         names = [s.name for s in self._rivals if baseline in (s.retriever, s.name)]
@@ -125,14 +133,14 @@ class JudgePairs(Stage):
 
     @property
     def _pairs(self) -> list[tuple[str, str]]:
-        """Every two systems, or each with the baseline, which then stands second."""
+        """Names of all pairs of systems, or of each system with the baseline as the second."""
         names = [system.name for system in self._rivals]
         if self._is_against_baseline:
             return [(name, self._baseline) for name in names if name != self._baseline]
         return list(combinations(names, 2))
 
     def forecast(self) -> Node | None:
-        """Every two systems that answer, or each with the baseline."""
+        """Return an upper limit of verdicts and their cost; None with fewer than two systems."""
         plan, judge = self.plan, self.judge
         if len(self._rivals) < 2:
             return None
@@ -148,7 +156,7 @@ class JudgePairs(Stage):
 
 
 def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[VerdictRow]:
-    """Return the verdicts with the names of the judge, of the systems, and of the one that won."""
+    """Return the verdicts with the names of judge, systems and winner; no winner if tied."""
     wins = [value for column in judged.columns.values() for value in column.values.tolist()]
     winner = {1.0: one, 0.0: other}
     return [
@@ -157,21 +165,28 @@ def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[Verdic
     ]
 
 
-def _meetings(one: Answers, other: Answers) -> list[tuple[Answers, Answers]]:
-    """Pair the samples of two systems, each at least once; of fewer samples some come again."""
+def _sample_pairs(one: Answers, other: Answers) -> list[tuple[Answers, Answers]]:
+    """Pair the samples of two systems; the system with fewer samples repeats them in order."""
     mine, theirs = one.by_sample(), other.by_sample()
     numbers = range(max(one.samples, other.samples))
     return [(mine[n % len(mine)], theirs[n % len(theirs)]) for n in numbers]
 
 
-def _compared(
+def _compared_pair(
     one: Answers, other: Answers, items: Sequence[JudgedItem], column: ScoreColumn
 ) -> ComparedPair:
-    """Return the outcomes of a pair: the system that wins more of its meetings wins a query.
+    """Return the outcomes of two systems per query: 1 if the first wins, 0.5 tied, 0 if it loses.
 
-    A meeting that one of the two has no answer to failed, and a query where all of them did.
+    Of several samples, the system that wins more pairs of samples wins the query. A pair with a
+    failed answer has failed, and so has a query all of whose pairs failed.
+
+    Args:
+        one: Answers of the first system.
+        other: Answers of the second system.
+        items: Judged items, sample by sample.
+        column: Verdicts on the items.
     """
-    meetings = _meetings(one, other)
+    meetings = _sample_pairs(one, other)
     n = len(items) // len(meetings)
     columns, same = [], np.ones(n, bool)
     for number, part in enumerate(split_samples(column, len(meetings))):
@@ -181,31 +196,34 @@ def _compared(
         same &= np.isfinite(part.values) & [same_answers(item) for item in pairs]
         columns.append(part)
     mean = mean_over_samples(columns)
-    # the winner of most meetings wins the query, so that a failed meeting is no share of its score
+    # the sign alone counts, so that a failed pair of samples is no share of the score
     decided = replace(mean, values=0.5 + 0.5 * np.sign(mean.values - 0.5), answer_causes=None)
     return ComparedPair(one.name, other.name, decided, int(same.sum()))
 
 
-def _joined(judgements: Sequence[JudgeResults]) -> JudgeResults:
-    """Return the verdicts on all pairs as one record, without the columns."""
+def _merged(judgements: Sequence[JudgeResults]) -> JudgeResults:
+    """Merge the results of all pairs: rows, models, usage and counts, without the columns."""
     rows = [row for judged in judgements for row in judged.rows]
     models = {model for judged in judgements for model in judged.models}
     usage = add_usage(judged.usage for judged in judgements)
     words = {form: text for judged in judgements for form, text in judged.words.items()}
-    apart, failed, asked = dict[str, list[float]](), dict[str, Counter[str]](), Counter[str]()
+    spreads, failed, counts = dict[str, list[float]](), dict[str, Counter[str]](), Counter[str]()
     for judged in judgements:
-        asked.update(judged.verdict_counts)
-        for rubric, spreads in judged.deviations.items():
-            apart.setdefault(rubric, []).extend(spreads)
+        counts.update(judged.verdict_counts)
+        for rubric, rubric_spreads in judged.deviations.items():
+            spreads.setdefault(rubric, []).extend(rubric_spreads)
         for rubric, causes in judged.failures.items():
             failed.setdefault(rubric, Counter()).update(causes)
-    return JudgeResults({}, rows, tuple(sorted(models)), usage, (), words, apart, failed, asked)
+    return JudgeResults({}, rows, tuple(sorted(models)), usage, (), words, spreads, failed, counts)
 
 
 def _items(plan: Plan, one: Answers, other: Answers) -> list[JudgedItem]:
-    """Return the two answers to each query as a judge sees them, with the passages of both."""
+    """Return an item for both answers to each query, sample by sample, with the passages of both.
+
+    An answer that failed is None; passages are None if neither has any.
+    """
     items = []
-    for sample, (first, second) in enumerate(_meetings(one, other)):
+    for sample, (first, second) in enumerate(_sample_pairs(one, other)):
         for query, mine, theirs in zip(plan.queries, first.outcomes, second.outcomes, strict=True):
             passages = [t for t in map(passage_texts, (mine, theirs)) if t is not None]
             items.append(
