@@ -65,6 +65,7 @@ class DifferenceCell:
     @property
     def text(self) -> str:
         """Return the whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`."""
+        # without a test there is only a verdict such as "baseline", or the value
         if not self.p:
             return self.outcome or self.value
         numbers = " ".join(filter(None, [self.value, self.interval]))
@@ -132,6 +133,7 @@ class GateRow:
     worst: tuple[tuple[str, str], ...] = ()
 
 
+# heads of tables that several formats draw
 GATE_HEADS = ("verdict", "gate", "system", "why")
 COST_HEADS = ("system", "p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
 SLICE_HEADS = ("slice", "system", "measure", "queries", "difference", "p")

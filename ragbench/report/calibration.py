@@ -24,6 +24,7 @@ from ragbench.report.text import (
     with_interval,
 )
 
+# statistics of a certificate -> names that papers use
 _NAMES = {
     "raw": "same level",
     "kappa": "kappa",
@@ -45,10 +46,12 @@ def render_certificate(certificate: JudgeCertificate) -> str:
 
 
 def _page(blocks: Iterable[Sequence[str]]) -> str:
+    """Join blocks of lines with an empty line between them."""
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
 def _head(run: str, name: str, rubric: JudgedRubric) -> str:
+    """Return the heading of a rubric: run, rubric, judge and model."""
     return printable(f"{run}: {name} by judge {rubric.judge} ({rubric.model})")
 
 
@@ -63,8 +66,10 @@ def render_probes(document: ProbeReport) -> str:
 
 
 def _score(name: str, rubric: CertifiedRubric, certificate: JudgeCertificate) -> list[str]:
+    """Return the lines of the certificate of a rubric."""
     labels, head = rubric.labels, _head(certificate.run, name, rubric)
     raters = ", ".join(map(printable, labels.raters))
+    # such as 1..5
     scale = "..".join(f"{end:g}" for end in rubric.scale)
     return [
         f"{head}, against {counted(len(labels.raters), 'raters')}: {raters}",
@@ -85,9 +90,11 @@ def _score(name: str, rubric: CertifiedRubric, certificate: JudgeCertificate) ->
 
 
 def _agreement(rubric: CertifiedRubric) -> list[str]:
+    """Return the lines of the agreement table, one line per statistic."""
     agreement, ceiling = rubric.agreement, rubric.ceiling
     columns = [["agreement", *(_NAMES[name] for name in agreement)]]
     columns.append(["judge and people", *map(_cell, agreement.values())])
+    # the agreement between people is the most that a judge can be expected to reach
     if ceiling:
         columns.append(["people and people", *(_cell(ceiling.get(name)) for name in agreement)])
     columns.append(["level", *(coefficient.level for coefficient in agreement.values())])
@@ -106,32 +113,38 @@ def _correlations(rubric: CertifiedRubric) -> list[str]:
 
 
 def _levels(rubric: CertifiedRubric) -> dict[str, CorrelationLevel]:
+    """Return the name and the coefficients of each level of correlation."""
     levels = rubric.correlations
     return {"item": levels.item, "question": levels.question, "system": levels.system}
 
 
 def _cell(coefficient: AgreementFound | None) -> str:
+    """Return a statistic with its interval as text; `-` if it is missing."""
     if coefficient is None or coefficient.value is None:
         return MISSING
     return with_interval(coefficient.value, coefficient.interval)
 
 
 def _confusion(rubric: CertifiedRubric) -> list[str]:
+    """Return the lines of the confusion table, or why there is none."""
     levels, counts = rubric.confusion.levels, rubric.confusion.counts
     if not levels:
         return ["no confusion table: the scale has no levels"]
     names = [f"{level:g}" for level in levels]
+    # one column per row of the table: `draw` takes columns
     columns = [["people / judge", *names]]
     columns += [[name, *(str(row[place]) for row in counts)] for place, name in enumerate(names)]
     return draw(columns)
 
 
 def _probes(probes: Mapping[str, ProbeFound]) -> Iterator[str]:
+    """Yield a line per bias probe with its value, interval and finding."""
     for name, probe in probes.items():
         label = f"bias, {name.replace('_', ' ')}"
         if probe.status != "measured":
             yield f"{label}: not available: {printable(probe.reason)}"
             continue
+        # a measured probe always has a value; 0.0 only satisfies the type checker
         value, ends = difference(probe.value or 0.0, probe.interval)
         yield f"{label}: {value} {ends}, {probe.statistic}: {probe.finding}{_flips(probe)}"
 
@@ -175,6 +188,7 @@ def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
         for name, correction in corrections.items()
         if correction.status != "corrected"
     }
+    # many systems may share a reason, which is printed once
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, text in reasons.items() if text == reason]
         yield (
@@ -184,15 +198,18 @@ def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
 
 
 def _ratio(correction: Correction) -> str:
+    """Return the width of the corrected interval relative to that of the labels; `-` if unknown."""
     return MISSING if correction.width_ratio is None else f"x {correction.width_ratio:.2f}"
 
 
 def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
+    """Yield explanations of the numbers, and counts of rows that were left out."""
     labels = rubric.labels
     yield f"[low, high]: {confidence * 100:g} % interval for other samples of queries"
     yield f"AUC: {rubric.good} are good; all other numbers use all levels"
     if rubric.confusion.levels:
         yield "kappa, alpha nominal and ordinal: scores at the nearest level, the better of two"
+    # one rater needs no explanation of means over raters
     if len(labels.raters) > 1:
         yield "judge and people: mean over the raters; people and people: mean over their pairs"
     yield from _on_levels(rubric)
@@ -203,6 +220,7 @@ def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
     }
     yield from (f"note: {text}: {count}" for text, count in counts.items() if count)
     levels = _levels(rubric)
+    # coefficients of a level share their reason, so that the first stands for all
     by_level = {
         f"{name} level": next(iter(of.coefficients.values())) for name, of in levels.items()
     }
@@ -221,6 +239,7 @@ def _on_levels(rubric: CertifiedRubric) -> Iterator[str]:
         "correlation: of scores with mean labels; question: within each query, then averaged "
         "(summary level in papers); system: of the means of systems, for other samples of systems"
     )
+    # a query with constant ratings or scores has no correlation
     inside = rubric.correlations.question
     left_out = {
         "people give all answers one rating": inside.constant_people,

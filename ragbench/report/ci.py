@@ -29,6 +29,7 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
         "failures": sum(gate.verdict == "fail" for gate in gates),
         "errors": sum(gate.refused for gate in gates),
     }
+    # JUnit has no "undecided": such gates count as skipped
     skipped = sum(gate.verdict == "undecided" and not gate.refused for gate in gates)
     duration = {} if seconds is None else {"time": f"{seconds:.3f}"}
     root = ElementTree.Element("testsuites", {"name": "ragbench", **duration, **_text(counts)})
@@ -68,6 +69,7 @@ def _text(counts: Mapping[str, int]) -> dict[str, str]:
 # Largest step summary in bytes; GitHub shows nothing of a larger one.
 SUMMARY_LIMIT = 1024 * 1024
 
+# verdict of a gate -> level of its annotation
 _LEVELS = {"fail": "error", "undecided": "warning"}
 _CUT = "\n\n(cut here: the report in the run folder is complete)\n"
 
@@ -95,6 +97,7 @@ def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
         level = "error" if gate.refused else _LEVELS[gate.verdict]
         place = ""
         if file is not None:
+            # a property also needs escapes for `:` and `,`, which separate properties
             name = _data(file).replace(":", "%3A").replace(",", "%2C")
             place = f"file={name}," + (f"line={gate.line}," if gate.line else "")
         system = f" ({gate.system})" if gate.system else ""

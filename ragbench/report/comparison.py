@@ -111,6 +111,7 @@ def describe_subject(comparison: ComparedRuns) -> str:
     """Return the names of the compared runs, and the number of queries of the comparison."""
     base, *rivals = map(printable, comparison.sources)
     queries = counted(comparison.queries, "queries")
+    # a query whose text, judgements or gold differ between runs is not comparable
     if differing := {query for ids in comparison.differing.values() for query in ids}:
         common = counted(comparison.queries + len(differing), "common queries")
         queries = f"{comparison.queries} of {common} (left out: {len(differing)} that differ)"
@@ -124,6 +125,7 @@ def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
     systems = {system.name: system for system in comparison.systems}
     groups: dict[tuple[str, ...], list[MeasureComparison]] = {}
     for family in comparison.measures:
+        # systems with other measures, such as retrievers and generators, get tables of their own
         group = tuple(name for name, s in systems.items() if family.measure in s.scores)
         groups.setdefault(group, []).append(family)
     for group, families in groups.items():
@@ -143,9 +145,11 @@ def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
 def _cell(
     systems: Mapping[str, ComparedSystem], name: str, family: MeasureComparison
 ) -> LetteredCell:
+    """Return the cell of a system by a measure; `-` without a mean."""
     score = systems[name].scores[family.measure]
     if score.mean is None:
         return LetteredCell(MISSING)
+    # by value, so that systems that tie with the best are bold as well
     best = None if family.best is None else systems[family.best].scores.get(family.measure)
     beaten = (family.better_than or {}).get(name, ())
     return LetteredCell(
@@ -157,6 +161,7 @@ def _cell(
 
 
 def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each comparison, under `DIFFERENCE_HEADS`."""
     for family in comparison.measures:
         for row in family.comparisons:
             change = (MISSING, "")
@@ -168,6 +173,7 @@ def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
 
 
 def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
+    """Yield sign and meaning of the signs that occur in the tables."""
     confidence = percent(comparison.confidence or 0.95)
     if any(any((family.better_than or {}).values()) for family in comparison.measures):
         text = "surely better than the systems of these letters "
@@ -202,6 +208,7 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     if differences := list(_differences(comparison)):
         lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *differences, strict=True)))]
     for moved in comparison.moved:
+        # after the tables: the verdicts matter first
         lines += _moved(moved, width)
     for line in moved_causes(comparison):
         lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
@@ -228,6 +235,7 @@ def paired_rankings(query: MovedQuery) -> Iterator[tuple[str, str]]:
     The shorter ranking is filled up with empty texts; a missing or empty one has a remark.
     """
     rankings = (query.baseline_ranking, query.ranking)
+    # of two baseline files no ranking is known
     if rankings == (None, None):
         return
     sides = [(_NO_RANKING,) if side is None else side or (_EMPTY_RANKING,) for side in rankings]
@@ -240,6 +248,7 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
     if not moved.queries:
         return []
     heads = ("query", printable(moved.baseline), printable(moved.system), "difference")
+    # drawn as one table, so that the rows align; then details go between them
     head, *rows = draw(list(zip(heads, *map(moved_cells, moved.queries), strict=True)))
     lines = ["", moved_head(moved), head]
     for row, query in zip(rows, moved.queries, strict=True):
@@ -247,6 +256,7 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
         if query.question:
             lines.append(f"      {printable(query.question)}"[:width])
         ranked = list(paired_rankings(query))
+        # at most half of the width, so that both rankings fit
         column = min(max((len(first) for first, _ in ranked), default=0), (width - 8) // 2)
         lines += [
             f"{rank:>5} {first:{column}} | {second}".rstrip()
@@ -310,6 +320,7 @@ def _nested(lines: Sequence[str]) -> list[str]:
 
 
 def _markdown_cell(cell: LetteredCell) -> str:
+    """Return a cell as Markdown: the best value bold, letters raised."""
     value = f"**{cell.value}**" if cell.best else cell.value
     letters = f"<sup>{cell.letters}</sup>" if cell.letters else ""
     return Markdown(f"{value}{letters} {escape(cell.interval)}".rstrip())
@@ -321,12 +332,14 @@ def _moved_table(moved: MovedQueries) -> list[str]:
     for query in moved.queries:
         rows.append(moved_cells(query))
         columns = zip(*paired_rankings(query), strict=True)
+        # line breaks in a cell are HTML: Markdown has none
         if cells := [Markdown("<br>".join(map(escape, column))) for column in columns]:
             rows.append(["", *cells, ""])
     names = map(printable, (moved.baseline, moved.system))
     return table_lines(["query", *names, "difference"], rows)
 
 
+# in one pass over the text, so that no escape is escaped again
 _ESCAPES = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -362,6 +375,7 @@ def render_latex(comparison: ComparedRuns) -> str:
 
 
 def _latex_table(block: Block, caption: str) -> str:
+    """Return a `table` environment with a caption that is escaped already."""
     heads = " & ".join(["", "System", *map(escape_latex, block.measures)])
     rows = [
         " & ".join([letter, escape_latex(system), *map(_latex_cell, cells)]) + r" \\"
@@ -377,5 +391,6 @@ def _latex_table(block: Block, caption: str) -> str:
 
 
 def _latex_cell(cell: LetteredCell) -> str:
+    """Return a cell as LaTeX: the best value bold, letters raised."""
     value = rf"\textbf{{{cell.value}}}" if cell.best else cell.value
     return value + (rf"$^{{{cell.letters}}}$" if cell.letters else "")

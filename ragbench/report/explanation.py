@@ -66,6 +66,7 @@ class Explanation:
         """
         system_order = {system.name: place for place, system in enumerate(self.summary.systems)}
         cause_order = {cause: place for place, cause in enumerate(CAUSES)}
+        # right answers are most of the queries and need no look
         rows = [row for row in self.rows if self.cause is not None or row.cause != "right"]
         # sorted first: groupby joins only adjacent rows
         rows.sort(key=lambda row: (system_order[row.system], cause_order[row.cause]))
@@ -83,10 +84,12 @@ def render_table(explanation: Explanation, width: int = 100) -> str:
 
     `width` is the columns of the terminal: sentences are wrapped, questions are cut.
     """
+    # names come from files, so that they may hold control codes
     title = f"{printable(explanation.summary.name)}: {TITLE}"
     lines = [title, "", *cause_lines(explanation.systems, width)]
     if explanation.system is not None:
         lines.append("")
+    # the shares need room: only for a selected system
     for system in explanation.systems if explanation.system is not None else ():
         shares = [
             (cause_words(cause), str(share.count), with_interval(share.share, share.interval))
@@ -97,6 +100,7 @@ def render_table(explanation: Explanation, width: int = 100) -> str:
         sliced = _slice_lines(system, width)
         lines += ["", f"{printable(system.name)} by slice", *sliced] if sliced else []
     for flow in explanation.flows:
+        # an empty first column indents the moves
         head, *moves = flow_lines(flow)
         lines += ["", *draw([[head]], width)]
         lines += draw([[""] * len(moves), moves], width) if moves else []
@@ -156,6 +160,7 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
 
 
 def _slice_lines(system: SystemSummary, width: int) -> list[str]:
+    """Return a line per slice with its causes; empty without slices."""
     rows = [
         (f"  {printable(field)} {printable(name)}:", cause_sentence(causes))
         for field, slices in system.causes_by.items()
@@ -166,5 +171,6 @@ def _slice_lines(system: SystemSummary, width: int) -> list[str]:
 
 
 def _legend(explanation: Explanation) -> list[str]:
+    """Return sign and meaning of the causes that occur."""
     counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
     return [f"{CAUSE_SIGNS[cause]} {CAUSE_SAYS[cause]}" for cause in CAUSES if counts[cause]]

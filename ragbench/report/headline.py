@@ -20,6 +20,7 @@ from ragbench.report.text import (
     with_interval,
 )
 
+# names of options -> names that readers know
 _CORRECTIONS = {
     "holm": "Holm",
     "benjamini_hochberg": "Benjamini-Hochberg",
@@ -39,6 +40,7 @@ def outcome_of(comparison: Difference, direction: str) -> Outcome:
     if no score changed, empty if the difference was not tested.
     """
     change, differs = comparison.difference, comparison.differs
+    # the order matters: identical scores have a difference of 0 and no verdict
     if change is None:
         return "not compared"
     if comparison.n_changed == 0:
@@ -78,11 +80,13 @@ def headline(
         return _without_comparison(name, measured, confidence)
     tied = [system for system in family.untold if system in measured]
     against = baselines.get(best)
+    # a system may be compared with several others; only its baseline counts here
     pairs = (c for c in family.comparisons if (c.system, c.baseline) == (best, against))
     comparison = next(pairs, None)
     if against is None or comparison is None or comparison.difference is None:
         return _best_is_baseline(name, best, measured, tied, family.comparisons)
     text = _best_against_baseline(name, measured[best], comparison, confidence, corrected)
+    # the sentence names the baseline already
     tied = [system for system in tied if system != against]
     return f"{text}; {_not_worse(tied)}" if tied else text
 
@@ -101,6 +105,7 @@ def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
 
 
 def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
+    """Return the sentence on values that were not compared."""
     values = [
         f"{printable(system)} has {name} {with_interval(score.mean, score.interval)}"
         for system, score in measured.items()
@@ -119,15 +124,18 @@ def _best_is_baseline(
 ) -> str:
     """Return the sentence on a best system that is a baseline or was not compared with one."""
     outcomes: dict[str, Outcome] = {}
+    # only whether the two are identical or not compared is used, so the direction does not matter
     for c in comparisons:
         if best in (c.system, c.baseline):
             outcomes[c.system if c.baseline == best else c.baseline] = outcome_of(c, "higher")
     value = with_interval(measured[best].mean, measured[best].interval)
+    # equal on every query is more than not shown to differ
     equal = [system for system in tied if outcomes.get(system) == "identical"]
     apart = [system for system in measured if outcomes.get(system) == "not compared"]
     undecided = [system for system in tied if system not in (*equal, *apart)]
     if equal and len(equal) == len(measured) - 1:
         return f"{_names([best, *equal])} have the same {name} on every query, {value}"
+    # without `baselines`, comparisons tell whether others were compared with it
     is_baseline = any(c.baseline == best for c in comparisons)
     role = " (the baseline)" if is_baseline else ""
     parts = [f"{name}: {printable(best)}{role} is best, {value}"]
@@ -146,10 +154,12 @@ def _best_is_baseline(
 
 
 def _names(systems: Sequence[str], word: str = "and") -> str:
+    """Join the names of systems as in a sentence."""
     return listed([*map(printable, systems)], word)
 
 
 def _not_worse(systems: Sequence[str]) -> str:
+    """Return the phrase on systems that may be as good as the best."""
     return f"{_names(systems)} {'is' if len(systems) == 1 else 'are'} not shown to be worse"
 
 
@@ -237,6 +247,8 @@ def footnotes(explained: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:
+    """Return the legend of the columns of differences; empty without them."""
+    # the same baseline has the same head in all sections
     heads = list(dict.fromkeys(s.against for s in sections if s.against))
     if not heads:
         return []
@@ -271,6 +283,7 @@ def interval_and_p(
         for family in families
         for c in family.comparisons
         if c.p is not None and c.n_changed and not c.differs
+        # an unbounded interval cannot contradict p
         if (ends := ends_of(c.interval)) is not None
     ]
     alpha = 1 - (confidence or 0.95)
@@ -301,6 +314,7 @@ def p_meaning(comparisons: Comparisons) -> str:
     correction = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
     sizes = [len(family.comparisons) for family in comparisons.measures if family.comparisons]
     scope = "one measure"
+    # without a correction the family does not matter
     if comparisons.correction == "none":
         test += ", not corrected for"
     else:

@@ -37,6 +37,7 @@ from ragbench.report.text import (
 
 # Verdict of a gate -> the word after a count; verdicts that need a decision come first.
 _VERDICTS: Mapping[Verdict, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
+# type of a system -> plural noun in the subject line
 _NOUNS: Mapping[SystemType, str] = {
     "retriever": "retrievers",
     "pair": "pairs",
@@ -79,6 +80,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     several_answers = any(
         s.answers is not None and s.answers.per_query > 1 for s in summary.systems
     )
+    # files of other programs may have no confidence: then that of the run applies
     if comparisons.confidence is None:
         comparisons = replace(comparisons, confidence=summary.confidence)
     return Layout(
@@ -107,11 +109,13 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
+    """Return the scores of each section: kind and judge -> system -> measure -> score."""
     groups: dict[Group, dict[str, dict[str, SystemScore]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
             group = (score.kind or "generation", score.judge or "")
             groups.setdefault(group, {}).setdefault(system.name, {})[measure] = score
+    # along the pipeline
     order = ["retrieval", "generation", "judge"]
     return dict(sorted(groups.items(), key=lambda item: order.index(item[0][0])))
 
@@ -134,6 +138,7 @@ def _headlines(
         for system, of_system in scores.items():
             for name, score in of_system.items():
                 by_measure.setdefault(name, {})[system] = score
+        # such as hit_rate@10 of 1.0 for all systems
         silent = {n for n in by_measure if n in families and families[n].tells_nothing}
         telling = (
             name
@@ -171,6 +176,7 @@ def _subject(summary: Summary) -> str:
 
 
 def _gate(gate: Decision) -> GateRow:
+    """Return a decision as printable text, with its worst queries if it did not pass."""
     worst = []
     for query in () if gate.verdict == "pass" else gate.worst_queries:
         start = "" if query.baseline is None else f"{significant(query.baseline)} -> "
@@ -210,6 +216,7 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
     return "; ".join(prices)
 
 
+# below, only large differences are significant
 _FEW_QUERIES = 50
 _MOST_DOUBTS = 6
 
@@ -223,6 +230,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
         for name, score in system.scores.items()
         if score.n_failed
     ]
+    # more would hide the other doubts
     yield from failed[:_MOST_DOUBTS]
     if len(failed) > _MOST_DOUBTS:
         yield f"{len(failed) - _MOST_DOUBTS} more scores have failed items"
@@ -230,6 +238,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
     most = max((score.n for score in scores), default=_FEW_QUERIES)
     if most < _FEW_QUERIES:
         yield f"{counted(most, 'queries')}: too few to show small differences"
+    # a gate on the certificate is the only sign of one in a summary
     certified = any("certificate" in gate.gate and gate.verdict == "pass" for gate in summary.gates)
     judges = {score.judge for score in scores if score.judge}
     if judges and not certified:
@@ -241,6 +250,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
 
 
 def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, ...]]:
+    """Return the cells of each system under `COST_HEADS`; empty if all are unknown."""
     rows = []
     for system in systems:
         times, tokens = timing.of(system.name), system.tokens or TokenCounts()
@@ -249,6 +259,7 @@ def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, 
         counts = (tokens.input, tokens.output)
         texts = (MISSING if count is None else str(count) for count in counts)
         rows.append((printable(system.name), *speeds, *texts, significant(system.usd)))
+    # run files have no times, tokens and cost: then there is no table
     return rows if any(cell != MISSING for row in rows for cell in row[1:]) else []
 
 
@@ -285,6 +296,7 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
     if not rows:
         return None
     worse = [row for row in rows if row.worse and row.difference is not None]
+    # equal p-values by the size of the loss
     worse.sort(key=lambda row: (row.p_adjusted or 0.0, -abs(row.difference or 0.0)))
     by_field: dict[str, list[SliceDifference]] = {}
     for row in rows:

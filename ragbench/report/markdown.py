@@ -122,6 +122,7 @@ def escape(text: str) -> str:
 
 
 def _neutral(match: re.Match[str]) -> str:
+    """Return the escaped form of a match of `_FOREIGN`."""
     text = match.group()
     if match.lastgroup == "interval":
         return text
@@ -138,11 +139,13 @@ def table_lines(
     With `numbers` all columns but the first are aligned right.
     """
     head, *body = ([escape(cell) for cell in row] for row in (heads, *rows))
+    # GitHub aligns a column by its rule
     rule = [":--", *["--:" if numbers else ":--"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
 
 
 def _section(section: Section) -> list[list[str]]:
+    """Return the blocks of a section: scores, differences and counts."""
     measures = section.measures
     titles = [measure.title for measure in measures]
     columns = [map(_score, measure.scores) for measure in measures]
@@ -178,6 +181,7 @@ def share_table(systems: Sequence[SystemSummary]) -> list[str]:
 
 
 def _chapter(chapter: Chapter) -> list[list[str]]:
+    """Return the blocks of a chapter: heading, labels and tables."""
     blocks = [[f"### {escape(chapter.title)}"], *([escape(label)] for label in chapter.labels)]
     for grid in chapter.grids:
         blocks += [[escape(grid.caption)], table_lines(grid.heads, grid.rows, not grid.words)]
@@ -185,6 +189,7 @@ def _chapter(chapter: Chapter) -> list[list[str]]:
 
 
 def _score(cell: ScoreCell) -> str:
+    """Return the text of a cell; the best value is bold."""
     value = f"**{cell.value}**" if cell.mark == "best" else cell.value
     return Markdown(value + escape(cell.text[len(cell.value) :]))
 

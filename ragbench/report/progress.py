@@ -120,6 +120,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._quiet, self._brief = quiet, brief
         drawable = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        # a redirected stream, as in CI, would show every redraw as a line
         self._bar = _Bar(self._stream) if drawable and not quiet else None
         self._lock = threading.Lock()
 
@@ -158,9 +159,11 @@ class Progress:
             seconds = time.perf_counter() - start
             self._print(stage.progress_line(seconds))
             stage.has_reported = True
+            # a tenth of the time so far: an hour has few lines
             wait = max(self._seconds, min(seconds / 10, _LONGEST_SECONDS))
 
     def _print(self, line: str) -> None:
+        """Print a line above the bars or to the stream; nothing if quiet."""
         if self._quiet:
             return
         if self._bar is not None:
@@ -172,6 +175,7 @@ class Progress:
 
 
 def _seconds_between() -> float:
+    """Return the seconds between two progress lines, by `RAGBENCH_PROGRESS`."""
     text = os.environ.get(SECONDS_VARIABLE)
     try:
         seconds = float(text) if text else _SECONDS
@@ -192,16 +196,20 @@ class _Bar:
         self._running = 0
 
     def add(self, name: str, total: int | None) -> rich.progress.TaskID:
+        """Show a bar for a stage and return its id; `total` None draws a bar without an end."""
         with self._lock:
+            # started late: an idle bar would cover the prompt
             if self._running == 0:
                 self._progress.start()
             self._running += 1
             return self._progress.add_task(name, total=total)
 
     def advance(self, task: rich.progress.TaskID, n: int) -> None:
+        """Move a bar by `n` items."""
         self._progress.advance(task, n)
 
     def remove(self, task: rich.progress.TaskID) -> None:
+        """Remove a bar; the last one frees the line of the screen."""
         with self._lock:
             self._progress.remove_task(task)
             self._running -= 1
@@ -211,6 +219,7 @@ class _Bar:
     def print(self, line: str) -> None:
         """Print a line above the bars."""
         console = self._progress.console
+        # a name may look like markup of rich
         console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 

@@ -110,6 +110,7 @@ class _QueryText:
         unscored: dict[str, list[str]] = {}
         for name, row in system.unscored.items():
             unscored.setdefault(row.cause, []).append(name)
+        # scores without a value for the same cause share a line
         for word, names in unscored.items():
             yield from self.wrapped(f"{', '.join(names)} ({word})", "no score: ")
         yield from self.ranking(system)
@@ -133,10 +134,12 @@ class _QueryText:
         """
         if system.ranking_of is None or not system.ranking:
             return
+        # a generator has the ranking of its retriever
         if system.ranking_of in self.printed:
             yield f"{_INDENT}ranking: as {printable(system.ranking_of)}"
             return
         self.printed.add(system.ranking_of)
+        # relevant documents below the first hits show how deep they were ranked
         hits = [h for h in system.ranking if h.rank <= self.hits or (h.grade or 0) > 0]
         rows = [("rank", "score", "grade", "document")]
         for hit in hits:
@@ -181,10 +184,12 @@ class _QueryText:
             first = claims.get((row.whose, row.text), row)
             # one rubric rules on a claim by the passages, another by the gold answer
             ruled = first if first.ruling is not None else row
+            # a claim and a gold claim may have the same words
             claims[row.whose, row.text] = replace(ruled, other=first.other or row.other)
         if claims:
             yield f"{_INDENT}claims"
         for claim in claims.values():
+            # a ruling that contradicts has other passages than one that supports
             numbers = claim.against if claim.ruling == "contradicted" else claim.passages
             names = [read[n - 1].id if 0 < n <= len(read) else f"passage {n}" for n in numbers]
             parts = []
@@ -210,6 +215,7 @@ class _QueryText:
             score = verdict.cause if verdict.score is None else significant(verdict.score)
             text = f"{head}: {score}"
         yield _INDENT + printable(text)
+        # line by line: reasons may be lists
         for line in verdict.reasoning.splitlines():
             yield from self.wrapped(line, _INDENT)
 
@@ -226,6 +232,7 @@ class _QueryText:
 
 
 def _prompt_lines(text: str) -> Iterator[str]:
+    """Return the indented lines of a prompt."""
     return (f"{_INDENT}| {printable(line)}" for line in text.split("\n"))
 
 
@@ -276,6 +283,7 @@ def prompts_sent(
         answers = [next((a for a in system.answers if a.sample == verdict.sample), None)]
     else:
         pair = [view.system(name) for name in (verdict.system, verdict.other) if name is not None]
+        # a pair has an answer of each system
         samples = [judged.answers if judged is not None else () for judged in pair]
         # the system with fewer samples is paired again from its first sample
         answers = [of[(verdict.sample or 0) % len(of)] if of else None for of in samples]
@@ -292,6 +300,7 @@ def prompts_sent(
             texts[name] = answer.answer
     whole = {n: text for n, text in enumerate(passages, start=1) if text is not None}
     texts |= {f"passage {n}": text for n, text in whole.items()}
+    # all passages as one text only if none is missing
     if len(whole) == len(passages):
         texts["passages"] = "\n".join(whole.values())
     for row in verdict.prompts:
@@ -303,6 +312,7 @@ def _full_text(passage: Passage | None) -> str | None:
     """Return title and text as a model gets them; None if the text is not stored in full."""
     if passage is None or passage.text is None or (isinstance(passage, TextRow) and passage.cut):
         return None
+    # as `Document.full_text` joins them for models
     return f"{passage.title} {passage.text}" if passage.title else passage.text
 
 

@@ -33,6 +33,7 @@ from ragbench.report.text import (
 _RUNS = ("run", "started", "commit", "changed in config and data")
 _MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up", "down", "same")
 _CAUSES = ("system", "queries", "from", "to", "which")
+# losses first: they need a reader
 _ORDER: tuple[Outcome, ...] = ("worse", "better", "undecided", "", "not compared", "identical")
 # largest numbers in one line: systems of an outcome, queries of a move, changes of a config
 _MOST_SYSTEMS, _MOST_QUERIES, _MOST_CHANGES = 3, 5, 5
@@ -98,6 +99,7 @@ def changed_lines(compared: ComparedRuns) -> list[str]:
 def moved_causes(compared: ComparedRuns) -> list[str]:
     """Return lines on the questions whose cause changed between runs; empty for a single run."""
     lines = []
+    # systems of one run have their moves in the tables of the run
     for flow in compared.causes if len(compared.runs) > 1 else ():
         if flow.moves:
             lines += ["", f"causes, {flow_lines(flow)[0]}"]
@@ -147,6 +149,7 @@ def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Contai
     for row in family.comparisons:
         if row.system in systems:
             outcome, text = outcome_of(row, family.direction), printable(name_of[row.system])
+            # identical scores have equal means, which say nothing
             if outcome != "identical":
                 text += f" ({' -> '.join(_means(compared, family.measure, row))})"
             groups[outcome].append(text)
@@ -164,6 +167,8 @@ def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
 
 
 def _score_grid(compared: ComparedRuns) -> Grid:
+    """Return the table of scores of common systems, before and after."""
+    # only the measures with stored queries have counts
     counts = {(m.measure, m.system): (m.up, m.down, m.same) for m in compared.moved}
     rows = [
         (
@@ -185,6 +190,8 @@ def _score_grid(compared: ComparedRuns) -> Grid:
 
 
 def _query_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
+    """Return the table of queries that moved most between two systems."""
+    # a score may move while its cause stays
     causes = {
         query: move_words(move)
         for flow in compared.causes
@@ -257,6 +264,7 @@ class Trends:
         rows = []
         for system, scores in self.systems.items():
             scored = [(s, run) for s, run in zip(scores, self.runs, strict=True) if s is not None]
+            # `_rank` sorts the best first
             best, best_run = min(scored, key=lambda pair: _rank(pair[0]))
             means = [None if score is None else score.mean for score in scores]
             ends = (scored[0][0], scored[-1][0], best)
@@ -279,12 +287,15 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
     for entry in entries:
         if entry.problem is None and entry.score is not None:
             by_name.setdefault(entry.name, []).append(entry)
+    # a single run has no trend
     trends = (_trends(name, runs) for name, runs in by_name.items() if len(runs) > 1)
     return [trend for trend in trends if trend.systems]
 
 
 def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
+    """Return the trend of the runs of an experiment, by the score of its newest run."""
     score = runs[-1].score or ""
+    # a run whose first score is another one has no place in this trend
     scores = [run.scores if run.score == score else {} for run in runs]
     # newest first: a system that the newest run lacks has the position of its last run
     systems = dict.fromkeys(system for of_run in reversed(scores) for system in of_run)
@@ -293,6 +304,7 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     breaks = [
         run
         for run, earlier, later in zip(names[1:], scores, scores[1:], strict=False)
+        # a change of options or judgements starts a new series
         if any(later[s].signature != earlier[s].signature for s in later.keys() & earlier.keys())
     ]
     return Trends(
@@ -329,6 +341,7 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
     all_trends = trends_of(entries)
     rows = tuple(_rows(entries, folder))
     grids = [Grid("the runs, oldest first", _HEADS, rows, words=True)] if rows else []
+    # a picture shows the course, its table the numbers
     grids += [trends.grid() for trends in all_trends]
     notes = [note for trends in all_trends for note in trends.notes]
     headlines = tuple(_newest(entries))
@@ -361,24 +374,29 @@ def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
 
 
 def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each readable run, under `_HEADS`."""
     for entry in entries:
+        # unreadable runs are listed below the table
         if entry.problem is not None:
             continue
         place = place_of(entry, folder) + ("" if entry.complete else " (incomplete)")
         score = "nothing scored"
         if entry.value is not None:
             score = f"{entry.score} {with_interval(entry.value.mean, entry.value.interval)}"
+        # ten characters of a commit are enough to find it
         best, commit = entry.system or MISSING, (entry.commit or MISSING)[:10]
         cells = (entry.started, entry.name, place, best, score, commit, _changes(entry))
         yield tuple(map(printable, cells))
 
 
 def _changes(entry: RunEntry) -> str:
+    """Return the changes of a run since the previous one, or that there are none."""
     unchanged = "the first run" if entry.is_first else "nothing"
     return _first(entry.changed, _LISTED_CHANGES) or unchanged
 
 
 def _problems(entries: Sequence[RunEntry], folder: Path) -> list[str]:
+    """Return a line per run that cannot be read, with the reason."""
     return [
         f"not a whole run: {printable(place_of(entry, folder))}: {printable(entry.problem)}"
         for entry in entries

@@ -151,9 +151,9 @@ def render_json(
 
 
 def _system(scored: ScoredFile, per_query: bool, summary: bool) -> dict[str, Any]:
+    """Return the JSON object of a file."""
     evaluation = scored.evaluation
-    entry: dict[str, Any] = {"name": scored.name, "file": scored.source}
-    entry["counts"] = evaluation.counts
+    entry = {"name": scored.name, "file": scored.source, "counts": evaluation.counts}
     if summary:
         entry["scores"] = {name: to_json(score) for name, score in evaluation.summary.items()}
     if per_query:
@@ -214,13 +214,16 @@ def _keys(systems: Sequence[ScoredFile], per_query: bool, summary: bool) -> list
     """Return query id and score of every row; a query has rows if any of the systems has it."""
     queries = {query for scored in systems for query, _ in scored.rows()} if per_query else set()
     names = list(systems[0].evaluation.columns)
+    # queries first, as in trec_eval
     keys: list[Key] = [(query, name) for query in sorted(queries, key=id_bytes) for name in names]
     return keys + ([(None, name) for name in names] if summary else [])
 
 
 def _cells(scored: ScoredFile, keys: Sequence[Key]) -> list[str]:
+    """Return the cell of each row: value and interval; `-` for a missing value."""
     rows = dict(scored.rows()) if any(query is not None for query, _ in keys) else {}
     of_all = scored.evaluation.summary
+    # sums, such as num_ret, are whole numbers
     sums = {name for name, score in of_all.items() if score.aggregate == "sum"}
     cells = []
     for query, name in keys:
@@ -248,9 +251,11 @@ def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
     options = {name: value for name, value in measure.options.items() if name != "documents"}
     recall_level = options.pop(measure.spec.at, None)
     parts = measure.signature_parts()
+    # the level of relevance is one option of the whole call, not of a measure
     if "rel" in parts and options.pop("rel", 1) != level:
         return None
     parameters = print_parameters(measure.written, options, parts)
+    # trec_eval has no measure with both parameters and a cut-off
     if family is None or parameters is None or (parameters and measure.k is not None):
         return None
     if measure.k is not None:
@@ -321,8 +326,10 @@ class TrecPlace(NamedTuple):
 
 
 def _in_order(measures: Mapping[str, Measure], level: int) -> list[TrecPlace]:
+    """Return the places of the measures in the print order of trec_eval."""
     places: list[TrecPlace] = []
     for position, (score, measure) in enumerate(measures.items()):
+        # facts have lines of their own
         if measure.spec.name in FACTS:
             continue
         if parts := trec_eval_parts(measure, level):
@@ -369,6 +376,7 @@ def _summary_lines(
         column = evaluation.columns[score]
         added = _as_trec_eval_adds(column.values[order].tolist(), column.aggregate)
         value = totals.get(name, added)
+        # NaN: no query has a value
         if value == value:
             yield _line(name, ALL, _number(value, column.aggregate))
 
@@ -389,8 +397,10 @@ def _as_trec_eval_adds(values: Iterable[float], aggregate: str) -> float:
 
 
 def _line(name: str, query: str, value: str) -> str:
+    """Return a line in the format of trec_eval."""
     return f"{name:<22}\t{query}\t{value}\n"
 
 
 def _number(value: float, aggregate: str) -> str:
+    """Format a value as trec_eval: a sum as an integer, else four decimals."""
     return f"{value:.0f}" if aggregate == "sum" else f"{value:6.4f}"

@@ -56,10 +56,12 @@ def build_section(
     """
     kind, judge = group
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
+    # judged answers may have other baselines than rankings
     baselines = baselines_of(summary, scores)
     measures = tuple(_measure(name, scores, families.get(name), baselines) for name in names)
     is_compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
     # a generator on the baseline is named after it: `bm25/gpt`
+    # None: systems without a baseline do not matter
     usual = (None, summary.baseline)
     is_usual = all(n in usual or n.startswith(f"{summary.baseline}/") for n in baselines.values())
     against = f"vs {printable(summary.baseline)}" if is_usual else "vs baseline"
@@ -92,10 +94,13 @@ def _measure(
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
 ) -> MeasureColumn:
+    """Return the column of a measure; a remark in its title warns of unusual scores."""
     column = {system: by_measure.get(name) for system, by_measure in scores.items()}
     present = [score for score in column.values() if score is not None]
     comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
+    # a single system is neither best nor tied
     rivals = sum(score.mean is not None for score in present) > 1
+    # all scores of a measure share aggregate and direction
     first = present[0]
     remarks = [] if first.aggregate == "mean" else [first.aggregate.replace("_", " ")]
     remarks += ["lower is better"] if first.direction == "lower" else []
@@ -139,6 +144,7 @@ def score_cell(
 
 
 def _difference_cell(comparison: Difference | None, direction: str) -> DifferenceCell:
+    """Return the cell of a comparison; `-` without one or without a difference."""
     if comparison is None:
         return DifferenceCell(value=MISSING)
     outcome = outcome_of(comparison, direction)
@@ -166,6 +172,7 @@ def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
     declared = summary.judges.get(judge) or DeclaredJudge()
     reported = [score.model for by_measure in scores.values() for score in by_measure.values()]
     models = list(dict.fromkeys(printable(model) for model in reported if model))
+    # a server may not report its model
     if not models and declared.model:
         models = [printable(declared.model)]
     text = f"judged by {listed(models) or printable(judge) or 'an unnamed judge'}"
@@ -182,6 +189,7 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     for each other number of not applicable items, and one for each system with failed items, with
     their causes and the bounds of the means. Empty without scores.
     """
+    # equal counts are stated once, however many scores have them
     groups: dict[Key, list[tuple[str, str]]] = {}
     for measure in measures:
         for system, by_measure in scores.items():
@@ -217,12 +225,14 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
 
 
 def _describe(key: Key) -> str:
+    """Return counts as text: `57 scored, 3 failed (timeout 3), 0 not applicable`."""
     scored, failed, not_applicable = key
     total = sum(n for _, n in failed)
     return f"{scored} scored, {total} failed{causes(failed)}, {not_applicable} not applicable"
 
 
 def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -> list[str]:
+    """Return a line per system with failed items, and the bounds of each mean."""
     by_system: dict[str, list[str]] = {}
     for system, measure in places:
         by_system.setdefault(system, []).append(_with_bounds(measure, scores[system][measure]))
@@ -231,6 +241,7 @@ def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -
 
 
 def _with_bounds(measure: str, score: SystemScore) -> str:
+    """Return a measure with the bounds of its mean; without them only its name."""
     bounds = ends_of(score.bounds)
     if bounds is None:
         return printable(measure)
@@ -279,6 +290,7 @@ def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
 
 
 def _headline(entry: Ranked, confidence: str) -> str:
+    """Return the sentence on the system that ranks first, and which systems it beats."""
     name = printable(entry.name)
     first = [system for system in entry.systems if system.rank == 1]
     if not first:
@@ -292,6 +304,7 @@ def _headline(entry: Ranked, confidence: str) -> str:
                 beaten.append(printable(pair.other))
             elif pair.other == best and pair.win_rate < 0.5:
                 beaten.append(printable(pair.system))
+    # the first rank alone shows no preference
     text = f"{printable(best)} ranks first by {name}, win rate {significant(first[0].win_rate)}"
     if not beaten:
         return f"{text}; that it is preferred to any other system was not shown"
@@ -311,6 +324,8 @@ def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[str, ...
 
 
 def _pair_row(pair: PreferredPair) -> tuple[str, ...]:
+    """Return the cells of a pair of systems, under `_PAIRS`."""
+    # no value for a pair whose verdicts all failed
     verdict = "undecided"
     if pair.win_rate is None:
         verdict = MISSING
@@ -327,5 +342,6 @@ def _pair_row(pair: PreferredPair) -> tuple[str, ...]:
 
 
 def _counts(entry: PreferredPair | PreferredSystem) -> tuple[str, ...]:
+    """Return wins, ties, losses, failed and not applicable verdicts as text."""
     failed = f"{entry.n_failed}{causes(entry.failed.items())}"
     return (*map(str, (entry.wins, entry.ties, entry.losses)), failed, str(entry.not_applicable))

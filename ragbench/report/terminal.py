@@ -54,6 +54,7 @@ def render_terminal(
         lines.append("")
     for gate in page.gates:
         line = _style(f"gate {gate.verdict}: {gate.gate}", gate.verdict, color)
+        # a gate on a judge has no system
         line += f" ({gate.system})" if gate.system else ""
         lines.append(line + (f": {gate.why}" if gate.why else ""))
     for section in page.sections:
@@ -63,6 +64,7 @@ def render_terminal(
     for preference in page.preferences:
         lines += ["", _style(preference.title, "title", color), *preference.labels]
         for grid in preference.grids:
+            # styled before drawing: `draw` ignores colour codes in widths
             heads = [_style(head, "title", color) for head in grid.heads]
             lines += ["", grid.caption, *draw(list(zip(heads, *grid.rows, strict=True)))]
     lost = cause_lines(summary.systems, width)
@@ -96,6 +98,7 @@ def _tables(section: Section, width: int, color: bool) -> list[str]:
 
 
 def _column(head: str, cells: Sequence[str], styles: Sequence[str], color: bool) -> list[str]:
+    """Return the head and cells of a column with their colours."""
     styled = (_style(cell, style, color) for cell, style in zip(cells, styles, strict=True))
     return [_style(head, "title", color), *styled]
 
@@ -110,6 +113,7 @@ def _score_texts(measure: MeasureColumn) -> list[str]:
 
 
 def _style(text: str, style: str, color: bool) -> str:
+    """Return a text in the colour of a style; unchanged without colour or text."""
     if not color or style not in _STYLES or not text.strip():
         return text
     return f"{_STYLES[style]}{text}{_RESET}"

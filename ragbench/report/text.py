@@ -147,6 +147,7 @@ def _exponent(value: float) -> int:
 
 
 def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -> str:
+    """Format a number with decimals, or with an exponent if it is huge or tiny."""
     if _PLAIN_FROM <= exponent < _PLAIN_BELOW:
         return f"{value:{sign}.{max(0, decimals)}f}"
     return f"{value:{sign}.2e}"

@@ -1,4 +1,4 @@
-"""Rerankers: an entry of `retrievers:` with `retriever:`, the one whose hits are put in order."""
+"""Rerankers: an entry of `retrievers:` whose key `retriever:` names the source of the hits."""
 
 from ragbench.registry import Family
 

@@ -99,6 +99,7 @@ class BM25(Retriever):
         self._corpus, self._ids, self._rows = corpus, record_ids(corpus), {}
 
     def _build(self, corpus: Sequence[Document]) -> bm25s.BM25:
+        """Index the words of all documents; raise `DataError` if there are none."""
         # term ids assigned here spare the library its own pass over the vocabulary
         vocabulary: dict[str, int] = {}
         term_id = vocabulary.setdefault
@@ -161,6 +162,7 @@ class BM25(Retriever):
         return store.ensure("index", label, key, lambda writer: writer.add("chunk_of", chunk_of))
 
     def _new_library_index(self) -> bm25s.BM25:
+        """Return an empty index of bm25s with the options of this retriever."""
         import bm25s
 
         # float64 and no compiled back end: the same scores on every machine
@@ -185,6 +187,7 @@ class BM25(Retriever):
         return store.ensure("index", label, key, partial(self._write, corpus))
 
     def _write(self, corpus: Sequence[Document], writer: ArrayWriter) -> None:
+        """Build the index of a corpus and write its arrays."""
         index = self._build(corpus)
         for name in _SCORES:
             writer.add(name, index.scores[name])
@@ -236,6 +239,7 @@ class BM25(Retriever):
     def _rank_weighted(
         self, weights: Mapping[str, float], top_k: int
     ) -> tuple[IntArray, FloatArray]:
+        """Return rows and scores of the best documents for weighted terms, best first."""
         index = self._built()
         # documents without any query term have the floor as their score, see `_rank`
         absent, floor = index.nonoccurrence_array, 0.0
@@ -247,6 +251,7 @@ class BM25(Retriever):
         return self._best(scores, floor, top_k)
 
     def _built(self) -> bm25s.BM25:
+        """Return the index; raise `DataError` before `index`."""
         if self._index is None:
             raise DataError("bm25: there is no corpus to search", allowed="call index first")
         return self._index
@@ -412,6 +417,7 @@ class RM3(Retriever):
         return [_with_query(bm25.search(weights, top_k), weights) for weights in weighted]
 
     def _borrowed(self) -> BM25:
+        """Return the BM25 retriever; raise `DataError` before `borrow`."""
         if self._bm25 is None:
             raise DataError("rm3: there is no index to search", allowed="call borrow first")
         return self._bm25
@@ -470,11 +476,13 @@ def mixed(
 
 
 def _first(weights: Mapping[str, float], count: int) -> dict[str, float]:
+    """Return the `count` heaviest terms, heaviest first."""
     # ties go by alphabet, so that the result does not depend on the order of the documents
     best = sorted(weights, key=lambda term: (-weights[term], term))[:count]
     return {term: weights[term] for term in best}
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:
+    """Scale weights to a sum of 1; they must have a positive sum."""
     total = sum(weights.values())
     return {term: weight / total for term, weight in weights.items()}

@@ -126,26 +126,15 @@ class Dense(Retriever):
         embedder = self._embedder
         if embedder is None or self._index is None:
             return []
-        remedy = (
-            "a chunk block would cut them" if self.unit == "documents" else "smaller ones would fit"
-        )
+        is_chunked = self.unit == "chunks"
+        remedy = "smaller ones would fit" if is_chunked else "a chunk block would cut them"
+        lost = f"; their end is not searched; {remedy}"
+        total = len(self._ids)
+        notes = truncation_notes(self._truncated, total, self.unit, embedder.limit, lost)
         queries = list(self._queries.values())
-        return [
-            *truncation_notes(
-                self._truncated,
-                len(self._ids),
-                self.unit,
-                embedder.limit,
-                f"; their end is not searched; {remedy}",
-            ),
-            *truncation_notes(
-                _count_truncated(embedder, queries, "query"),
-                len(queries),
-                "queries",
-                embedder.limit,
-                "; their end is not read",
-            ),
-        ]
+        truncated = _count_truncated(embedder, queries, "query")
+        lost = "; their end is not read"
+        return notes + truncation_notes(truncated, len(queries), "queries", embedder.limit, lost)
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Encode the documents whose vectors are not stored, and prepare the search.
@@ -194,6 +183,7 @@ class Dense(Retriever):
 
     @property
     def _arrays(self) -> ArrayStore:
+        """Return the store of matrices and indexes."""
         return ArrayStore(self.cache_folder or cache_folder(), self.cache_also)
 
     def _stored_matrix(self, embedder: CachedEmbedder, corpus: Sequence[Document]) -> Arrays | None:
@@ -213,6 +203,7 @@ class Dense(Retriever):
     def _write(
         self, embedder: CachedEmbedder, corpus: Sequence[Document], writer: ArrayWriter
     ) -> None:
+        """Encode a corpus block by block and write its matrix."""
         truncated, encoded_before = 0, embedder.encodings.texts
         # vectors from batches depend on the other texts: then the corpus is one block
         size = _BLOCK if embedder.alone else len(corpus)
@@ -246,6 +237,7 @@ class Dense(Retriever):
         ]
 
     def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
+        """Return the best of the candidate rows by exact similarity, best first."""
         scores = score_candidates(self._vectors, query, rows)
         best = best_rows(rows, scores, self._id_ranks, top_k)
         return [
@@ -268,5 +260,6 @@ class Dense(Retriever):
 def _count_truncated(
     embedder: CachedEmbedder, texts: Sequence[str], role: Literal["query", "document"]
 ) -> int:
+    """Return the number of texts that are longer than the model reads."""
     lengths = embedder.count_tokens(texts, prompt=embedder.prompts[role])
     return count_longer(lengths, embedder.limit)

@@ -112,6 +112,7 @@ class Fusion(Retriever):
     def _fuse(
         self, rankings: Sequence[Sequence[ScoredDocument]], top_k: int
     ) -> list[ScoredDocument]:
+        """Return the fused ranking of a query, best first."""
         parts: dict[str, list[float]] = {}
         hits: dict[str, ScoredDocument] = {}
         for source, ranking in enumerate(rankings):
@@ -152,6 +153,7 @@ class Fusion(Retriever):
 
 
 def _numbers(name: str, values: Sequence[float] | None, count: int, default: float) -> list[float]:
+    """Return the numbers of all retrievers; None gives each the default."""
     if values is None:
         return [default] * count
     if len(values) != count or not all(math.isfinite(value) for value in values):
@@ -211,6 +213,7 @@ def normalized(
 
 # equal scores (unit 0) do not tell the documents apart: all get 0
 def _scaled(scores: Mapping[str, float], origin: float, unit: float) -> dict[str, float]:
+    """Return the scores minus `origin`, divided by `unit`; all 0 if the unit is 0."""
     if unit == 0:
         return dict.fromkeys(scores, 0.0)
     return {document: (score - origin) / unit for document, score in scores.items()}

@@ -65,6 +65,7 @@ class HttpRetriever(Retriever):
         return [self._ask(query, top_k) for query in queries]
 
     def _ask(self, query: Query, top_k: int) -> Retrieved:
+        """Return the hits of a query, and the queries that the server formulated."""
         values = {"question": query.text, "top_k": top_k, "query_id": query.id}
         reply = self._endpoint.post(fill(self._body, values))
         ids = self._ids.find(reply)
@@ -81,6 +82,7 @@ class HttpRetriever(Retriever):
 
 
 def _hits_path(text: str, option: str) -> JsonPath:
+    """Return a JSON path; raise `OptionError` if it has no `[*]`."""
     path = JsonPath(text, "http", option)
     if not path.has_star:
         raise OptionError("http", option, text, "a path with [*], such as $.hits[*].id")

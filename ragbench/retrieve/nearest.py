@@ -103,6 +103,7 @@ def _as_floor(bounds: FloatArray) -> Vectors:
 
 
 def _lengths(vectors: Vectors) -> FloatArray:
+    """Return the length of each vector, in doubles."""
     doubles = vectors.astype(np.float64)
     lengths: FloatArray = np.sqrt((doubles * doubles).sum(axis=1))
     return lengths

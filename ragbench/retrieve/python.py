@@ -174,6 +174,7 @@ def _read_hit(hit: Any, position: int) -> ScoredDocument:
 
 
 def _read_document(hit: Any, position: int) -> ScoredDocument:
+    """Convert an object of any accepted form to a hit; `position` is for messages."""
     if isinstance(hit, ScoredDocument):
         return hit
     if isinstance(hit, Document):

@@ -66,6 +66,7 @@ class RunFile(Retriever):
 
 
 def _sorted_ranking(path: Path) -> Run:
+    """Read a run file and sort each ranking best first."""
     run = read_ranking(path).best_first()
     # adding 0 turns -0.0 into 0.0, so that the two tie
     return replace(run, scores=run.scores + 0.0, duplicates={})

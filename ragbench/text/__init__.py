@@ -1,1 +1,1 @@
-"""Words, sentences, stems and pieces of texts, alike for retrievers, judges and measures."""
+"""Words, sentences, stems and chunks of texts, for retrievers, judges and measures."""

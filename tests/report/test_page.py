@@ -67,11 +67,11 @@ def test_scores_of_rankings_and_of_answers_have_tables_of_their_own(made, visit)
     title(page, 4)
 
     for what, score, systems in (("rankings", "ndcg@10", RETRIEVERS), ("answers", "rouge1", PAIRS)):
-        found = page.get_by_label(f"{what} on this query")
+        found = page.get_by_label(f"{what}: scores on this query")
         expect(found.locator("thead th")).to_have_text(["system", score])
         expect(found.locator("tbody th")).to_contain_text(systems)
     expect(found.locator("tbody th").first.locator("small")).to_have_text("not retrieved")
-    page.get_by_label("rankings on this query").get_by_role("link", name="dense").click()
+    page.get_by_label("rankings: scores on this query").get_by_role("link", name="dense").click()
     expect(page).to_have_url(re.compile("b=dense"))
 
 
@@ -83,12 +83,12 @@ def test_what_is_read_supported_matched_and_said_is_marked(made, visit):
     first = side.locator(".hits li").first
     expect(first).to_contain_text("supports claim 1")
     expect(first).to_contain_text("relevant, grade 2")
-    expect(first.locator(".bears")).to_have_text("The peak of 4 is Everest.")
+    expect(first.locator(".evidence")).to_have_text("The peak of 4 is Everest.")
     match = first.locator("mark.match", has_text="mountains")
     expect(match, "as the question's word").to_have_count(1)
     expect(side.locator(".claims li").nth(1)).to_contain_text("not supported by any passage")
     expect(side.locator("mark.gold-word", has_text="Everest").first).to_be_visible()
-    expect(side.locator("mark.own", has_text="highest"), "the other says it not").to_have_count(1)
+    expect(side.locator("mark.unique", has_text="highest"), "not in the other").to_have_count(1)
     third = page.get_by_label("B: bm25/gpt").locator(".hits li").nth(2)
     expect(third).to_contain_text("not read")
     prompt = side.locator("details", has=page.get_by_text("Prompt", exact=True)).locator("pre")
@@ -112,7 +112,7 @@ def test_claims_of_a_verdict_lead_to_the_passages_that_bear_on_them(made, visit)
     first, second = (side.locator(".hits li").nth(place) for place in (0, 1))
     expect(first).to_contain_text("supports claim 1")
     expect(first).to_contain_text("supports gold claim 1")
-    expect(first.locator(".bears")).to_have_text("The peak of 5 is Everest.")
+    expect(first.locator(".evidence")).to_have_text("The peak of 5 is Everest.")
     expect(second).to_contain_text("contradicts claim 2")
 
 
@@ -157,11 +157,11 @@ def test_previous_next_and_the_address_say_the_same(made, visit):
 
     page.get_by_role("link", name="next").click()
     title(page, 1)
-    expect(page.locator("#place")).to_have_text("2 of 12")
+    expect(page.locator("#position")).to_have_text("2 of 12")
     page.keyboard.press("ArrowRight")
     title(page, 2)
     expect(page).to_have_url(re.compile("q=q2"))
-    expect(page.locator("#place")).to_have_text("3 of 12")
+    expect(page.locator("#position")).to_have_text("3 of 12")
     page.go_back()
     title(page, 1)
     page.get_by_role("link", name="previous").click()
@@ -254,7 +254,7 @@ def test_a_query_says_within_one_screen_what_to_change(made, visit):
     change = page.get_by_label("B: bm25/gpt").locator(".cause .change")
     expect(change).to_have_text("What to change: a reranker, or more passages for the generator")
     expect(change).to_be_in_viewport(ratio=1)
-    expect(page.get_by_label("A: dense/gpt").locator(".answer .said")).to_be_in_viewport()
+    expect(page.get_by_label("A: dense/gpt").locator(".answer .answer-text")).to_be_in_viewport()
 
 
 def test_tables_answer_before_the_data_have_come(made, visit):
@@ -274,10 +274,10 @@ def test_a_page_says_how_many_queries_it_leaves_out(tmp_path, visit):
 
     # of the answers to q2 one failed, and has no difference
     listed(page, "q0", "q1", *(f"q{row}" for row in range(3, 9)))
-    left_out = "8 queries on which the systems differ most. The other 4 are in per_query.csv"
+    left_out = "8 queries on which the systems differ most. The other 4 queries are in"
     expect(page.get_by_text(left_out)).to_be_visible()
     page.goto(f"{path.as_uri()}#queries&q=q9")
-    expect(page.get_by_text("No query of this page is called q9.")).to_be_visible()
+    expect(page.get_by_text("This page has no query q9.")).to_be_visible()
 
 
 def test_hostile_texts_do_nothing(tmp_path, visit):

@@ -216,7 +216,7 @@ def test_the_page_says_which_answer_is_better_and_why(preferred, visit):
     page = visit(run / "report.html", "#queries&q=q1&a=near%2Fbrief&b=far%2Fbrief")
     pairs = page.get_by_label("which answer is better")
 
-    scored = page.get_by_label("answers on this query")
+    scored = page.get_by_label("answers: scores on this query")
     expect(scored.locator("tbody th"), "without scores of their own").to_have_count(4)
     own = pairs.locator("> details.judged")
     expect(own.locator("> summary")).to_have_text(
@@ -243,4 +243,4 @@ def test_the_page_says_beside_a_passage_who_graded_it_and_why(preferred, visit):
     first.locator("> details > summary").click()
     expect(first.locator(".why")).to_contain_text("passage 1: level 4")
     expect(page.locator("#detail section table").first).to_contain_text("by gpt")
-    expect(page.get_by_text("Graded by a judge, and not listed above: 1")).to_be_visible()
+    expect(page.get_by_text("Graded by a judge, but not in the rankings above: 1")).to_be_visible()

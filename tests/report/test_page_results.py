@@ -84,10 +84,10 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit)
     assert first.startswith("gates: 1 undecided, 1 passed")
     assert "ndcg@10: hybrid is best, 0.446" in first
     assert "0.400 ms a query (median)" in first
-    doubts = page.get_by_label("what not to trust").inner_text()
+    doubts = page.get_by_label("doubtful numbers").inner_text()
     assert "3 of 60 failed: faithfulness of bm25/gpt (unreadable 2, timeout 1)" in doubts
     assert "judge words has no certificate of its agreement with people" in doubts
-    assert page.get_by_label("what not to trust").bounding_box()["y"] < 900
+    assert page.get_by_label("doubtful numbers").bounding_box()["y"] < 900
     for sheet in page.locator("#results .sheet:visible").all():
         assert sheet.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, "nothing out of sight"
 
@@ -114,7 +114,7 @@ def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):
     html.write_page(tmp_path / "r.html", replace(summary, warnings=tuple(told)), comparisons)
     page = visit(tmp_path / "r.html")
 
-    box = page.get_by_label("what not to trust")
+    box = page.get_by_label("doubtful numbers")
     expect(box.locator("li:visible")).to_have_count(8)
     box.get_by_text("more").click()
     expect(box.get_by_text(told[-1])).to_be_visible()

@@ -1,5 +1,5 @@
-"""`report.html`: one file without a server or a request, from the first table to any query.
+"""`report.html`: results and queries in one file that needs no server and makes no request.
 
-`rankings` says what the page needs to know of each query, `pack` compresses it in parts, and
-`html` writes the file. `assets/` has the script, the styles and the frame as people edit them.
+`data` packs the queries, and `html` writes the file. `assets/` has the script, the styles and the
+template.
 """

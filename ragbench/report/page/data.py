@@ -124,6 +124,7 @@ _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def _encoded(text: str) -> bytes:
+    """Return a text as UTF-8."""
     # half surrogate pairs, which a model may send, become escapes: UTF-8 has none
     return text.encode("utf-8", "backslashreplace")
 
@@ -266,6 +267,7 @@ class _Packer:
         return {name: entry for name, entry in systems.items() if entry}
 
     def _answer(self, view: AnswerView) -> dict[str, object]:
+        """Return the JSON object of an answer, or the cause of a missing one."""
         row = view.prediction
         if row is None:
             return {"cause": view.cause, "detail": _shortened(view.detail, "reason")}
@@ -286,6 +288,7 @@ def _filled(**values: object) -> dict[str, object]:
 
 
 def _verdict(row: VerdictRow) -> dict[str, object]:
+    """Return the JSON object of a verdict, without empty values."""
     return _filled(
         rubric=row.rubric,
         pair=None if row.other is None else [row.system, row.other],

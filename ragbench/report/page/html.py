@@ -80,11 +80,13 @@ def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None
 
 
 def _write(path: Path, page: str) -> None:
+    """Write a page atomically: a reader never sees half of it."""
     # half surrogate pairs, which a model may send, become escapes: UTF-8 has none
     write_atomically(path, page.encode("utf-8", "backslashreplace"))
 
 
 def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None) -> str:
+    """Return a page as HTML, with its security policy."""
     css, script = _asset("page.css"), _asset("page.js")
     policy = [
         "default-src 'none'",
@@ -128,6 +130,7 @@ _GROUPS = {
 
 @cache
 def _asset(name: str) -> str:
+    """Return the text of a file in `assets/`."""
     return (resources.files("ragbench.report.page") / "assets" / name).read_text("utf-8")
 
 

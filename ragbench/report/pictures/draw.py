@@ -87,6 +87,7 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Pictu
     """Yield for each measure a picture of the means and one of the paired differences."""
     families = {family.measure: family for family in comparisons.measures}
     names = dict.fromkeys(name for system in summary.systems for name in system.scores)
+    # the number keeps file names distinct: `slug` may map two names to one
     for number, measure in enumerate(names):
         family = families.get(measure)
         best = None if family is None else family.best
@@ -119,6 +120,7 @@ def difference_pictures(comparisons: Comparisons) -> Iterator[Picture]:
 
 
 def _difference_rows(family: MeasureComparison, number: int) -> Iterator[Picture]:
+    """Yield the picture of the differences by a measure; nothing without one."""
     whiskers = [
         _Whisker(
             row.system,
@@ -173,6 +175,7 @@ def _whiskers(
             low, high = map(scale, whisker.ends)
             drawing.line([(low, y), (high, y)], whisker.colour)
         drawing.mark(scale(whisker.value), y, whisker.colour, whisker.label)
+    # enough for a screen reader
     words = "; ".join(whisker.label for whisker in whiskers[:40])
     return drawing.done(file, title, words, x0 + _PLOT + MARGIN, bottom + 20)
 
@@ -198,6 +201,7 @@ def query_picture(
     drawing, x0, right = Drawing(), 46.0, 46.0 + 1.5 * _PLOT
     up = Scale.fit([change for change, _ in changes], 250, 24, zero=True)
     axis_left(drawing, up, x0, right)
+    # bars get thinner with more queries, the picture stays as wide
     step = (right - x0) / len(changes)
     for place, (change, query) in enumerate(changes):
         top, bottom = sorted((up(change), up(0)))

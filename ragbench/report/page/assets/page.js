@@ -1,41 +1,40 @@
-// The queries of a run: found, filtered, compared. No library, no request, no markup from text:
-// every foreign text is set by textContent, and the page's policy forbids the rest.
-// The view is in the fragment of the address, which is the only state: whatever is clicked changes
-// the fragment, and `show` draws what it says.
+// The queries of a run: searched, filtered and compared. No library, no request, no markup from
+// text: every foreign text is set by textContent, and the security policy forbids anything else.
+// The fragment of the address is the only state: every click changes it, and `show` draws it.
 "use strict";
 (() => {
   const ROWS_AT_ONCE = 200;
-  const MOST_WORDS = 1500; // of an answer that is compared word by word
+  const MOST_WORDS = 1500; // of an answer; the comparison of words takes quadratic time
   const NO_SYSTEM = "none";
 
   const $ = (id) => document.getElementById(id);
 
   // ---- elements -------------------------------------------------------------------------------
 
-  /** Make an element: h("p", {class: "soft"}, "text", child, ...); null children are left out. */
+  /** Create an element: h("p", {class: "soft"}, "text", child, ...); null children are left out. */
   function h(tag, attributes, ...children) {
-    const made = document.createElement(tag);
+    const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes || {})) {
-      if (value === true) made.setAttribute(name, "");
+      if (value === true) element.setAttribute(name, "");
       else if (value !== null && value !== undefined && value !== false) {
-        made.setAttribute(name, value);
+        element.setAttribute(name, value);
       }
     }
-    made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
-    return made;
+    element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+    return element;
   }
 
-  // What moves the cursor, turns the direction of a line or has no width is shown as an escape.
-  // Joiners stay: Persian, Hindi and families of emoji need them.
+  // Characters that move the cursor, turn the direction of a line or have no width are shown as
+  // escapes. Joiners stay: Persian, Hindi and families of emoji need them.
   const HIDDEN =
     /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
   const visible = (text) =>
     String(text).replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
-  /** A text of its own direction, which turns nothing around it. */
+  /** A text with its own direction, which does not change the direction of the text around it. */
   const bdi = (text) => h("bdi", null, visible(text));
 
-  /** A cause as people say it: not_retrieved is "not retrieved". */
+  /** A cause in words: not_retrieved is "not retrieved". */
   const spaced = (cause) => visible(cause).replaceAll("_", " ");
 
   function number(value, signed) {
@@ -50,18 +49,18 @@
     return (signed && value > 0 ? "+" : "") + text;
   }
 
-  // ---- tables: sorted, filtered, columns chosen, copied ----------------------------------------
+  // ---- tables: sort, filter, choose columns, copy ------------------------------------------------
 
   const rowsOfTable = (table) => [...table.tBodies[0].rows];
   const headOf = (table) => [...table.tHead.rows[0].cells];
   const valueOf = (cell) => ("v" in cell.dataset ? Number(cell.dataset.v) : null);
 
-  /** The first text of a cell: its value and mark, without bars, intervals and remarks. */
-  const plain = (cell) => [...cell.childNodes].filter((n) => n.nodeType === 3 || n.tagName === "BUTTON")
+  /** The value and mark of a cell, without bars, intervals and remarks. */
+  const cellText = (cell) => [...cell.childNodes].filter((n) => n.nodeType === 3 || n.tagName === "BUTTON")
     .map((n) => n.textContent.trim()).filter(Boolean).join(" ");
 
   function sortable(table) {
-    table.given = rowsOfTable(table);
+    table.originalRows = rowsOfTable(table);
     headOf(table).forEach((th, column) => {
       const button = h("button", { type: "button" }, ...th.childNodes);
       th.replaceChildren(button);
@@ -69,30 +68,31 @@
     });
   }
 
-  /** Falling first, then rising, then as given; what has no value is last. */
+  /** Sort descending first, then ascending, then in the original order; missing values are last. */
   function sortBy(table, th, column) {
-    const falling = th.getAttribute("aria-sort") === null;
-    const rising = th.getAttribute("aria-sort") === "descending";
-    for (const other of headOf(table)) other.removeAttribute("aria-sort");
-    let rows = [...table.given];
-    if (falling || rising) {
-      th.setAttribute("aria-sort", rising ? "ascending" : "descending");
-      const key = (row) => valueOf(row.cells[column]) ?? (column ? null : plain(row.cells[0]));
+    const isUnsorted = th.getAttribute("aria-sort") === null;
+    const isDescending = th.getAttribute("aria-sort") === "descending";
+    for (const head of headOf(table)) head.removeAttribute("aria-sort");
+    let rows = [...table.originalRows];
+    if (isUnsorted || isDescending) {
+      th.setAttribute("aria-sort", isDescending ? "ascending" : "descending");
+      const key = (row) => valueOf(row.cells[column]) ?? (column ? null : cellText(row.cells[0]));
       rows.sort((a, b) => {
         const [x, y] = [key(a), key(b)];
         if (x === null || y === null) return (x === null) - (y === null);
         const order = typeof x === "string" ? y.localeCompare(x) : y - x;
-        return rising ? -order : order;
+        return isDescending ? -order : order;
       });
     }
     table.tBodies[0].append(...rows);
   }
 
-  function copied(table, form) {
-    const shown = (row) => [...row.cells].filter((cell) => !cell.hidden).map(plain);
-    const lines = [table.tHead.rows[0], ...rowsOfTable(table).filter((row) => !row.hidden)].map(shown);
+  /** The visible cells of a table as CSV, Markdown or LaTeX. */
+  function tableText(table, form) {
+    const visibleCells = (row) => [...row.cells].filter((cell) => !cell.hidden).map(cellText);
+    const lines = [table.tHead.rows[0], ...rowsOfTable(table).filter((row) => !row.hidden)].map(visibleCells);
     if (form === "CSV") {
-      // a leading sign would be a formula in a spreadsheet
+      // a spreadsheet would read a leading sign as a formula
       const quoted = (text) => `"${(/^[=+@-](?!\d|$)/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
       return lines.map((line) => line.map(quoted).join(",")).join("\r\n");
     }
@@ -106,7 +106,8 @@
     return [`\\begin{tabular}{l${"r".repeat(lines[0].length - 1)}}`, "\\hline", body[0], "\\hline", ...body.slice(1), "\\hline", "\\end{tabular}"].join("\n");
   }
 
-  function tools(table) {
+  /** The controls above a table: a filter of systems, a choice of columns, and copy buttons. */
+  function toolbar(table) {
     const filter = h("input", { type: "search" });
     filter.addEventListener("input", () => {
       const words = filter.value.toLowerCase().trim();
@@ -117,21 +118,21 @@
       box.addEventListener("change", () => {
         for (const row of table.rows) row.cells[i + 1].hidden = !box.checked;
       });
-      return h("label", null, box, ` ${plain(th)}`);
+      return h("label", null, box, ` ${cellText(th)}`);
     });
-    const said = h("span", { role: "status" });
+    const status = h("span", { role: "status" });
     const buttons = ["CSV", "Markdown", "LaTeX"].map((form) => {
       const button = h("button", { type: "button" }, form);
       button.addEventListener("click", async () => {
-        const text = copied(table, form);
+        const text = tableText(table, form);
         try {
           await navigator.clipboard.writeText(text);
-          said.textContent = `copied as ${form}`;
+          status.textContent = `copied as ${form}`;
         } catch {
-          // not allowed here: the reader can copy it from a field
+          // the browser refuses the clipboard: the reader can copy from a field
           const field = h("textarea", { readonly: true, "aria-label": `the table as ${form}` });
           field.value = text;
-          said.replaceChildren(field);
+          status.replaceChildren(field);
           field.select();
         }
       });
@@ -140,21 +141,21 @@
     return h("div", { class: "tools" },
       h("label", null, "systems ", filter),
       h("details", null, h("summary", null, "columns"), h("fieldset", null, h("legend", null, "shown"), boxes)),
-      h("span", null, "copy as ", buttons.flatMap((button) => [button, " "])), said);
+      h("span", null, "copy as ", buttons.flatMap((button) => [button, " "])), status);
   }
 
   for (const sheet of document.querySelectorAll(".sheet")) {
     const table = sheet.querySelector("table");
     if (!table.querySelector("[data-v]")) continue;
     sortable(table);
-    sheet.before(tools(table));
+    sheet.before(toolbar(table));
   }
 
   // ---- data -----------------------------------------------------------------------------------
 
   let index = null;
 
-  /** Read the data of the queries, which stand behind this script: the page is used while they come in. */
+  /** Read the data of the queries, which follow this script: the page is usable while they load. */
   async function unpack() {
     if (document.readyState === "loading") {
       await new Promise((resolve) => addEventListener("DOMContentLoaded", resolve));
@@ -170,31 +171,31 @@
     index.haystack = index.queries.map(({ id, text }) => `${id}\n${text}`.toLowerCase());
   }
 
-  const brief = (text) => (text.length > 300 ? `${text.slice(0, 300)}…` : text);
+  const shortText = (text) => (text.length > 300 ? `${text.slice(0, 300)}…` : text);
 
-  /** [id, title, text] of a passage by its number, or by its id, where the run has no text of it. */
+  /** [id, title, text] of a passage, by its number, or by its id if the run has no text of it. */
   const passageAt = (k) => (typeof k === "string" ? [k, "", null] : index.passages[k]);
 
-  /** The value of a system by a score; a pair has those of its retriever, too. */
+  /** The values of a system by a score; a pair also has the values of its retriever. */
   function column(system, score) {
-    const own = (index.values[system] || {})[score];
-    if (own) return own;
-    const known = index.system.get(system);
-    return (known && known.retriever && (index.values[known.retriever] || {})[score]) || null;
+    const values = (index.values[system] || {})[score];
+    if (values) return values;
+    const pair = index.system.get(system);
+    return (pair && pair.retriever && (index.values[pair.retriever] || {})[score]) || null;
   }
 
   const valueAt = (system, score, row) => (column(system, score) || [])[row] ?? null;
 
   function meanOf(system, score) {
-    const known = (column(system, score) || []).filter((value) => value !== null);
-    return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+    const values = (column(system, score) || []).filter((value) => value !== null);
+    return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
   }
 
   const scoreOf = (name) => index.scores.find((score) => score.name === name);
 
   const entryAt = (system, row) => index.queries[row].systems[system] || {};
 
-  /** Why a query failed for a system, by any score; null where nothing did. */
+  /** The failure of a query for a system, by any score; null without one. */
   const failureAt = (system, row) => entryAt(system, row).failed ?? null;
 
   const causeAt = (system, row) => entryAt(system, row).cause ?? null;
@@ -212,46 +213,46 @@
 
   const FILTERS = ["find", "cause", "slice", "min", "max", "failed"];
 
-  /** The fragment as an object, with what it leaves out filled in. */
+  /** The fragment as an object; keys that it lacks get their defaults. */
   function viewOf(fragment) {
-    const given = Object.fromEntries(new URLSearchParams(fragment.replace(/^#/, "")));
-    const view = { ...given };
+    const parameters = Object.fromEntries(new URLSearchParams(fragment.replace(/^#/, "")));
+    const view = { ...parameters };
     if (!scoreOf(view.score)) view.score = index.scores.length ? index.scores[0].name : "";
     const answering = index.systems.filter((system) => system.answers);
-    const usual = (answering.length ? answering : index.systems).filter(
+    const candidates = (answering.length ? answering : index.systems).filter(
       (system) => system.role !== "control",
     );
-    const bases = usual.filter((system) => !system.baseline);
+    const baselines = candidates.filter((system) => !system.baseline);
     if (!index.system.has(view.b) && view.b !== NO_SYSTEM) {
-      view.b = (bases[0] || usual[0] || { name: NO_SYSTEM }).name;
+      view.b = (baselines[0] || candidates[0] || { name: NO_SYSTEM }).name;
     }
-    if (!index.system.has(view.a)) view.a = best(usual, view.score, view.b);
+    if (!index.system.has(view.a)) view.a = best(candidates, view.score, view.b);
     if (view.a === view.b) view.b = NO_SYSTEM;
     if (!(view.sort in SORTS)) view.sort = view.b === NO_SYSTEM ? "low" : "differ";
     return view;
   }
 
-  function best(systems, score, but) {
+  function best(systems, score, excluded) {
     const lower = (scoreOf(score) || {}).lower;
-    let found = null;
+    let bestSystem = null;
     for (const { name } of systems) {
       const mean = meanOf(name, score);
-      if (name === but || mean === null) continue;
-      if (found === null || (lower ? mean < found[1] : mean > found[1])) found = [name, mean];
+      if (name === excluded || mean === null) continue;
+      if (bestSystem === null || (lower ? mean < bestSystem[1] : mean > bestSystem[1])) bestSystem = [name, mean];
     }
-    return found ? found[0] : (systems.find(({ name }) => name !== but) || systems[0]).name;
+    return bestSystem ? bestSystem[0] : (systems.find(({ name }) => name !== excluded) || systems[0]).name;
   }
 
-  /** The fragment of the present view with some changes; null or "" takes a key away. */
+  /** The fragment of the current view with changes; null or "" removes a key. */
   function link(changes) {
-    const now = new URLSearchParams(location.hash.slice(1));
-    now.delete("queries");
+    const parameters = new URLSearchParams(location.hash.slice(1));
+    parameters.delete("queries");
     for (const [key, value] of Object.entries(changes)) {
-      if (value === null || value === "") now.delete(key);
-      else now.set(key, value);
+      if (value === null || value === "") parameters.delete(key);
+      else parameters.set(key, value);
     }
-    const rest = now.toString();
-    return `#queries${rest ? `&${rest}` : ""}`;
+    const query = parameters.toString();
+    return `#queries${query ? `&${query}` : ""}`;
   }
 
   function difference(view, row) {
@@ -262,23 +263,23 @@
 
   function rowsOf(view) {
     const words = (view.find || "").toLowerCase().trim();
-    const deep = words && view.deep !== "0" ? passagesWith(words) : null;
-    const least = view.min ? Number(view.min) : -Infinity;
-    const most = view.max ? Number(view.max) : Infinity;
-    const fact = view.slice ? JSON.parse(view.slice) : null;
+    const passages = words && view.deep !== "0" ? passagesWith(words) : null;
+    const lowest = view.min ? Number(view.min) : -Infinity;
+    const highest = view.max ? Number(view.max) : Infinity;
+    const slice = view.slice ? JSON.parse(view.slice) : null;
     const rows = [];
     for (let row = 0; row < index.queries.length; row += 1) {
-      if (words && !index.haystack[row].includes(words) && !(deep && mentions(index.queries[row], words, deep))) continue;
+      if (words && !index.haystack[row].includes(words) && !(passages && mentions(index.queries[row], words, passages))) continue;
       if (view.cause && causeAt(view.a, row) !== view.cause) continue;
       if (view.failed && failureAt(view.a, row) === null &&
           (view.b === NO_SYSTEM || failureAt(view.b, row) === null)) continue;
-      if (fact) {
-        const values = index.facts[fact[0]];
-        if (!values || !values[row].includes(fact[1])) continue;
+      if (slice) {
+        const values = index.facts[slice[0]];
+        if (!values || !values[row].includes(slice[1])) continue;
       }
       if (view.min || view.max) {
         const value = valueAt(view.a, view.score, row);
-        if (value === null || value < least || value > most) continue;
+        if (value === null || value < lowest || value > highest) continue;
       }
       rows.push(row);
     }
@@ -296,10 +297,10 @@
     };
     const key = keys[view.sort];
     if (!key) return rows;
-    const known = new Map(rows.map((row) => [row, key(row)]));
-    // those without a value come last, and keep the order of the data
+    const keyOf = new Map(rows.map((row) => [row, key(row)]));
+    // rows without a value come last, in the order of the data set
     return rows.sort((a, b) => {
-      const [x, y] = [known.get(a), known.get(b)];
+      const [x, y] = [keyOf.get(a), keyOf.get(b)];
       if (x === null || y === null) return (x === null) - (y === null) || a - b;
       return x - y || a - b;
     });
@@ -309,23 +310,23 @@
 
   // ---- search in answers and passages ---------------------------------------------------------
 
-  /** The numbers of the passages in which a text stands. */
+  /** The numbers of the passages that contain a text. */
   const passagesWith = (words) => new Set(
     index.passages.flatMap((passage, k) => (passage.join("\n").toLowerCase().includes(words) ? [k] : [])));
 
   function mentions(query, words, passages) {
     const has = (text) => Boolean(text) && text.toLowerCase().includes(words);
     if (has(query.text) || query.gold.some(has)) return true;
-    const told = (k) => (typeof k === "string" ? has(k) : passages.has(k));
-    const said = ({ why, claims }) => has(why) || (claims || []).some((claim) => has(claim.text));
-    if ([...(query.pairs || []), ...(query.graded || []).map((own) => own[1])].some(said)) return true;
-    if (query.hits.some((hits) => hits.some((hit) => told(hit[0])))) return true;
+    const isMentioned = (k) => (typeof k === "string" ? has(k) : passages.has(k));
+    const verdictMentions = ({ why, claims }) => has(why) || (claims || []).some((claim) => has(claim.text));
+    if ([...(query.pairs || []), ...(query.graded || []).map(([, verdict]) => verdict)].some(verdictMentions)) return true;
+    if (query.hits.some((hits) => hits.some((hit) => isMentioned(hit[0])))) return true;
     for (const { answers, verdicts } of Object.values(query.systems)) {
       for (const answer of answers || []) {
         if (has(answer.text) || has(answer.detail)) return true;
-        if ((answer.read || []).some(told)) return true;
+        if ((answer.read || []).some(isMentioned)) return true;
       }
-      if ((verdicts || []).some(said)) return true;
+      if ((verdicts || []).some(verdictMentions)) return true;
     }
     return false;
   }
@@ -334,13 +335,13 @@
 
   const WORD = /[\p{L}\p{N}]+/gu;
 
-  /** A word without its most usual English endings: enough to see what matches. */
+  /** A word without its most frequent English endings: enough to mark matches. */
   function stem(word) {
     const low = word.toLowerCase();
     if (low.length < 4 || /\d/.test(low)) return low;
-    for (const [ending, rest] of [["ies", "y"], ["sses", "ss"], ["ing", ""], ["ed", ""], ["es", ""], ["s", ""]]) {
+    for (const [ending, replacement] of [["ies", "y"], ["sses", "ss"], ["ing", ""], ["ed", ""], ["es", ""], ["s", ""]]) {
       if (low.endsWith(ending) && low.length - ending.length >= 3 && !low.endsWith("ss")) {
-        return low.slice(0, -ending.length) + rest;
+        return low.slice(0, -ending.length) + replacement;
       }
     }
     return low;
@@ -349,24 +350,25 @@
   const stems = (text) =>
     new Set([...text.matchAll(WORD)].map((m) => m[0]).filter((w) => !index.stop.has(w.toLowerCase())).map(stem));
 
-  /** A text with some of its words marked; `classOf` gives a word's class, or null. */
+  /** A text with some words marked; `classOf` returns the class of a word, or null. */
   function marked(text, classOf) {
-    const made = document.createDocumentFragment();
-    const shown = visible(text);
+    const fragment = document.createDocumentFragment();
+    const visibleText = visible(text);
     let end = 0;
     let place = 0;
-    for (const match of shown.matchAll(WORD)) {
+    for (const match of visibleText.matchAll(WORD)) {
       const name = classOf(match[0], place);
       place += 1;
       if (name === null) continue;
-      made.append(shown.slice(end, match.index), h("mark", { class: name }, match[0]));
+      fragment.append(visibleText.slice(end, match.index), h("mark", { class: name }, match[0]));
       end = match.index + match[0].length;
     }
-    made.append(shown.slice(end));
-    return made;
+    fragment.append(visibleText.slice(end));
+    return fragment;
   }
 
-  /** The places of the words of one text that another lacks, by the longest common sequence. */
+  /** The positions of the words that another text lacks, by the longest common subsequence; null if
+   *  a text is too long. */
   function onlyIn(text, other) {
     const words = (t) => [...visible(t).matchAll(WORD)].map((m) => m[0].toLowerCase());
     const [a, b] = [words(text), words(other)];
@@ -381,80 +383,80 @@
             : Math.max(length[(i + 1) * width + j], length[i * width + j + 1]);
       }
     }
-    const own = new Set();
+    const positions = new Set();
     let [i, j] = [0, 0];
     while (i < a.length) {
       if (j < b.length && a[i] === b[j]) [i, j] = [i + 1, j + 1];
       else if (j < b.length && length[i * width + j + 1] >= length[(i + 1) * width + j]) j += 1;
-      else own.add(i++);
+      else positions.add(i++);
     }
-    return own;
+    return positions;
   }
 
   // ---- claims ---------------------------------------------------------------------------------
 
-  /** The claims of an answer, and of its gold answer, over all rubrics: each claim once. */
+  /** The claims of an answer and of its gold answer, each claim once for all rubrics. */
   function claimsOf(verdicts) {
-    const found = new Map();
+    const claims = new Map();
     for (const verdict of verdicts) {
       if (verdict.sample) continue;
       const counts = { true: 0, false: 0 };
       for (const { text, gold = false, ruling = null, supports = [], against = [], other = null } of verdict.claims || []) {
         counts[gold] += 1;
         const key = JSON.stringify([gold, text]);
-        const known = found.get(key);
-        if (!known) found.set(key, { number: counts[gold], text, gold, ruling, supports, against, other });
+        const claim = claims.get(key);
+        if (!claim) claims.set(key, { number: counts[gold], text, gold, ruling, supports, against, other });
         else {
-          if (known.ruling === null) Object.assign(known, { ruling, supports, against });
-          known.other ??= other;
+          if (claim.ruling === null) Object.assign(claim, { ruling, supports, against });
+          claim.other ??= other;
         }
       }
     }
-    return [...found.values()];
+    return [...claims.values()];
   }
 
-  /** The sentence of a passage that shares most words with a claim. */
+  /** The sentence of a passage that shares most words with a claim; "" if none shares any. */
   function closest(text, claim) {
-    const wanted = stems(claim);
-    let found = ["", 0];
+    const claimWords = stems(claim);
+    let bestSentence = ["", 0];
     for (const sentence of text.split(/(?<=[.!?]\s+|[。！？])/u)) {
-      const shared = [...stems(sentence)].filter((word) => wanted.has(word)).length;
-      if (shared > found[1]) found = [sentence, shared];
+      const shared = [...stems(sentence)].filter((word) => claimWords.has(word)).length;
+      if (shared > bestSentence[1]) bestSentence = [sentence, shared];
     }
-    return found[0];
+    return bestSentence[0];
   }
 
   // ---- the list -------------------------------------------------------------------------------
 
-  let listed = { key: "", rows: [], shown: 0 };
+  let list = { key: "", rows: [], drawn: 0 };
 
   function drawList(view) {
-    const { q, ...others } = view;
-    const key = JSON.stringify(others);
-    if (key !== listed.key) {
-      listed = { key, rows: rowsOf(view), shown: 0 };
+    const { q, ...filters } = view;
+    const key = JSON.stringify(filters);
+    if (key !== list.key) {
+      list = { key, rows: rowsOf(view), drawn: 0 };
       $("list").querySelector("ol").replaceChildren();
       drawMore(view);
-      const found = listed.rows.length;
+      const count = list.rows.length;
       const filtered = FILTERS.some((name) => view[name]);
-      const all = h("a", { href: link(Object.fromEntries(["q", ...FILTERS].map((name) => [name, null]))) }, "show all");
-      $("status").replaceChildren(`${found} of ${index.queries.length} queries`, ...(filtered ? [" · ", all] : []));
+      const reset = h("a", { href: link(Object.fromEntries(["q", ...FILTERS].map((name) => [name, null]))) }, "show all");
+      $("status").replaceChildren(`${count} of ${index.queries.length} queries`, ...(filtered ? [" · ", reset] : []));
     }
     for (const other of $("list").querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
     const current = [...$("list").querySelectorAll("a")].find((a) => a.dataset.row === String(index.rowOf.get(q)));
     if (current) {
       current.setAttribute("aria-current", "true");
-      // the list alone: scrollIntoView would move the page as well
-      const [box, own] = [$("list").getBoundingClientRect(), current.getBoundingClientRect()];
-      if (own.top < box.top || own.bottom > box.bottom) $("list").scrollTop += own.top - box.top - box.height / 3;
+      // scrolls the list only: scrollIntoView would scroll the page, too
+      const [box, entry] = [$("list").getBoundingClientRect(), current.getBoundingClientRect()];
+      if (entry.top < box.top || entry.bottom > box.bottom) $("list").scrollTop += entry.top - box.top - box.height / 3;
     }
   }
 
   function drawMore(view) {
-    const next = listed.rows.slice(listed.shown, listed.shown + ROWS_AT_ONCE);
-    listed.shown += next.length;
+    const next = list.rows.slice(list.drawn, list.drawn + ROWS_AT_ONCE);
+    list.drawn += next.length;
     $("list").querySelector("ol").append(...next.map((row) => listRow(view, row)));
-    $("more").hidden = listed.shown >= listed.rows.length;
+    $("more").hidden = list.drawn >= list.rows.length;
   }
 
   function listRow(view, row) {
@@ -464,7 +466,7 @@
     const lower = (scoreOf(view.score) || {}).lower;
     const sign = change === null || change === 0 ? "" : (change > 0) !== Boolean(lower) ? "up" : "down";
     const a = h("a", { href: link({ q: index.queries[row].id }), "data-row": row },
-      h("b", null, bdi(index.queries[row].id)), " ", h("span", { class: "text", dir: "auto" }, visible(brief(index.queries[row].text))),
+      h("b", null, bdi(index.queries[row].id)), " ", h("span", { class: "text", dir: "auto" }, visible(shortText(index.queries[row].text))),
       h("span", { class: "values" }, values.map((value) => number(value)).join(" · "),
         change === null ? null : h("span", { class: `change ${sign}` }, ` ${number(change, true)}`)));
     return h("li", null, a);
@@ -475,29 +477,29 @@
   function drawQuery(view) {
     const row = index.rowOf.get(view.q);
     if (row === undefined) {
-      const said = view.q === undefined ? "No query is found: see the filters above."
-        : `No query of this page is called ${visible(view.q)}.`;
-      $("detail").replaceChildren(h("p", { class: "soft" }, said));
+      const message = view.q === undefined ? "No query matches the filters above."
+        : `This page has no query ${visible(view.q)}.`;
+      $("detail").replaceChildren(h("p", { class: "soft" }, message));
       return;
     }
     const query = index.queries[row];
-    const shown = [view.a, view.b].filter((name) => name !== NO_SYSTEM);
+    const systems = [view.a, view.b].filter((name) => name !== NO_SYSTEM);
     const grades = new Map((query.graded || []).map(([k, verdict]) => [passageAt(k)[0], { ...verdict, k }]));
-    const pieces = [
+    const sections = [
       heading(row, query),
       goldOf(query, grades),
       pairsOf(view, query),
-      h("div", { class: "sides" }, shown.map((name, i) => sideOf(view, row, query, grades, name, shown[1 - i], "AB"[i]))),
-      gradedElsewhere(query, grades, shown),
+      h("div", { class: "sides" }, systems.map((name, i) => sideOf(view, row, query, grades, name, systems[1 - i], "AB"[i]))),
+      gradedElsewhere(query, grades, systems),
       ...scoreTables(view, row),
     ];
-    $("detail").replaceChildren(...pieces.filter(Boolean));
+    $("detail").replaceChildren(...sections.filter(Boolean));
   }
 
   function heading(row, { id, text }) {
     const facts = Object.entries(index.facts).flatMap(([field, values]) => values[row].map((value) =>
       h("a", { class: "chip", href: link({ slice: JSON.stringify([field, value]) }) }, bdi(`${field}: ${value}`))));
-    return h("header", null, h("p", { class: "soft" }, bdi(id), " ", facts), h("h2", { id: "asked", dir: "auto" }, visible(text)));
+    return h("header", null, h("p", { class: "soft" }, bdi(id), " ", facts), h("h2", { id: "question", dir: "auto" }, visible(text)));
   }
 
   function goldOf(query, grades) {
@@ -507,15 +509,15 @@
       const by = grades.get(id);
       return h("tr", null, h("th", { scope: "row" }, bdi(title || id)),
         h("td", null, String(grade), by ? h("small", null, visible(`by ${by.judge}`)) : null),
-        ranks.map((rank) => h("td", { class: rank ? null : "missing" }, rank ? `#${rank}` : "not found")));
+        ranks.map((rank) => h("td", { class: rank ? null : "missing" }, rank ? `#${rank}` : "not retrieved")));
     });
     const heads = ["passage", "grade", ...index.rankings];
     return h("section", { class: "sides" },
       h("div", null, h("h3", null, gold.length > 1 ? "Gold answers" : "Gold answer"),
         gold.length ? gold : h("p", { class: "soft" }, "none")),
       rows.length
-        ? table("where each ranking has what is relevant", heads, rows)
-        : h("p", { class: "soft" }, "Nothing is judged relevant."));
+        ? table("rank of the relevant passages in each ranking", heads, rows)
+        : h("p", { class: "soft" }, "No passage is judged relevant."));
   }
 
   function table(caption, heads, rows) {
@@ -525,18 +527,18 @@
         h("tbody", null, rows)));
   }
 
-  /** All systems by all scores for this query, those of rankings first; a system's name puts it beside A. */
+  /** Tables of the scores of this query, of rankings first; a click on a system makes it B. */
   function scoreTables(view, row) {
-    const own = ({ name }, score) => (index.values[name] || {})[score.name]?.[row] ?? null;
-    const ranked = (system) => index.scores.some((score) => score.kind === "retrieval" && score.name in (index.values[system.name] || {}));
-    return ["rankings", "answers"].map((what) => {
-      const systems = index.systems.filter((system) => ranked(system) === (what === "rankings"));
-      const scores = index.scores.filter((score) => systems.some((system) => own(system, score) !== null));
-      return systems.length ? scoreTable(view, row, what, systems, scores) : null;
+    const valueOfQuery = ({ name }, score) => (index.values[name] || {})[score.name]?.[row] ?? null;
+    const hasRanking = (system) => index.scores.some((score) => score.kind === "retrieval" && score.name in (index.values[system.name] || {}));
+    return ["rankings", "answers"].map((kind) => {
+      const systems = index.systems.filter((system) => hasRanking(system) === (kind === "rankings"));
+      const scores = index.scores.filter((score) => systems.some((system) => valueOfQuery(system, score) !== null));
+      return systems.length ? scoreTable(view, row, kind, systems, scores) : null;
     }).filter(Boolean);
   }
 
-  function scoreTable(view, row, what, systems, scores) {
+  function scoreTable(view, row, kind, systems, scores) {
     const rows = systems.map(({ name }) => {
       const letter = name === view.a ? "A" : name === view.b ? "B" : "";
       const choose = letter ? bdi(name) : h("a", { href: link({ b: name }) }, bdi(name));
@@ -547,12 +549,12 @@
           causeAt(name, row) === null ? null : h("small", null, spaced(causeAt(name, row)))),
         scores.map((score) => h("td", null, number((index.values[name] || {})[score.name]?.[row]))));
     });
-    return table(`${what} on this query; choose a system to put it in the place of B`, ["system", ...scores.map((s) => s.name)], rows);
+    return table(`${kind}: scores on this query; click a system to make it B`, ["system", ...scores.map((s) => s.name)], rows);
   }
 
-  function sideOf(view, row, query, grades, name, other, letter) {
+  function sideOf(view, row, query, grades, name, otherSystem, letter) {
     const { answers = [], verdicts = [], why = "", ms = null } = query.systems[name] || {};
-    const others = (query.systems[other] || {}).answers || [];
+    const otherAnswers = (query.systems[otherSystem] || {}).answers || [];
     const failed = failureAt(name, row);
     const cause = causeAt(name, row);
     const value = number(valueAt(name, view.score, row));
@@ -562,27 +564,27 @@
       cause === null ? null : h("p", { class: cause === "right" ? "cause well" : "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
         index.causeChanges[cause] ? h("span", { class: "change" }, h("b", null, "What to change:"), ` ${index.causeChanges[cause]}`) : null, why ? h("small", null, visible(why)) : null),
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
-      answers.map((answer, i) => answerOf(answer, others[i], query, other, answers.length > 1 ? i + 1 : null)),
+      answers.map((answer, i) => answerOf(answer, otherAnswers[i], query, otherSystem, answers.length > 1 ? i + 1 : null)),
       claimList("Claims", claims.filter((claim) => !claim.gold), "gold answer"),
       claimsLeftOut(verdicts),
       claimList("Claims of the gold answer", claims.filter((claim) => claim.gold), "answer"),
       verdictList(verdicts, query, answers),
       ms === null ? null : costLine({ ms }, "to retrieve"),
-      hitsOf(query, grades, name, other, claims, answers, letter === "A" ? "B" : "A"),
+      hitsOf(query, grades, name, otherSystem, claims, answers, letter === "A" ? "B" : "A"),
       promptOf(answers[0]),
     );
   }
 
-  function costLine(answer, what = "") {
+  function costLine(answer, suffix = "") {
     const parts = [];
-    if (answer.ms !== null && answer.ms !== undefined) parts.push(`${number(answer.ms)} ms ${what}`.trim());
+    if (answer.ms !== null && answer.ms !== undefined) parts.push(`${number(answer.ms)} ms ${suffix}`.trim());
     const [sent, received] = answer.tokens || [];
     if (sent || received) parts.push(`${sent ?? "?"} tokens in, ${received ?? "?"} out`);
     if (answer.usd) parts.push(`${number(answer.usd)} USD`);
     return parts.length ? h("p", { class: "soft cost" }, parts.join(" · ")) : null;
   }
 
-  function answerOf(answer, compared, query, other, sample) {
+  function answerOf(answer, otherAnswer, query, other, sample) {
     const head = h("h4", null, sample ? `Answer ${sample}` : "Answer");
     if (answer.cause) {
       return h("div", { class: "answer" }, head, h("p", { class: "fail" }, `no answer: ${visible(answer.cause)}`),
@@ -590,25 +592,25 @@
     }
     if (answer.text === null || answer.text === undefined) return h("div", null, head, h("p", { class: "soft" }, "none"));
     const gold = stems(query.gold.join(" "));
-    const own = compared && compared.text ? onlyIn(answer.text, compared.text) : null;
+    const uniquePositions = otherAnswer && otherAnswer.text ? onlyIn(answer.text, otherAnswer.text) : null;
     const classOf = (word, place) => {
       const names = [];
-      if (own && own.has(place)) names.push("own");
+      if (uniquePositions && uniquePositions.has(place)) names.push("unique");
       if (!index.stop.has(word.toLowerCase()) && gold.has(stem(word))) names.push("gold-word");
       return names.length ? names.join(" ") : null;
     };
-    const key = [own && own.size ? `dotted: not in the answer of ${other}` : "", query.gold.length ? "bold: in a gold answer" : ""];
+    const legend = [uniquePositions && uniquePositions.size ? `dotted: not in the answer of ${other}` : "", query.gold.length ? "bold: in a gold answer" : ""];
     return h("div", { class: "answer" }, head,
-      h("p", { class: "said", dir: "auto" }, answer.text ? marked(answer.text, classOf) : h("i", null, "empty")),
-      h("p", { class: "soft key" }, visible(key.filter(Boolean).join("; "))),
+      h("p", { class: "answer-text", dir: "auto" }, answer.text ? marked(answer.text, classOf) : h("i", null, "empty")),
+      h("p", { class: "soft key" }, visible(legend.filter(Boolean).join("; "))),
       answer.queries ? h("p", { class: "soft" }, `searched for: ${visible(answer.queries.join(" | "))}`) : null,
       costLine(answer));
   }
 
-  /** What passages, and the answer on the other side, say of each claim. */
+  /** The claims, each with the rulings by passages and by the other answer. */
   function claimList(title, claims, other) {
     if (!claims.length) return null;
-    const said = (ruling, who) => h("span", { class: `verdict ${ruling === "supported" ? "pass" : "fail"}` },
+    const rulingLabel = (ruling, who) => h("span", { class: `verdict ${ruling === "supported" ? "pass" : "fail"}` },
       `${ruling === "not_mentioned" ? "not supported" : ruling} by ${who}`);
     const passages = ({ ruling, supports, against }) => {
       const numbers = ruling === "contradicted" ? against : supports;
@@ -616,11 +618,11 @@
     };
     return h("div", null, h("h4", null, title), h("ol", { class: "claims" }, claims.map((claim) =>
       h("li", { dir: "auto", value: claim.number }, visible(claim.text), " ",
-        claim.ruling === null ? null : said(claim.ruling, passages(claim)),
-        claim.other === null ? null : [" ", said(claim.other, `the ${other}`)]))));
+        claim.ruling === null ? null : rulingLabel(claim.ruling, passages(claim)),
+        claim.other === null ? null : [" ", rulingLabel(claim.other, `the ${other}`)]))));
   }
 
-  /** The page has the first claims of a verdict; where the others are is said. */
+  /** A remark on claims that the page leaves out, and where they are; null if it has all. */
   function claimsLeftOut(verdicts) {
     const cut = verdicts.filter(({ more, sample }) => more && !sample);
     return cut.length ? h("p", { class: "soft" }, visible(cut.map(({ more, claims, rubric }) =>
@@ -632,166 +634,166 @@
     return h("div", null, h("h4", null, "Judge"), verdicts.map((verdict) => {
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
       const level = verdict.level === undefined ? "" : `, level ${verdict.level}`;
-      const value = verdict.cause ? missing(verdict) : h("b", null, number(verdict.score));
+      const value = verdict.cause ? missingScore(verdict) : h("b", null, number(verdict.score));
       const answer = answers[verdict.sample || 0] || {};
-      return judged(verdict, [`${visible(verdict.rubric)} `, value, h("span", { class: "soft" }, visible(`${level}${sample} · ${verdict.judge}`))],
+      return verdictDetails(verdict, [`${visible(verdict.rubric)} `, value, h("span", { class: "soft" }, visible(`${level}${sample} · ${verdict.judge}`))],
         textsOf(query, [answer.text], (answer.read || []).map(passageAt)));
     }));
   }
 
-  const missing = (verdict) => [verdict.failed ? null : "does not apply: ", h("b", { class: verdict.failed ? "fail" : null }, spaced(verdict.cause))];
+  const missingScore = (verdict) => [verdict.failed ? null : "does not apply: ", h("b", { class: verdict.failed ? "fail" : null }, spaced(verdict.cause))];
 
-  /** One verdict: what it says, and behind it the reason, what the judge was sent and what it replied. */
-  function judged(verdict, said, texts) {
+  /** A verdict: its result, and behind a click the reasons, the prompts and the raw reply. */
+  function verdictDetails(verdict, result, texts) {
     const spread = verdict.samples ? `, asked ${verdict.samples.length} times: ${verdict.samples.map((v) => number(v)).join(", ")}` : "";
     const paid = verdict.usd ? `, ${number(verdict.usd)} USD` : "";
-    return h("details", { class: "judged" }, h("summary", null, said),
+    return h("details", { class: "judged" }, h("summary", null, result),
       h("p", { class: "why", dir: "auto" }, visible(verdict.why || "no reason given")),
       h("p", { class: "soft" }, visible(`judged by ${verdict.model}${spread}${paid}`)),
-      sentTo(verdict, texts),
+      judgePrompts(verdict, texts),
       verdict.raw ? h("div", null, h("h5", null, "raw reply"), h("pre", { tabindex: "0", role: "region", "aria-label": "raw reply" }, visible(verdict.raw))) : null);
   }
 
-  /** Which of two answers judges prefer: those of A and B first, those of other systems behind a click. */
+  /** Pairwise verdicts: those on A and B first, those on other systems behind a click. */
   function pairsOf(view, query) {
     if (!query.pairs) return null;
     const letters = new Map([[view.a, "A"], [view.b, "B"]]);
     const system = (name, strong) => [letters.has(name) ? [h("b", { class: `letter ${letters.get(name)}` }, letters.get(name)), " "] : null, h(strong ? "b" : "span", null, bdi(name))];
-    const drawn = query.pairs.map((verdict) => {
+    const details = query.pairs.map((verdict) => {
       const [one, other] = verdict.pair;
       const worse = verdict.winner === one ? other : one;
-      const said = verdict.cause ? [system(one), " and ", system(other), ": ", missing(verdict)]
+      const result = verdict.cause ? [system(one), " and ", system(other), ": ", missingScore(verdict)]
         : verdict.winner === undefined ? ["neither of ", system(one), " and ", system(other), " is better"]
           : [system(verdict.winner, true), " is better than ", system(worse)];
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
       const answers = verdict.pair.map((name) => (query.systems[name] || {}).answers || [])
-        .map((own) => own[(verdict.sample || 0) % own.length] || {});
+        .map((samples) => samples[(verdict.sample || 0) % samples.length] || {});
       const read = answers.flatMap((answer) => answer.read || []).map(passageAt);
-      return judged(verdict, [said, h("span", { class: "soft" }, visible(` · ${verdict.rubric}${sample} · ${verdict.judge}`))],
+      return verdictDetails(verdict, [result, h("span", { class: "soft" }, visible(` · ${verdict.rubric}${sample} · ${verdict.judge}`))],
         textsOf(query, answers.map((answer) => answer.text), read, true));
     });
-    const beside = (yes) => drawn.filter((_, i) => query.pairs[i].pair.every((name) => letters.has(name)) === yes);
-    const [own, others] = [beside(true), beside(false)];
-    return h("section", { class: "pairs", "aria-label": "which answer is better" }, h("h3", null, "Which answer is better"), own,
-      others.length ? h("details", null, h("summary", null, `${own.length ? "other pairs" : "not of A and B; other pairs"}: ${others.length}`), others) : null);
+    const pairsOfBoth = (isBoth) => details.filter((_, i) => query.pairs[i].pair.every((name) => letters.has(name)) === isBoth);
+    const [selected, further] = [pairsOfBoth(true), pairsOfBoth(false)];
+    return h("section", { class: "pairs", "aria-label": "which answer is better" }, h("h3", null, "Which answer is better"), selected,
+      further.length ? h("details", null, h("summary", null, `${selected.length ? "other pairs" : "not of A and B; other pairs"}: ${further.length}`), further) : null);
   }
 
-  /** Which grade a judge gave a passage, and why. */
+  /** The grade of a passage by a judge, with the reasons. */
   function gradeBy(verdict, query) {
-    const said = verdict.cause ? missing(verdict) : h("b", null, `grade ${verdict.grade}`);
-    return judged(verdict, [said, h("span", { class: "soft" }, visible(` by ${verdict.judge} · ${verdict.rubric}`))],
+    const result = verdict.cause ? missingScore(verdict) : h("b", null, `grade ${verdict.grade}`);
+    return verdictDetails(verdict, [result, h("span", { class: "soft" }, visible(` by ${verdict.judge} · ${verdict.rubric}`))],
       textsOf(query, [], [passageAt(verdict.k)]));
   }
 
-  /** The passages that a judge graded and that stand in neither ranking. */
-  function gradedElsewhere(query, grades, shown) {
-    const seen = new Set(shown.flatMap((name) => query.hits[index.rankingOf[name]] || []).map(([k]) => passageAt(k)[0]));
-    const others = [...grades].filter(([id]) => !seen.has(id));
-    return others.length ? h("details", null, h("summary", null, `Graded by a judge, and not listed above: ${others.length}`),
-      h("ul", { class: "hits" }, others.map(([id, verdict]) => h("li", null, h("p", { class: "hit" }, bdi(passageAt(verdict.k)[1] || id), " ", h("span", { class: "soft" }, bdi(id))), gradeBy(verdict, query))))) : null;
+  /** The passages that a judge graded and that are in neither ranking. */
+  function gradedElsewhere(query, grades, systems) {
+    const rankedIds = new Set(systems.flatMap((name) => query.hits[index.rankingOf[name]] || []).map(([k]) => passageAt(k)[0]));
+    const unranked = [...grades].filter(([id]) => !rankedIds.has(id));
+    return unranked.length ? h("details", null, h("summary", null, `Graded by a judge, but not in the rankings above: ${unranked.length}`),
+      h("ul", { class: "hits" }, unranked.map(([id, verdict]) => h("li", null, h("p", { class: "hit" }, bdi(passageAt(verdict.k)[1] || id), " ", h("span", { class: "soft" }, bdi(id))), gradeBy(verdict, query))))) : null;
   }
 
-  /** The ranking of a system: what was read, what is relevant, which words match. */
-  function hitsOf(query, grades, name, other, claims, answers, letter) {
+  /** The ranking of a system, with the passages that it read, relevance and matching words. */
+  function hitsOf(query, grades, name, otherSystem, claims, answers, letter) {
     const ranking = index.rankingOf[name];
     const hits = ranking === undefined ? [] : query.hits[ranking];
     const read = new Map();
     answers.slice(0, 1).forEach((answer) => (answer.read || []).forEach((k, i) => read.set(k, i + 1)));
     const byId = new Map([...read].map(([k, place]) => [passageAt(k)[0], place]));
-    const otherHits = other === undefined || index.rankingOf[other] === undefined ? null : query.hits[index.rankingOf[other]];
+    const otherHits = otherSystem === undefined || index.rankingOf[otherSystem] === undefined ? null : query.hits[index.rankingOf[otherSystem]];
     const rows = hits.map(([k, score, grade], i) => ({ k, score, grade, rank: i + 1, place: byId.get(passageAt(k)[0]) }));
     const listedIds = new Set(hits.map(([k]) => passageAt(k)[0]));
     for (const [k, place] of read) {
       if (!listedIds.has(passageAt(k)[0])) rows.push({ k, score: null, grade: null, rank: null, place });
     }
-    if (!rows.length) return h("p", { class: "soft" }, "No passages are known.");
-    const asked = stems(query.text);
+    if (!rows.length) return h("p", { class: "soft" }, "The run stores no passages.");
+    const questionWords = stems(query.text);
     const title = ranking === undefined ? "Passages that it read" : "Ranking";
     return h("div", null, h("h4", null, title), h("ol", { class: "hits" },
-      rows.map((hit) => hitRow(hit, passageAt(hit.k), asked, claims, otherHits, letter, answers.length > 0,
+      rows.map((hit) => hitRow(hit, passageAt(hit.k), questionWords, claims, otherHits, letter, answers.length > 0,
         grades.has(passageAt(hit.k)[0]) ? gradeBy(grades.get(passageAt(hit.k)[0]), query) : null))));
   }
 
-  /** Which claims a passage bears on: those of the answer, and of the gold answer. */
-  function bearing(does, claims, name) {
-    return [["claim", false], ["gold claim", true]].flatMap(([what, gold]) => {
+  /** Badges with the numbers of the claims that a passage supports or contradicts. */
+  function claimBadges(verb, claims, name) {
+    return [["claim", false], ["gold claim", true]].flatMap(([noun, gold]) => {
       const numbers = claims.filter((claim) => claim.gold === gold).map((claim) => claim.number);
-      return numbers.length ? [h("span", { class: `badge ${name}` }, `${does} ${what} ${numbers.join(", ")}`)] : [];
+      return numbers.length ? [h("span", { class: `badge ${name}` }, `${verb} ${noun} ${numbers.join(", ")}`)] : [];
     });
   }
 
   function hitRow(hit, [id, title, text], words, claims, otherHits, letter, reads, graded) {
     const supported = claims.filter((claim) => claim.supports.includes(hit.place));
     const against = claims.filter((claim) => claim.against.includes(hit.place));
-    const there = otherHits === null ? -1 : otherHits.findIndex(([j]) => passageAt(j)[0] === id);
+    const otherRank = otherHits === null ? -1 : otherHits.findIndex(([j]) => passageAt(j)[0] === id);
     const badges = [
       hit.grade ? h("span", { class: "badge pass" }, `relevant, grade ${hit.grade}`) : null,
       hit.grade === 0 ? h("span", { class: "badge" }, "judged not relevant") : null,
       hit.place ? h("span", { class: "badge read" }, `read as passage ${hit.place}`) : null,
       !hit.place && reads ? h("span", { class: "badge" }, "not read") : null,
-      ...bearing("supports", supported, "pass"),
-      ...bearing("contradicts", against, "fail"),
+      ...claimBadges("supports", supported, "pass"),
+      ...claimBadges("contradicts", against, "fail"),
     ];
-    const where = otherHits === null ? "" : there < 0 ? `not in the first ${otherHits.length} of ${letter}` : `#${there + 1} in ${letter}`;
+    const comparison = otherHits === null ? "" : otherRank < 0 ? `not in the first ${otherHits.length} of ${letter}` : `#${otherRank + 1} in ${letter}`;
     const score = hit.score === null ? null : `${number(hit.score)}`;
-    const meta = h("span", { class: "soft" }, visible([score, where].filter(Boolean).join(" · ")));
+    const meta = h("span", { class: "soft" }, visible([score, comparison].filter(Boolean).join(" · ")));
     const names = h("bdi", null, marked(title || id, (word) => (words.has(stem(word)) ? "match" : null)));
     const body = text === null
-      ? h("p", { class: "soft" }, "its text is not known here")
+      ? h("p", { class: "soft" }, "its text is not stored")
       : h("p", { class: "passage", dir: "auto" }, passageText(text, words, [...supported, ...against]));
-    const more = h("button", { type: "button", class: "whole", "aria-expanded": "false" }, "whole");
+    const expand = h("button", { type: "button", class: "whole", "aria-expanded": "false" }, "whole");
     return h("li", { class: hit.grade ? "relevant" : null },
       h("p", { class: "hit" }, h("b", null, hit.rank ? `#${hit.rank}` : "-"), " ", names,
         title && title !== id ? h("span", { class: "soft" }, " ", bdi(id)) : null, " ", meta),
-      h("p", { class: "badges" }, badges), body, text !== null && text.length > 160 ? more : null, graded);
+      h("p", { class: "badges" }, badges), body, text !== null && text.length > 160 ? expand : null, graded);
   }
 
-  /** A passage with the words of the question marked, and the sentences that bear on claims. */
+  /** A passage with the words of the question marked, and the sentences that match claims. */
   function passageText(text, words, claims) {
     const match = (word) => (words.has(stem(word)) ? "match" : null);
     const sentences = [...new Set(claims.map((claim) => closest(text, claim.text)).filter(Boolean))];
-    const made = document.createDocumentFragment();
-    let rest = text;
+    const fragment = document.createDocumentFragment();
+    let remainder = text;
     for (const sentence of sentences.sort((a, b) => text.indexOf(a) - text.indexOf(b))) {
-      const start = rest.indexOf(sentence);
+      const start = remainder.indexOf(sentence);
       if (start < 0) continue;
-      made.append(marked(rest.slice(0, start), match), h("span", { class: "bears" }, marked(sentence, match)));
-      rest = rest.slice(start + sentence.length);
+      fragment.append(marked(remainder.slice(0, start), match), h("span", { class: "evidence" }, marked(sentence, match)));
+      remainder = remainder.slice(start + sentence.length);
     }
-    made.append(marked(rest, match));
-    return made;
+    fragment.append(marked(remainder, match));
+    return fragment;
   }
 
-  /** The texts of an item by the names that prompts have for them; those that both of a pair read, once. */
+  /** The texts of a query by their names in prompts; `once` lists passages of both answers once. */
   function textsOf(query, [answer, other], read, once = false) {
     let texts = read.map(([, title, text]) => (text === null ? null : title ? `${title} ${text}` : text));
     if (once) texts = [...new Set(texts)];
-    const known = { question: query.text, answer, other };
-    if (!texts.includes(null)) known.passages = texts.join("\n");
-    texts.forEach((text, i) => (known[`passage ${i + 1}`] = text));
-    query.gold.forEach((text, i) => (known[`reference ${i + 1}`] = text));
-    return known;
+    const textOf = { question: query.text, answer, other };
+    if (!texts.includes(null)) textOf.passages = texts.join("\n");
+    texts.forEach((text, i) => (textOf[`passage ${i + 1}`] = text));
+    query.gold.forEach((text, i) => (textOf[`reference ${i + 1}`] = text));
+    return textOf;
   }
 
-  /** What a judge was sent for a verdict: its words, with the texts of the item put where they were. */
-  function sentTo(verdict, known) {
-    const whole = (text) => text.startsWith("[[text]]") ? text.slice(8) : text.startsWith("[[") ? known[text.slice(2, -2)] ?? text : text;
-    const sent = (verdict.prompts || []).filter(([form]) => form in index.prompts).map(([form, fence, texts, to]) => {
+  /** The prompts of a verdict, with the texts of the query filled in. */
+  function judgePrompts(verdict, textOf) {
+    const fullText = (text) => text.startsWith("[[text]]") ? text.slice(8) : text.startsWith("[[") ? textOf[text.slice(2, -2)] ?? text : text;
+    const prompts = (verdict.prompts || []).filter(([form]) => form in index.prompts).map(([form, fence, texts, to]) => {
       const [system, user] = index.prompts[form];
-      const filled = user.replace(/\[\[(fence|\d+)\]\]/g, (_, gap) => (gap === "fence" ? fence : whole(texts[gap - 1])));
+      const filled = user.replace(/\[\[(fence|\d+)\]\]/g, (_, placeholder) => (placeholder === "fence" ? fence : fullText(texts[placeholder - 1])));
       return h("div", null, to ? h("p", { class: "soft" }, visible(`sent to ${to}`)) : null,
         [["system", system], ["user", filled]].flatMap(([role, text]) => [h("h5", null, role), h("pre", { dir: "auto", tabindex: "0", role: "region", "aria-label": `${role} prompt` }, visible(text))]));
     });
-    if (sent.length) return h("details", null, h("summary", null, `What it was sent: ${sent.length} prompt${sent.length > 1 ? "s" : ""}`), sent);
-    return h("p", { class: "soft" }, "No prompt was sent: the judge computes, or there was nothing to ask.");
+    if (prompts.length) return h("details", null, h("summary", null, `Sent to the judge: ${prompts.length} prompt${prompts.length > 1 ? "s" : ""}`), prompts);
+    return h("p", { class: "soft" }, "No prompt was sent: the judge computes its score, or there was nothing to judge.");
   }
 
-  /** The prompt, with the passages that stand beside it put where they were. */
+  /** The prompt of an answer, with the passages filled in. */
   function promptOf(answer) {
     if (!answer || !answer.prompt) return null;
-    const text = answer.prompt.replace(/\[\[passage (\d+)\]\]/g, (whole, n) => {
+    const text = answer.prompt.replace(/\[\[passage (\d+)\]\]/g, (placeholder, n) => {
       const k = (answer.read || [])[Number(n) - 1];
-      return k === undefined ? whole : (passageAt(k)[2] ?? whole);
+      return k === undefined ? placeholder : (passageAt(k)[2] ?? placeholder);
     });
     return h("details", null, h("summary", null, "Prompt"), h("pre", { tabindex: "0", role: "region", "aria-label": "prompt" }, visible(text)));
   }
@@ -813,14 +815,14 @@
     const slices = Object.entries(index.facts).flatMap(([field, values]) =>
       [...new Set(values.flat())].sort().map((value) => [JSON.stringify([field, value]), `${field}: ${value}`]));
     options(form.elements.slice, [["", "all"], ...slices]);
-    const occurs = new Set(index.queries.flatMap(({ systems }) => Object.values(systems).map(({ cause }) => cause)));
-    const causes = Object.keys(index.causeWords).filter((cause) => occurs.has(cause));
+    const presentCauses = new Set(index.queries.flatMap(({ systems }) => Object.values(systems).map(({ cause }) => cause)));
+    const causes = Object.keys(index.causeWords).filter((cause) => presentCauses.has(cause));
     options(form.elements.cause, [["", "all"], ...causes.map((cause) => [cause, spaced(cause)])]);
     const empty = { facts: !slices.length, causes: !causes.length };
-    for (const [name, none] of Object.entries(empty)) form.querySelector(`[data-if=${name}]`).hidden = none;
+    for (const [name, isEmpty] of Object.entries(empty)) form.querySelector(`[data-if=${name}]`).hidden = isEmpty;
   }
 
-  /** Put the view into the form, except into the field that is being typed in. */
+  /** Copy the view into the form, except into a field that the reader is typing in. */
   function setForm(view) {
     for (const field of form.elements) {
       if (!field.name || field === document.activeElement && field.type !== "checkbox" && field.tagName === "INPUT") continue;
@@ -835,21 +837,21 @@
     const changes = {};
     if (name === "deep") changes.deep = checked ? null : "0";
     else changes[name] = type === "checkbox" ? (checked ? "1" : null) : value;
-    // typing leaves no trail of addresses to go back through
+    // replace: typing must not fill the history of the browser
     location.replace(link(changes));
   }
 
   function show() {
-    const wanted = new URLSearchParams(location.hash.slice(1));
-    const asked = $("queries") && (wanted.has("queries") || wanted.has("q"));
-    const name = asked ? "queries" : location.hash === "#pictures" ? "pictures" : "results";
-    for (const each of ["results", "pictures", "queries"]) {
-      if (!$(each)) continue;
-      $(each).hidden = each !== name;
-      if (each === name) $(`to-${each}`).setAttribute("aria-current", "page");
-      else $(`to-${each}`).removeAttribute("aria-current");
+    const parameters = new URLSearchParams(location.hash.slice(1));
+    const isQueries = $("queries") && (parameters.has("queries") || parameters.has("q"));
+    const name = isQueries ? "queries" : location.hash === "#pictures" ? "pictures" : "results";
+    for (const viewName of ["results", "pictures", "queries"]) {
+      if (!$(viewName)) continue;
+      $(viewName).hidden = viewName !== name;
+      if (viewName === name) $(`to-${viewName}`).setAttribute("aria-current", "page");
+      else $(`to-${viewName}`).removeAttribute("aria-current");
     }
-    if (!asked) return;
+    if (!isQueries) return;
     if (!index) {
       $("status").textContent = "Unpacking…";
       started ??= unpack().then(start);
@@ -858,7 +860,7 @@
     const view = viewOf(location.hash);
     setForm(view);
     drawList(view);
-    if (view.q === undefined && listed.rows.length) view.q = index.queries[listed.rows[0]].id;
+    if (view.q === undefined && list.rows.length) view.q = index.queries[list.rows[0]].id;
     drawSteps(view);
     drawQuery(view);
     if ($("chart").open) drawChart(view);
@@ -867,15 +869,15 @@
   // ---- the picture of the differences ---------------------------------------------------------
 
   function svg(tag, attributes, ...children) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
   }
 
-  /** A mark that opens its query; the list does the same for a keyboard. */
-  function opening(row, said, shape) {
-    shape.append(svg("title", {}, said));
+  /** A mark that opens its query; the list is the way for a keyboard. */
+  function markLink(row, label, shape) {
+    shape.append(svg("title", {}, label));
     return svg("a", { href: link({ q: index.queries[row].id }), tabindex: "-1" }, shape);
   }
 
@@ -884,19 +886,19 @@
 
   function drawChart(view) {
     const lower = (scoreOf(view.score) || {}).lower;
-    const pairs = listed.rows
+    const pairs = list.rows
       .map((row) => [row, valueAt(view.a, view.score, row), view.b === NO_SYSTEM ? null : valueAt(view.b, view.score, row)])
       .filter(([, a, b]) => a !== null && b !== null);
-    const place = $("chart").querySelector("div");
+    const container = $("chart").querySelector("div");
     if (!pairs.length) {
-      place.replaceChildren(h("p", { class: "soft" }, view.b === NO_SYSTEM ? "Choose a system B: the picture is of the differences from it." : "No query that is found has this score of both A and B."));
+      container.replaceChildren(h("p", { class: "soft" }, view.b === NO_SYSTEM ? "Choose a system B to see the differences from it." : "No query in the list has this score of both A and B."));
       return;
     }
-    place.replaceChildren(sortedBars(pairs, view, lower));
+    container.replaceChildren(sortedBars(pairs, view, lower));
   }
 
   const shadeOf = (change, lower) => (change === 0 ? "#888" : (change > 0) !== Boolean(lower) ? "#009e73" : "#d55e00");
-  const saidOf = (row, a, b) => `${visible(index.queries[row].id)} ${visible(brief(index.queries[row].text))}: ${number(a)} and ${number(b)}, ${number(a - b, true)}`;
+  const labelOf = (row, a, b) => `${visible(index.queries[row].id)} ${visible(shortText(index.queries[row].text))}: ${number(a)} and ${number(b)}, ${number(a - b, true)}`;
 
   function sortedBars(pairs, view, lower) {
     const [width, height] = [640, 260];
@@ -904,14 +906,14 @@
     const ends = [Math.min(0, changes[0][3]), Math.max(0, changes[changes.length - 1][3])];
     const up = scaleOf(ends[0], ends[1], height - 10, 26);
     const step = (width - 60) / changes.length;
-    const marks = changes.map(([row, a, b, change], i) => opening(row, saidOf(row, a, b), svg("rect", {
+    const marks = changes.map(([row, a, b, change], i) => markLink(row, labelOf(row, a, b), svg("rect", {
       x: 50 + i * step, y: Math.min(up(change), up(0)) - (change ? 0 : 1), fill: shadeOf(change, lower),
       width: Math.max(step - (step > 3 ? 1 : 0), 0.5), height: Math.max(Math.abs(up(change) - up(0)), 2),
     })));
-    const count = (test) => changes.filter((each) => test(each[3])).length;
-    const told = `A above B on ${count((x) => x > 0)}, below on ${count((x) => x < 0)}, the same on ${count((x) => x === 0)} queries`;
-    return svg("svg", { class: "picture", role: "img", "aria-label": told, viewBox: `0 0 ${width} ${height}`, width, height },
-      svg("text", { x: 50, y: 14 }, `${view.score}, A minus B by query: ${told}`),
+    const count = (test) => changes.filter(([, , , change]) => test(change)).length;
+    const summary = `A above B on ${count((x) => x > 0)}, below on ${count((x) => x < 0)}, the same on ${count((x) => x === 0)} queries`;
+    return svg("svg", { class: "picture", role: "img", "aria-label": summary, viewBox: `0 0 ${width} ${height}`, width, height },
+      svg("text", { x: 50, y: 14 }, `${view.score}, A minus B by query: ${summary}`),
       ...[...new Set([ends[0], 0, ends[1]])].flatMap((value) => [
         svg("path", { class: value ? "grid" : "axis", d: `M50 ${up(value)}H${width - 10}` }),
         svg("text", { class: "soft", x: 44, y: up(value) + 4, "text-anchor": "end" }, number(value, true))]),
@@ -919,15 +921,15 @@
   }
 
   function drawSteps(view) {
-    const at = listed.rows.indexOf(index.rowOf.get(view.q));
-    $("place").textContent = at < 0 ? "" : `${at + 1} of ${listed.rows.length}`;
-    for (const [id, row] of [["previous", listed.rows[at - 1]], ["next", at < 0 ? listed.rows[0] : listed.rows[at + 1]]]) {
+    const position = list.rows.indexOf(index.rowOf.get(view.q));
+    $("position").textContent = position < 0 ? "" : `${position + 1} of ${list.rows.length}`;
+    for (const [id, row] of [["previous", list.rows[position - 1]], ["next", position < 0 ? list.rows[0] : list.rows[position + 1]]]) {
       if (row === undefined) $(id).removeAttribute("href");
       else $(id).setAttribute("href", link({ q: index.queries[row].id }));
     }
   }
 
-  /** Arrows go to the previous and the next query, where no field or table needs them. */
+  /** Arrow keys open the previous or next query, unless a field or table uses them. */
   function arrows(event) {
     if ($("queries").hidden || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (event.target.closest("input, select, textarea, .scroll")) return;
@@ -942,34 +944,34 @@
     $("more").addEventListener("click", () => drawMore(viewOf(location.hash)));
     $("detail").addEventListener("click", (event) => {
       if (!event.target.classList.contains("whole")) return;
-      const whole = event.target.closest("li").classList.toggle("open");
-      event.target.setAttribute("aria-expanded", String(whole));
-      event.target.textContent = whole ? "less" : "whole";
+      const isOpen = event.target.closest("li").classList.toggle("open");
+      event.target.setAttribute("aria-expanded", String(isOpen));
+      event.target.textContent = isOpen ? "less" : "whole";
     });
     $("chart").addEventListener("toggle", () => $("chart").open && drawChart(viewOf(location.hash)));
     addEventListener("keydown", arrows);
     show();
   }
 
-  let started = null; // the promise of the data, which are unpacked when queries are first asked for
+  let started = null; // promise of the data, which are unpacked when the queries are first opened
 
-  // a part of a bar of causes leads to its queries; a keyboard has the filter of the other view
+  // a part of a bar of causes opens its queries; for a keyboard there is the filter by cause
   for (const bar of $("queries") ? document.querySelectorAll("#results [data-cause]") : []) {
     bar.addEventListener("click", () => {
       location.hash = `queries&${new URLSearchParams({ a: bar.dataset.system, b: NO_SYSTEM, cause: bar.dataset.cause })}`;
     });
   }
 
-  // paper has no click: what is folded in the results is printed
+  // folded parts of the results are opened for printing
   let unfolded = [];
   addEventListener("beforeprint", () => {
     unfolded = [...document.querySelectorAll("#results details:not([open])")];
-    for (const each of unfolded) each.open = true;
+    for (const details of unfolded) details.open = true;
   });
-  addEventListener("afterprint", () => unfolded.forEach((each) => (each.open = false)));
+  addEventListener("afterprint", () => unfolded.forEach((details) => (details.open = false)));
 
-  // The first screen stands before any of this: the tables are in the page as they are, and this
-  // script stands before the data.
+  // The first screen needs no script: the tables are in the HTML. The script comes before the data,
+  // so that it runs while they load.
   addEventListener("hashchange", show);
   $("views").hidden = false;
   show();
