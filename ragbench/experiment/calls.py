@@ -59,6 +59,7 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
         self.query_ids, self.read, self.top_k = query_ids, read, top_k
 
     def _outcome(self, query_id: str) -> Outcome[Retrieved]:
+        """Return the hits of a query, at most `top_k`; none if the file lacks it."""
         run = self.read()
         if (place := run.query_index.get(query_id)) is None:
             return Outcome(Retrieved([]))

@@ -35,7 +35,6 @@ from ragbench.files import (
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
 from ragbench.store.items import StageStore
-from ragbench.types import Collection
 
 # Lock file in the folder of an experiment.
 _LOCK = ".lock.tmp"
@@ -88,7 +87,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     config = _load_config(source, overrides or {}, live, has_dataset=dataset is not None)
     progress, choices = progress or NoProgress(), choices or Choices()
     started = time.time()
-    collection = _load_collection(config, dataset, progress)
+    with progress.stage("load", 1, "data sets") as stage:
+        # keep: later runs map the arrays of a large corpus instead of parsing it again
+        collection = (
+            load_collection(config, keep=True) if dataset is None else collection_of(dataset)
+        )
+        stage.advance()
     plan = make_plan(config, collection, choices, live)
     executor = build_executor(config)
     if executor is not None:
@@ -127,19 +131,6 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
     return experiment
-
-
-def _load_collection(
-    config: ExperimentConfig, dataset: object, progress: RunProgress
-) -> Collection:
-    """Return the collection that the caller passed as `dataset`, or if None that of the config."""
-    with progress.stage("load", 1, "data sets") as stage:
-        if dataset is None:
-            collection = load_collection(config, keep=True)
-        else:
-            collection = collection_of(dataset)
-        stage.advance()
-    return collection
 
 
 def _leave_to_workers(plan: Plan) -> None:
