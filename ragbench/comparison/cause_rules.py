@@ -243,6 +243,7 @@ def _loss_or_evidence(
     passages = answer.passages if answer.passages is not None else rules.read
     reader = f"reads {passages}"
     if ranking.failed is not None or (ranking.gold is None and ranking.answer_rank is None):
+        # without ranks of gold, the texts of the passages or a judge of them decide
         if answer.holds_answer is None:
             return None, ""
         if answer.holds_answer:

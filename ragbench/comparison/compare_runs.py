@@ -134,6 +134,7 @@ def compare_sources(
     systems = [_as_experiment(row, matching) for row in rows]
     base, several = matching.sources[0], len(matching.sources) > 1
     tested = TestedPairs(systems, method, clusters)
+    # the retriever of a row is its source: that of the base is 0, see `_as_experiment`
     baseline = "0" if several else base.baseline
     comparisons = compare_systems(systems, baseline, method, clusters, tested)
     return ComparedRuns(
@@ -238,6 +239,7 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
         for source in matching.sources
     ]
     pairs = ((c.system, c.baseline) for family in compared.measures for c in family.comparisons)
+    # several measures compare the same two systems: their queries move once
     for system, baseline in dict.fromkeys(pairs):
         new, old = (
             causes[row.source].get(row.scores.name, {}) for row in (rows[system], rows[baseline])
@@ -289,6 +291,7 @@ def better_than(
     if len(names) < 2 or next(iter(columns.values())).aggregate == "sum":
         return worse
     up = columns[names[0]].direction == "higher"
+    # two-sided tests: the sign of the summed differences tells the winner
     tests = zip(pairs.first, pairs.second, pairs.differences.T, pairs.p_values, strict=True)
     for first, second, d, p in tests:
         if p <= 1 - confidence:
@@ -319,6 +322,7 @@ def moved_most(
     moved = []
     for system, baseline, pairs in paired_rows(comparison, matching, measure):
         d = pairs.gains
+        # queries without a difference count as 0: they come last, and are dropped below
         order = np.argsort(-np.abs(np.nan_to_num(d)), kind="stable")[:n]
         queries = []
         for position in order[np.nan_to_num(d)[order] != 0].tolist():

@@ -87,6 +87,7 @@ def compare_systems(
     pairs = pair_systems(systems, baseline)
     families = list(pairs.values())
     if method.family == "all":
+        # one family of all measures instead of one for each
         families = [tuple(pair for family in families for pair in family)]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
@@ -137,6 +138,7 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     values = columns[0].values
     if len(columns) < 2 or columns[0].aggregate == "sum" or not np.isfinite(values).any():
         return None
+    # equal_nan: systems that fail on the same queries are alike there
     if not all(np.array_equal(values, column.values, equal_nan=True) for column in columns):
         return None
     distinct = np.unique(values[~np.isnan(values)])
@@ -159,6 +161,7 @@ def _best(
         return None, []
     higher = columns[0].direction == "higher"
     names = list(systems)
+    # nanargmax: argmax would choose a system without scored queries, whose mean is NaN
     best = names[int(np.nanargmax(means if higher else -means))]
     mask = tested.of(name).tied_with_best(
         higher_is_better=higher, alpha=1 - tested.method.confidence
@@ -167,6 +170,7 @@ def _best(
     return best, [
         name
         for name, tied, column in zip(names, mask, columns, strict=True)
+        # NaN on every query: the two systems have no scored query in common
         if tied and not np.isnan(column.values - scored).all()
     ]
 
@@ -183,12 +187,14 @@ def _test(
     table = np.column_stack([pair.differences for pair in family])
     alpha = 1 - method.confidence
     result = adjust_family(
+        # the unit of a sign flip is a cluster: the sum over its queries
         table if clusters is None else stats.cluster_sums(table, clusters),
         test=method.test,
         correction=method.correction,
         alpha=alpha,
         resamples=method.resamples,
         seed=method.seed,
+        # the flips of the tests of all pairs serve here too: drawing them is slow
         sums=lambda places: tested.sums([family[place] for place in places.tolist()]),
     )
     differences = []
@@ -319,10 +325,12 @@ def _compare_slices(
 ) -> list[SliceDifference]:
     """Return the difference of a pair in each slice of one field, with its one-sided test."""
     table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
+    # turned so that up is better: the side `lower` tests for worse
     upwards = table if pair.system.direction == "higher" else -table
     units = upwards if clusters is None else stats.cluster_sums(upwards, clusters)
     tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES
     p_values, alpha = np.full(len(slicing.names), np.nan), 1 - method.confidence
+    # slices that are not tested do not widen the correction of the others
     p_values[tested] = stats.max_t_p_values(
         units[:, tested], side="lower", resamples=method.resamples, seed=method.seed
     )

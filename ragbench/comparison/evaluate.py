@@ -233,6 +233,7 @@ def _with_scores(run: object) -> Run | Nested:
         lists[query] = checked_ids(hits, "run", query)
     ranked = Run.from_rankings(lists)
     scores = ranked.to_dict()
+    # queries with a mapping keep their own scores
     joined = {query: scores.get(query, hits) for query, hits in run.items()}
     return replace(Run.from_dict(cast("Nested", joined)), duplicates=ranked.duplicates)
 
@@ -332,6 +333,7 @@ def evaluate_texts(
         predictions, references = texts_of_table(predictions, columns, "evaluate_texts")
     elif columns is not None:
         raise OptionError("evaluate_texts", "columns", columns, "with a table alone")
+    # a string is a sequence too: each of its letters would be an unknown metric
     if isinstance(metrics, str) or not metrics:
         raise OptionError("evaluate_texts", "metrics", metrics, "names of metrics, in a list")
     texts = column_of(predictions, "evaluate_texts", "predictions")

@@ -161,6 +161,7 @@ def adjust_family(
 
 def _fitting(test: Test, d: FloatArray) -> Test:
     """Return the test, or the randomization test if McNemar's test meets graded differences."""
+    # McNemar's test counts hits and misses, whose differences are -1, 0 and 1
     graded = test == "mcnemar" and not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all()
     return "randomization" if graded else test
 

@@ -121,6 +121,7 @@ class PairedScores:
 
         A gain is infinite if the score has no bound on that side.
         """
+        # worst for a system: its own failures score low, those of its baseline high
         low, high = self.range if self.sign == 1 else self.range[::-1]
         for_system, for_baseline = (low, high) if end == "worst" else (high, low)
         b, a = with_failed_at(self.system, for_system), with_failed_at(self.baseline, for_baseline)

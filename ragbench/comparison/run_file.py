@@ -76,11 +76,13 @@ def rank_run_file(
     subtopics = subtopics_read_by(measures, qrels, rules.ties)
     ranker = BlockRanker(qrels, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
     ranked, tag = None, ""
+    # standard input cannot be read from several positions
     if run != "-":
         parts = trec_files.split_run(run, threads, least=_least_part, chunk_bytes=_chunk_bytes)
         for part in parts:
             part.on_bytes = on_bytes
         if parts and (ranked := _rank_parts(ranker, parts, threads)) is not None:
+            # trec_eval takes the tag of the last line; an empty part has none
             tag = next((part.tag for part in reversed(parts) if part.tag), "")
     if ranked is None:
         source = standard_input() if run == "-" else run

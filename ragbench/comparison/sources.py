@@ -96,6 +96,7 @@ def read_scored(
     if os.path.isdir(path) or (path.name == LATEST and os.path.isfile(path)):
         return read_run_scores(path, source_name)
     if not os.path.exists(path):
+        # a typing mistake is likelier than a missing run: the message names the nearest file
         siblings = names_in(path.parent)
         raise DataError(
             "no such file or folder",

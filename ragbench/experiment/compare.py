@@ -183,6 +183,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         >>> compare(first, better, measures=["mrr"]).differences[0]["difference"]
         0.5
     """
+    # the other options are checked by `Method` and `match_sources`
     check_values("compare", declared_options(compare), {"moved": moved, "intersect": intersect})
     method = Method(
         confidence=confidence, resamples=resamples, seed=seed, family=family, cluster=cluster

@@ -136,6 +136,7 @@ def check_gates(
     compared = None if baseline is None else read_scored(baseline)
     if compared is not None and len(compared.systems) == len(scored.systems) == 1:
         # two single systems are compared whatever their names
+        # `decide_gates` finds the system of a baseline by its name
         renamed = dict(zip(scored.systems, compared.systems.values(), strict=True))
         compared = replace(compared, systems=renamed)
     method = _method(scored)

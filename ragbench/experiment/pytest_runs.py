@@ -97,6 +97,7 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         tested = [gate for index, gate in enumerate(gates) if index not in baseline_of]
         overrides = {"gates": [gate.plain() for gate in tested]}
     elif not update and baseline is not None:
+        # absolute: paths in a config start at its file, this one at the working directory
         baseline_path = str(Path(baseline).absolute())
         overrides = {f"gates.{index}.against": baseline_path for index in baseline_of}
     config = load_config(path, overrides=overrides)
@@ -124,6 +125,7 @@ def outcome_of(
         if (decision.gate, decision.line) != gate:
             continue
         system = f"{decision.system}: " if decision.system else ""
+        # a comparison that was not possible must not look like a passed test
         verdicts.append("fail" if decision.refused else decision.verdict)
         lines = worst_lines(decision.worst_queries)
         texts.append("\n".join([f"{system}{verdicts[-1]}: {decision.why}", *lines]))

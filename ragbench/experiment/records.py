@@ -99,6 +99,7 @@ class RetrieverRun:
         """Store the ranks of judgements that were ranked by the rules of the run."""
         ranks = np.zeros(len(qrels), np.int64)
         ranks[ranked.rows] = ranked.rank
+        # in place: the dataclass is frozen
         self._ranks[:] = [(qrels, ranks)]
 
 
@@ -316,6 +317,7 @@ class Results:
     ) -> None:
         """Add a score by the columns of its samples: their mean, and if several, each of them."""
         self.add_scores(system, {name: mean_over_samples(columns)}, kind)
+        # the column of a single sample is the score itself: not stored twice
         if len(columns) > 1:
             self.samples[system.name][name] = list(columns)
 
@@ -392,6 +394,7 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
         causes[row] = chosen.causes[row]
         if row in chosen.details:
             details[row] = chosen.details[row]
+    # a sample whose answers all failed has no total, and does not count
     totals = [c.total for c in columns if c.total is not None and np.isfinite(c.total)]
     total = float(np.mean(totals)) if totals else columns[0].total
     return replace(
@@ -418,6 +421,7 @@ def sample_notes(systems: Iterable[Answers]) -> list[str]:
 
     They tell that scores are means over the answers, and which systems answered always the same.
     """
+    # one answer to a query has nothing to vary
     several = [answers for answers in systems if answers.samples > 1]
     by_number: dict[int, list[str]] = {}
     for answers in several:

@@ -74,6 +74,7 @@ class Experiment:
         return {
             system.name: {
                 score: {
+                    # NaN for callers: means of a column need no check for None
                     query: math.nan if (value := values[score]) is None else value
                     for query, values in cells.get(system.name, {}).items()
                 }
@@ -110,6 +111,7 @@ class Experiment:
             for system, columns in self.per_query.items()
             for query in next(iter(columns.values()), {})
         ]
+        # named: a run without rows still has its columns
         columns = ["system", "query_id", "cause", *scores]
         return pd.DataFrame(rows, columns=columns).set_index(["system", "query_id"])
 
@@ -183,4 +185,5 @@ def load_experiment(path: str | Path) -> Experiment:
         DataError: There is no run, or one of its files is wrong.
     """
     folder = resolve_run_folder(Path(path))
+    # absolute: the working directory may change before its files are read
     return Experiment(folder.resolve(), read_summary(folder), read_comparisons(folder))

@@ -225,6 +225,7 @@ def _summarize_system(
     """
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
     outcomes = () if answers is None else answers.outcomes
+    # of successful answers: failed calls have no usage here
     usage = add_usage(outcome.value.usage for outcome in outcomes if outcome.value is not None)
     uses = results.judge_uses.get(system.name, {})
     causes, planned = results.causes[system.name], plan.system(system.name)
@@ -234,6 +235,7 @@ def _summarize_system(
         generator=system.generator,
         role=system.role,
         type=planned.type,
+        # an app need not say what it retrieved
         ranking_of=planned.ranking_of if planned.ranking_of in results.rankings else None,
         baseline=baseline,
         scores=scores,
@@ -310,6 +312,7 @@ def costs_of(results: Results, system: str) -> dict[str, FloatArray]:
     values = np.fromiter(chain.from_iterable(map(_costs, outcomes)), np.float64)
     rows = values.reshape(len(outcomes), -1)
     if answers is None:
+        # the one outcome of a run file stands for all its queries
         rows = rows.repeat(len(results.rankings[system].outcomes) // len(rows), axis=0)
     # all queries of the first sample stand before those of the next
     times, *spent = rows.T.reshape(len(COST_COLUMNS), samples, -1)
