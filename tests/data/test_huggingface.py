@@ -96,7 +96,7 @@ def test_parquet(folder):
 
 
 def test_a_random_split_of_the_only_one(folder):
-    with pytest.raises(DataError, match="there are splits already: train, test"):
+    with pytest.raises(DataError, match="drawn at random, but there are splits: train, test"):
         HuggingFace(path=str(folder), split={"test": 0.5, "seed": 1}).load()
     (folder / "test.jsonl").unlink()
 

@@ -61,7 +61,7 @@ def test_bad_lines_are_named(write, problem, row, expected):
     ("samples", "message"),
     [
         ((0, 0), "p.jsonl:2: query 'q' is repeated, first at line 1"),
-        ((0, 2), "p.jsonl: the samples 0, 2; allowed: numbers from 0 on, none left out"),
+        ((0, 2), "p.jsonl: the samples are numbered 0, 2; allowed: 0, 1, 2, ... without gaps"),
         ((0, "1.5"), "p.jsonl:2: sample '1.5'; allowed: a whole number from 0"),
         ((0, -1), "p.jsonl:2: sample -1; allowed: a whole number from 0"),
         ((0, True), "p.jsonl:2: sample True; allowed: a whole number from 0"),
@@ -77,5 +77,5 @@ def test_who_wants_one_answer_refuses_several(write):
     path = write("p.jsonl", [{"query_id": "q", "sample": n, "answer": "a"} for n in (0, 1)])
 
     assert len(read_samples(path)) == 2
-    with pytest.raises(DataError, match="2 answers to a query; allowed: one; a generator of type"):
+    with pytest.raises(DataError, match="2 answers to one query; allowed: one; a generator"):
         read_predictions(path)

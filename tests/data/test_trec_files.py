@@ -165,7 +165,10 @@ def test_a_repeated_document_counts_once_at_its_best():
         ("q Q0 d 1 high t", "score 'high'; allowed: a number, inf, -inf"),
         ("q Q0 d 1 1_0 t", "score '1_0'; allowed: a number, inf, -inf"),
         ("q Q0 d 1 1,5 t", "score '1,5'; allowed: a number, inf, -inf"),
-        ("q Q0 d\0 1 1 t", "NUL byte at column 7"),
+        (
+            "q Q0 d\0 1 1 t",
+            "NUL byte at column 7; allowed: text; this may be UTF-16, or a binary file",
+        ),
     ],
 )
 def test_bad_run_lines(write, problem, line, expected):

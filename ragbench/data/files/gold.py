@@ -299,7 +299,7 @@ class GoldIds:
             raise entry.error(problem, allowed="the whole path in the corpus folder")
         name = ids[0] if ids else encode_spaces(text)
         if reason := id_problem(name):
-            raise entry.error(f"column '{column}': an id {reason}", allowed=ID_ALLOWED)
+            raise entry.error(f"column '{column}': {name!r} {reason}", allowed=ID_ALLOWED)
         if ids and name not in (text, encode_spaces(text)):
             self.renamed[text] += 1
         return name

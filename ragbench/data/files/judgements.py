@@ -308,7 +308,7 @@ def _nugget(entry: Entry, number: int, value: object) -> Nugget:
             raise entry.error(problem, allowed=", ".join(_KEYS), near=near)
     text = value["text"]
     if not isinstance(text, str) or not text.strip():
-        raise entry.error(f"nugget {number}: text is {shown(text)}", allowed="a text")
+        raise entry.error(f"nugget {number}: text is {shown(text)}", allowed="text, not empty")
     for key, words in _WORDS.items():
         if (word := value.get(key)) is not None and word not in words:
             close = nearest(word, words) if isinstance(word, str) else None

@@ -89,7 +89,8 @@ def endless_line(text: bytes, name: str, number: int) -> DataError:
 def nul_byte(line: bytes, name: str, number: int) -> DataError:
     """Return the error for a line with a NUL byte, as binary files have; names its column."""
     column = line.index(b"\0") + 1
-    return DataError(f"NUL byte at column {column}", file=name, line=number)
+    allowed = "text; this may be UTF-16, or a binary file"
+    return DataError(f"NUL byte at column {column}", file=name, line=number, allowed=allowed)
 
 
 def wrong_columns(
@@ -277,9 +278,8 @@ class WholeLines:
             pieces.append(piece)
             n_missing -= len(piece)
         start, text = pieces[0], pieces[-1]
-        # usually the carried bytes and one new piece: these two need no copy as long as the new
-        # piece
-        # has a line end; every other case is joined
+        # usually the carried bytes and one new piece with a line end, which need no copy; all other
+        # cases are joined
         if self.at_end or self._first or len(pieces) > 2 or b"\n" not in text:
             start, text = b"", b"".join(pieces)
         if self._first and not text and self.at_end:

@@ -54,7 +54,7 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction
     first, *more = read_samples(path)
     if more:
         allowed = "one; a generator of type predictions reads several, as its `samples`"
-        raise DataError(f"{1 + len(more)} answers to a query", file=path, allowed=allowed)
+        raise DataError(f"{1 + len(more)} answers to one query", file=path, allowed=allowed)
     return first
 
 
@@ -80,8 +80,8 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPredictio
         samples.setdefault(sample, {})[key] = prediction
     numbers = sorted(samples)
     if numbers != [*range(len(samples))]:
-        problem = f"the samples {', '.join(map(str, numbers[:10]))}"
-        raise DataError(problem, file=path, allowed="numbers from 0 on, none left out")
+        problem = f"the samples are numbered {', '.join(map(str, numbers[:10]))}"
+        raise DataError(problem, file=path, allowed="0, 1, 2, ... without gaps")
     return [samples[sample] for sample in numbers]
 
 
@@ -172,7 +172,7 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
     tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]
     if 0 < len(tables) < len(paths):
         text = next(path for path in paths if path not in tables)
-        raise DataError(f"{tables[0]} is a table and {text} is text lines", allowed=_FORMS)
+        raise DataError(f"{tables[0]} is a table and {text} is a text file", allowed=_FORMS)
     answers: dict[str, str | None]
     if tables:
         answers = {key: stored.answer for key, stored in read_predictions(predictions).items()}
@@ -182,8 +182,8 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
     for path in references:
         texts_of = _read_references(path) if tables else _read_lines(path)
         if not tables and len(texts_of) != len(answers):
-            problem = f"{len(texts_of)} lines, and {len(answers)} in {predictions}"
-            raise DataError(problem, file=path, allowed="as many, paired by line")
+            problem = f"{len(texts_of)} lines, but {predictions} has {len(answers)}"
+            raise DataError(problem, file=path, allowed="equal numbers of lines, paired in order")
         for key, texts in texts_of.items():
             gold.setdefault(key, []).extend(texts)
     if not answers.keys() & gold.keys():

@@ -294,7 +294,7 @@ def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Recor
     for position, record in enumerate(records):
         entry = Entry(owner, None, {}, record=f"{part}[{position}]")
         if not isinstance(record.id, str) or not isinstance(record.text, str):
-            raise entry.error(f"found {record!r:.80}", allowed="id and text are text")
+            raise entry.error(f"found {record!r:.80}", allowed="texts as id and text")
         if reason := id_problem(record.id):
             raise entry.error(f"id {reason}: {record.id!r}", allowed=ID_ALLOWED)
         if (first := positions.setdefault(record.id, position)) != position:

@@ -188,7 +188,7 @@ class HuggingFace(TableLoader):
             raise DataError(problem, file=self._path, record="split", allowed=", ".join(names))
         # drawing from one of several splits would ignore the test set of the authors
         if self._name is None and len(names) > 1:
-            problem = f"there are splits already: {', '.join(names)}"
+            problem = f"drawn at random, but there are splits: {', '.join(names)}"
             raise DataError(problem, file=self._path, record="split", allowed="one of them by name")
         return name, splits[name]
 
