@@ -125,7 +125,7 @@ def _score(
 
     `length` is the number of grades in the text of `relstring`; None makes no such text.
     """
-    written_measures = [replace(measure, written=name) for name, measure in measures.items()]
+    written_measures = [replace(measure, label=name) for name, measure in measures.items()]
     with _reading_progress(run) as advance:
         ranked_file = rank_run_file(
             run, qrels, written_measures, rules, workers=workers, on_bytes=advance

@@ -1,4 +1,4 @@
-"""Names of scores with options in parentheses: read and write `rouge1(stemmer=true)`."""
+"""Options in the names of scores: read and write `rouge1(stemmer=true)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragbench.errors import OptionError
 from ragbench.registry import DeclaredOption, nearest
 from ragbench.secrets import MASK, is_secret_option
 
-# Told how many items have just been done.
+# Function that is called with the number of items completed since the last call.
 Advance = Callable[[int], None]
 
 _PART = re.compile(r"""(?:"[^"]*"|'[^']*'|\{[^}]*\}|[^,"'])+""")
@@ -19,12 +19,12 @@ _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,()"'\s]|^$""")
 _WORDS = {"true": True, "false": False, "null": None}
 
-# Key and value as written -> ours.
+# Function that returns our spelling of an option's name and value.
 Respell = Callable[[str, str], "tuple[str, str]"]
 
 
 def split_options(text: str) -> list[str]:
-    """Split what stands between the parentheses at its commas, but not inside quotes or braces.
+    """Split options at their commas, except inside quotes and braces; empty list for no text.
 
     Example:
         >>> split_options('model="a, b", idf=true')
@@ -42,11 +42,19 @@ def read_options(
     respell: Respell | None = None,
     implied: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Read options in the form `name=value`.
+    """Read options in the form `name=value`; return those that differ from their default.
 
-    Returns the values that differ from the default, in the order of the declaration, so that two
-    spellings of the same options give the same mapping. `respell` turns other spellings of an
-    option into ours; `implied` has values that the name does not say.
+    The result is in the order of the declaration, so that equal options give equal mappings.
+
+    Args:
+        owner: Name of the score, for messages.
+        parts: Options as texts.
+        declared: Name -> declared option.
+        respell: Translation of other spellings of an option into ours.
+        implied: Values of options that the parts do not set.
+
+    Raises:
+        OptionError: An unknown or repeated option, a wrong value, or a secret.
 
     Example:
         >>> from ragbench.registry import declared_options
@@ -65,6 +73,7 @@ def read_options(
             raise OptionError(owner, "options", part, form, nearest(key, declared))
         if key in values:
             raise OptionError(owner, key, f"{values[key]} and {text}", "one value")
+        # names of scores are printed, stored and sent: a secret would spread
         if is_secret_option(key) or declared[key].option.secret:
             allowed = (
                 "no secret, for names of scores stand everywhere: read the variable in the code"
@@ -80,7 +89,7 @@ def read_options(
 
 
 def write_options(options: Mapping[str, Any]) -> str:
-    """Write options as `read_options` reads them; empty where there are none.
+    """Return options in parentheses, as `read_options` reads them; empty for no options.
 
     Example:
         >>> write_options({"model": "my models/a", "idf": True})
@@ -91,7 +100,7 @@ def write_options(options: Mapping[str, Any]) -> str:
 
 
 def add_option(name: str, option: str, value: str) -> str:
-    """Add an option to the name of a score.
+    """Return the name of a score with one more option.
 
     Example:
         >>> add_option("fluency", "judge", "a"), add_option("rbp(p=0.5)", "judge", "a")
@@ -101,7 +110,11 @@ def add_option(name: str, option: str, value: str) -> str:
 
 
 def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
-    """Read an integer, a number or a word, as the option wants it; quotes make it a text."""
+    """Return the value of an option from its text: a number, a word, or a text in quotes.
+
+    Raises:
+        OptionError: The option does not allow the value.
+    """
     if quoted := _QUOTED.fullmatch(text):
         return option.check(owner, quoted[2] if _takes_text(option) else _number(quoted[2]))
     if text in _WORDS and _takes(option, _WORDS[text]):
@@ -112,11 +125,12 @@ def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Read a number where it is one; 2.0 is the integer 2, so that names are unique."""
+    """Return a number, or the text if it is none; 2.0 gives 2, so that names are unique."""
     try:
         number = float(text)
     except ValueError:
         return text
+    # above 2**53 a float no longer tells neighbouring integers apart
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 

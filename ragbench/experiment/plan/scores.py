@@ -118,7 +118,7 @@ def _check_needs(
         )
     elif reads == "subtopics" and fills:
         raise DataError(
-            f"{measure.written} reads subtopics, and relevance judged by a model has none",
+            f"{measure.label} reads subtopics, and relevance judged by a model has none",
             file=config.path,
             record="metrics.retrieval.fill",
             allowed="measures of grades, or no fill",
@@ -128,7 +128,7 @@ def _check_needs(
     if lacks:
         note = f" ({no_fill})" if no_fill else ""
         raise DataError(
-            f"{measure.written} needs {lacks}, and the data set has none{note}",
+            f"{measure.label} needs {lacks}, and the data set has none{note}",
             file=config.path,
             record="metrics.retrieval.measures",
             allowed=allowed,
@@ -233,7 +233,7 @@ def fit_measures(
     if fill is None or not graded:
         is_unread = fill is not None and bool(measures)
         return None, ["fill: no measure reads judgements, and so none are made"] * is_unread
-    too_deep = [m.written for m in graded if (m.k or top_k) > fill.rules.depth]
+    too_deep = [m.label for m in graded if (m.k or top_k) > fill.rules.depth]
     if not too_deep:
         return fill, []
     return fill, [

@@ -118,7 +118,7 @@ class ScoreRanking(StoredStage):
             columns |= text_columns
         failed = dict(without_value(self._ranking.outcomes))
         for position, measure in zip(todo, measures, strict=True):
-            column = columns[measure.written]
+            column = columns[measure.label]
             if measure.k is None:
                 top_k = self.plan.config.metrics.retrieval.top_k
                 column = replace(column, signature=column.signature.with_parts(top_k=top_k))
@@ -186,8 +186,8 @@ class ScoreRanking(StoredStage):
             message = f"{ranking.name}: {n_unknown} of {len(texts_read)} passages have no text"
             if n_unknown == len(texts_read):
                 allowed = "a retriever that returns texts, or a data set with these documents"
-                raise DataError(f"{message} for {measures[0].written}", allowed=allowed)
-            warnings = (f"{message}: {measures[0].written} cannot find an answer in them",)
+                raise DataError(f"{message} for {measures[0].label}", allowed=allowed)
+            warnings = (f"{message}: {measures[0].label} cannot find an answer in them",)
         retrieved = RetrievedPassages(
             [[text or "" for text in texts] for texts in passages],
             [plan.collection.answers.get(name, ()) for name in plan.ids],

@@ -269,6 +269,7 @@ def judge_facts(maker: object) -> JudgeFacts:
         >>> judge_facts(Polite).served, judge_facts(Polite).own_rubric
         (['politeness'], None)
     """
+    # a factory of a function or object carries its facts; a class has them as attributes
     if isinstance(facts := getattr(maker, "facts", None), JudgeFacts):
         return facts
     served = getattr(maker, "served", None)
@@ -311,6 +312,7 @@ def missing_verdict(item: JudgedItem, rubric: Rubric) -> Verdict | None:
         "contexts": bool(item.contexts),
         "queries": bool(item.queries),
     }
+    # one cause per verdict: the first one in the order of the table
     for need, (cause, why) in _MISSING.items():
         if need in rubric.needs and not present[need]:
             return not_applicable(cause, why)
@@ -328,6 +330,7 @@ def both_orders(rubric: Rubric, scores: tuple[float, float], reasons: Sequence[s
     if len(sides) > 1:
         lines.append("the two orders disagree: a tie")
     score = sum(scores) / 2 if len(sides) == 1 else 0.5
+    # the level that has this score: the inverse of `score_of`
     level = 1 + score * (rubric.levels - 1)
     return Verdict(score, level=level, reasoning="\n".join(lines), orders=scores)
 

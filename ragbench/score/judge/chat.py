@@ -74,6 +74,7 @@ class OpenAIJudge(ModelJudge):
             prices=chosen.load_prices,
         )
         if chosen.mode == "batch":
+            # servers bill batches below the list price
             self.price_share = PRICE_SHARE
 
     @property
@@ -88,6 +89,7 @@ def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
         raise OptionError("openai", "model", None, "the name of a model, or models: [a, b]")
     if model is not None and models is not None:
         raise OptionError("openai", "models", models, "either model or models")
+    # a model that comes twice would count twice in the jury
     names = tuple(models) if models is not None else (model or "",)
     if len(set(names)) < len(names) or not all(names) or not names:
         raise OptionError("openai", "models", list(names), "names of models, each once")

@@ -248,6 +248,7 @@ def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:
     Best is the lowest score for a rubric whose direction is `lower`. There is one verdict for each
     reference; an empty list raises IndexError.
     """
+    # a share such as hallucination is best at 0
     sign = -1 if rubric.direction == "lower" else 1
     scored = [verdict for verdict in verdicts if verdict.score is not None]
     return max(scored, key=lambda verdict: sign * (verdict.score or 0.0), default=verdicts[0])
@@ -277,6 +278,7 @@ def apply_formula(name: str, grounding: Grounding) -> float | Cause:
     score = formula.score(grounding)
     if score is not None:
         return score
+    # without a claim that is the cause, whatever the formula
     checked = grounding.reference_passages if "reference_passages" in formula.sides else ()
     rows = grounding.answer_passages if "answer_passages" in formula.sides else checked
     return formula.undefined if rows else Cause.NO_CLAIMS

@@ -92,6 +92,7 @@ def _nugget(value: object) -> Nugget:
     return nugget
 
 
+# parts of tables that have the name of the argument
 _SAME = ("question", "contexts", "answer", "reference", "queries", "turns", "tool_calls")
 # Part of a table -> argument of `Judge.score`.
 _PARTS = {"id": "query_id", **dict(zip(_SAME, _SAME, strict=True))}
@@ -137,6 +138,7 @@ def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
 def _arguments(columns: Sequence[str]) -> dict[str, str]:
     """Return column -> argument of `Judge.score`; columns that are no argument are absent."""
     arguments = {name: name for name in columns if name in _ROW_KEYS}
+    # exact names of arguments take precedence over recognised names
     free = [part for part, argument in _PARTS.items() if argument not in arguments]
     parts = columns_by_part(free, [name for name in columns if name not in arguments], None, "rows")
     return arguments | {parts[part]: _PARTS[part] for part in parts}
@@ -203,6 +205,7 @@ def with_evidence(item: JudgedItem, rubric: Rubric) -> JudgedItem:
         >>> with_evidence(item, load_rubric("context_recall")).contexts is None
         True
     """
+    # retrieval scores and citations are about the passages of this answer only
     if rubric.formula not in GROUNDED or not (item.turns or item.tool_calls):
         return item
     passages, evidence = set(item.contexts or ()), []

@@ -85,6 +85,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
             DataError: A file that is no rubric, or no store of replies.
         """
         self._arguments = (model, rubrics, type, replies, client, options)
+        # without a type, the kind of client decides between these two
         if type == "openai" and model is None and client is not None and "models" not in options:
             type = "openai" if speaks_openai(client) else "langchain"
         if model is not None:

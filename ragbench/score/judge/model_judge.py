@@ -315,8 +315,10 @@ def _verdict_of_several(
         f"{label}: {_outcome_of(verdict)}: {verdict.reasoning}"
         for label, verdict in zip(labels, verdicts, strict=True)
     ]
+    # models of a jury may have several samples each: all of them tell the deviation
     samples = [sample for v in verdicts for sample in (v.samples or (v.score,))]
     scores = [sample for sample in samples if sample is not None]
+    # the failure decides, so that its cause is counted
     if not scored or (failed and not may_fail):
         whole = [*failed, *verdicts][0]
     else:
@@ -336,6 +338,7 @@ def _combine(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> V
     """Return the combination of verdicts with scores: of their levels if all have one."""
     levels = [verdict.level for verdict in verdicts if verdict.level is not None]
     weighted = any(verdict.weighted for verdict in verdicts)
+    # methods without levels have a score alone
     if len(levels) < len(verdicts):
         scores = [verdict.score for verdict in verdicts if verdict.score is not None]
         return Verdict(_COMBINED[combine](scores), weighted=weighted)
@@ -394,6 +397,7 @@ def example_requests(rubric: Rubric) -> list[ChatRequest]:
     example = rubric.examples[0] if rubric.examples else {}
     item = example_item({**{need: _EXAMPLE_PARTS[need] for need in rubric.needs}, **example})
     model = _Recording()
+    # rehearsal: placeholders must not be embedded, which would load a model
     judge = ModelJudge(lambda replies: model, Jury(("model",)), Asking(rehearsal=True))
     judge.judge(item, rubric)
     judge.close()
@@ -417,6 +421,7 @@ def rehearse(judge: ModelJudge, items: Sequence[JudgedItem], rubrics: Sequence[R
     """
     if not items or not rubrics:
         return Estimate()
+    # the first items, not a draw: equal calls give equal estimates
     some = items[:_MOST]
 
     def ask(model: ChatModel) -> None:

@@ -111,12 +111,14 @@ class NLI(RubricJudge):
         """
         declared_options(NLI)["threshold"].check(_OWNER, threshold)
         self._checkpoint = find_checkpoint(_OWNER, model)
+        # a folder tells its kind at once, a hub model only after its files were downloaded
         if compares_only(self._checkpoint):
             self.served = _without_contradiction(self.served)
         self._threshold, self._language = threshold, language
         self._device, self._batch_tokens = device, batch_tokens
         self._analyze = Analyzer.for_language(language)
         self._model: LocalModel | None = None
+        # shared by all rubrics and systems: many of their pairs are equal
         self._rulings: dict[Pair, Ruling] = {}
         self._lock = threading.Lock()
 
@@ -285,6 +287,7 @@ class CosineRulings:
         """Return the ruling of each source on its claim, `supported` or `not_mentioned`."""
         parts = {source: sentences(source) or [source] for source, _ in pairs}
         texts = {text for part in parts.values() for text in part} | {claim for _, claim in pairs}
+        # sorted: the order decides the batches, and with them the last digits of the vectors
         new = sorted(texts - self._vectors.keys())
         self._vectors.update(zip(new, self._model.encode(new), strict=True))
         return [self._ruling(parts[source], claim) for source, claim in pairs]

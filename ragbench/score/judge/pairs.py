@@ -45,6 +45,7 @@ def judge_pairs(
     differing = [row for row, item in enumerate(items) if not same_answers(item)]
     compared = [items[row] for row in differing]
     if advance is not None:
+        # equal answers count as completed without the judge
         advance(len(items) - len(compared))
     if judge.asks:
         outcomes = judge_all(judge, compared, rubrics, advance)

@@ -46,6 +46,7 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
         weight = 1.0 if nugget.importance == "vital" else okay
         credit = _CREDIT[nugget.assignment or "not_support"]
         weights.append(weight)
+        # strict scores: partial support counts 0
         gained.append(weight * (math.floor(credit) if strict else credit))
     return math.fsum(gained) / math.fsum(weights) if any(weights) else None
 

@@ -119,6 +119,7 @@ def read_verdict(value: object) -> Verdict:
         return value
     score: Any  # told apart by the next lines
     score, reason = value if isinstance(value, tuple) and len(value) == 2 else (value, "")
+    # NumPy numbers too: a function may average with NumPy
     is_score = isinstance(score, (int, float, np.number, np.bool_)) and 0 <= score <= 1
     if not is_score or not isinstance(reason, str):
         raise AdapterError(f"found {shown(value)}, allowed: {_RETURNS}")
@@ -221,6 +222,7 @@ def _maker(
     facts = dataclasses.replace(judge_facts(target), is_judge=is_judge)
     if inspect.isroutine(target) and is_judge and (rubric := rubric_of(target)):
         facts = dataclasses.replace(facts, own_rubric=rubric, served=(str(rubric["name"]),))
+    # `inspect.signature` reads the options of the target off `__signature__`
     maker.__dict__ |= {"__signature__": inspect.Signature([*options]), "facts": facts}
     return maker
 
@@ -228,6 +230,7 @@ def _maker(
 def name_of(target: object) -> str:
     """Return `module:name` of a function or class; of any other object, of its class."""
     if isinstance(target, functools.partial):
+        # a partial has no name; that of its function says more
         return name_of(target.func)
     definition = target if hasattr(target, "__qualname__") else type(target)
     return f"{definition.__module__}:{definition.__qualname__}"

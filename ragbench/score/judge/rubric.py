@@ -177,6 +177,7 @@ def _built_in(full_name: str) -> Rubric:
     declared = rubric_options(name)
     chosen = read_options(name, split_options(text), declared)
     rubric = replace(rubric, name=f"{name}{write_options(chosen)}")
+    # only values other than the default are in `chosen`
     if "score" in chosen:
         return replace(rubric, formula=chosen["score"])
     if "as" not in chosen:
@@ -293,6 +294,7 @@ class _RubricReader:
         for need in needs:
             if need not in NEEDS:
                 raise self.error("needs", repr(need), ", ".join(NEEDS), nearest(need, NEEDS))
+        # one of the two keys implies the other
         pair = keys.get("asks") == "pair" or keys.get("method") == "pairwise"
         asks = self._choice("asks", "pair" if pair else "answer")
         method = self._choice("method", "pairwise" if pair else "rating")
@@ -303,6 +305,7 @@ class _RubricReader:
             usual = {"claims": of_claims, "nuggets": "strict_vital", "support": "precision"}
             formula = self._choice("formula", usual[method], _FORMULAS[method])
         name = keys["name"]
+        # names become parts of score names, file names and signatures
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
             raise self.error("name", repr(name), "letters, digits and _ . -")
         return Rubric(

@@ -131,6 +131,7 @@ def is_refusal(sentence: str) -> bool:
         >>> is_refusal("The passages do not mention a date."), is_refusal("It opened in 1932.")
         (True, False)
     """
+    # typographic apostrophes: the patterns have plain ones
     folded = sentence[:_REFUSAL_LENGTH].lower().replace("\u2019", "'")
     return any(pattern.search(folded) for pattern in _refusals())
 
@@ -174,6 +175,7 @@ def _ground(
     claims, gold = claims_of(answer, analyze), claims_of(reference, analyze)
 
     def ruling(claim: CitedSentence, source: str) -> Ruling:
+        # an empty source needs no model
         if not source.strip():
             return "not_mentioned"
         return rule((source, without_item_mark(claim.text)))
@@ -203,6 +205,7 @@ def _ground(
         other = grounding.answer_reference if reference else []
         lines += _lines("claim", claims, grounding.answer_passages, other, "the reference")
     if any(side.startswith("reference_") for side in sides):
+        # markers in a reference cite nothing of this system
         uncited = [CitedSentence(claim.text) for claim in gold]
         passages, other = grounding.reference_passages, grounding.reference_answer
         lines += _lines("reference claim", uncited, passages, other, "the answer")

@@ -91,6 +91,7 @@ def judge_on(
     )
     for results in executor.map(task, blocks_of(items, _BLOCK)):
         yield [
+            # a text may crash a worker: its block fails, the run goes on
             {rubric.name: failed_verdict(ChildProcessError(result.why)) for rubric in rubrics}
             if isinstance(result, LostItem)
             else result

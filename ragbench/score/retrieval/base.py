@@ -23,11 +23,11 @@ from ragbench.score.retrieval.options import Grade as Grade
 from ragbench.score.retrieval.positions import TieGroups
 from ragbench.types import Aggregate, Cause, Direction, FloatArray, IntArray
 
-# The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query, or
+# Record that a measure reads: `RankedGrades`, a `RankedSubtopics` per query, or
 # `RetrievedPassages`.
 Reads = Literal["grades", "subtopics", "passages"]
 
-# What `ragbench list` puts together, in its order; measures of other packages are `others`.
+# Groups of `ragbench list`, in its order; measures of other packages are in `others`.
 Group = Literal[
     "first hits",
     "precision and recall",
@@ -53,7 +53,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, eq=False)
 class RankedGrades:
-    """The judged documents of a run in rank order: all that a measure needs to know.
+    """Judged documents of a run in rank order, the input of most measures.
 
     Sparse: a row is a retrieved document that is JUDGED. The others count through `rank` and
     `n_retrieved` only, so a measure costs as little for 1,000 documents a query as for 50.
@@ -129,7 +129,7 @@ class RankedGrades:
         return count[1:] - count[self.starts[self.query]]
 
     def sum(self, values: FloatArray) -> FloatArray:
-        """Add up the rows' values query by query."""
+        """Return the sum of the rows' values per query; 0 for a query without rows."""
         total = np.bincount(self.query, weights=values, minlength=self.n_queries)
         return total.astype(np.float64, copy=False)
 
@@ -143,7 +143,7 @@ class RankedGrades:
 
     @functools.cached_property
     def _relevant(self) -> dict[int, IntArray]:
-        """Grade -> what `count_relevant` found: nearly every measure asks."""
+        """Cache of `count_relevant` by grade, since nearly every measure needs it."""
         return {}
 
     def count_hits(self, rel: int, k: int | None = None) -> IntArray | FloatArray:
@@ -159,13 +159,13 @@ class RankedGrades:
         return np.bincount(self.query[hit], minlength=self.n_queries)
 
     def divide(self, total: FloatArray | IntArray, by: FloatArray | IntArray) -> FloatArray:
-        """Divide query by query; NaN where `by` is 0: the measure does not apply there."""
+        """Return total / by per query; NaN if `by` is 0, where the measure does not apply."""
         scores = np.full(self.n_queries, np.nan)
         np.divide(total, by, out=scores, where=np.asarray(by) > 0)
         return scores
 
     def where_relevant(self, scores: FloatArray | IntArray, rel: int = 1) -> FloatArray:
-        """Keep the scores of the queries with a relevant document; NaN elsewhere."""
+        """Return the scores with NaN for queries without a document of grade `rel` or above."""
         return np.where(self.count_relevant(rel) > 0, scores, np.nan)
 
 
@@ -174,13 +174,11 @@ Subtopics = frozenset[Hashable]
 
 @dataclass(frozen=True, slots=True)
 class RankedSubtopics:
-    """The subtopics of one query, as its ranking and its judgements cover them.
+    """Subtopics of one query that its ranking and its judgements cover.
 
     Attributes:
-        retrieved: Rank -> the subtopics that the document there covers; none where it is not
-            relevant.
-        judged: What each relevant document covers, retrieved or not; documents by id, the largest
-            first.
+        retrieved: Subtopics of the document at each rank; empty for documents without any.
+        judged: Subtopics of each relevant document, retrieved or not; in falling order of ids.
     """
 
     retrieved: tuple[Subtopics, ...]
@@ -190,9 +188,7 @@ class RankedSubtopics:
     def of(
         cls, retrieved: Iterable[str], judged: Mapping[str, Collection[Hashable]]
     ) -> RankedSubtopics:
-        """Join a ranking with judgements.
-
-        A document that occurs again counts at its first place.
+        """Return the subtopics of ranked ids; a repeated id counts at its first rank.
 
         Example:
             >>> ranked = RankedSubtopics.of(["d2", "d9"], {"d1": {"a"}, "d2": {"a", "b"}})
@@ -205,7 +201,7 @@ class RankedSubtopics:
     def at_ranks(
         cls, retrieved: Mapping[int, str], judged: Mapping[str, Collection[Hashable]]
     ) -> RankedSubtopics:
-        """Join judgements with the documents whose ranks are known; the others cover nothing."""
+        """Return the subtopics of rank -> id; missing ranks and unjudged ids cover none."""
         covers = {document: frozenset(topics) for document, topics in judged.items()}
         by_rank: list[Subtopics] = [frozenset()] * max(retrieved, default=0)
         for rank, document in retrieved.items():
@@ -215,7 +211,7 @@ class RankedSubtopics:
 
     @property
     def all(self) -> Subtopics:
-        """Every subtopic that a document is relevant to."""
+        """All subtopics with a relevant document."""
         return frozenset().union(*self.judged)
 
 
@@ -247,19 +243,20 @@ class MeasureSpec:
         name: The canonical name: `ndcg`.
         low: The smallest possible value of one query.
         high: The largest possible value of one query; inf where unbounded.
-        group: The measures among which it is listed.
-        aliases: Further names of the same thing.
-        reads: The record that it is a function of.
-        aggregate: How the values of the queries become one number.
-        cutoff: Whether its name takes `@k`.
-        at: The option that `@` gives.
-        averages_ties: Whether it has a closed form of its expectation over the orders of tied
-            documents.
-        nan_means: Why a query that was looked at has no value.
-        of_nothing: What a query without a relevant document gets where those count; None: `low`.
-        version: Of the DEFINITION: it moves only when numbers move.
-        from_qrels: Options whose default is read off the qrels.
-        code: Of a function that declares no version: a hash of its source.
+        group: Group in `ragbench list`.
+        aliases: Further names of the measure.
+        reads: Record that the measure reads.
+        direction: `higher` or `lower`, whichever is better.
+        aggregate: Aggregate of the values of the queries.
+        cutoff: Whether the name has `@k`: required, optional or none.
+        at_option: Option that the number after `@` sets.
+        averages_ties: True if the measure has a closed form of its expectation over the orders of
+            tied documents.
+        nan_means: Cause of a NaN.
+        of_nothing: Value of a query without a relevant document if such queries count; None: `low`.
+        version: Version of the definition; it changes only when values change.
+        from_qrels: Option -> function that returns its default for a ranking.
+        code: Hash of the source, for functions without a version.
     """
 
     name: str
@@ -271,7 +268,7 @@ class MeasureSpec:
     direction: Direction = "higher"
     aggregate: Aggregate = "mean"
     cutoff: Literal["required", "optional", "none"] = "optional"
-    at: str = "k"
+    at_option: str = "k"
     averages_ties: bool = False
     nan_means: Cause = Cause.NO_RELEVANT
     of_nothing: float | None = None
@@ -281,17 +278,18 @@ class MeasureSpec:
 
     @property
     def needs(self) -> str:
-        """Name the data that its record is made of."""
+        """Data that the measure needs, in words."""
         return _NEEDS[self.reads]
 
 
 def measure(
     name: str, *, range: tuple[float, float], group: Group = "others", **declared: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a function of a record and options to be a retrieval measure.
+    """Return a decorator that declares a function of a record and options as a measure.
 
-    A bad option raises an `OptionError` before the function runs. `range` is the smallest and the
-    largest possible value of one query, `declared` has further fields of `MeasureSpec`.
+    The measure checks its options before it runs, and raises OptionError for a wrong one, or for
+    tied documents that it cannot average over. `range` is the smallest and the largest possible
+    value of one query; `declared` are further fields of `MeasureSpec`.
     """
     if group not in get_args(Group):
         raise OptionError(name, "group", group, ", ".join(get_args(Group)))
@@ -300,6 +298,7 @@ def measure(
     def decorate(kernel: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(kernel)
         def run(*args: P.args, **options: P.kwargs) -> R:
+            # only records of grades can be averaged; others have no such attribute
             if not spec.averages_ties and getattr(args[0], "averaged", False):
                 raise no_average(name)
             return kernel(*args, **options)
@@ -313,21 +312,24 @@ def measure(
 
 @functools.cache
 def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., FloatArray]:
-    """Return a measure of a function of the user's own that declares nothing.
+    """Return a measure from a user's plain function of one ranking.
 
-    It is a function of one ranking: `retrieved`, the grade at each rank, None where the document
-    is not judged, and `judged`, all grades of the query, largest first. It returns a number >= 0,
-    more is better. A query without a relevant document has no value; `@k` cuts the ranking.
+    The function gets `retrieved`, the grade at each rank or None if unjudged, and `judged`, all
+    grades of the query in falling order. It returns a number >= 0; more is better. Queries without
+    a relevant document get NaN; `@k` cuts the ranking. An exception or another result of the
+    function becomes an `AdapterError` with the query.
     """
     owner = f"measure '{name}'"
     _, signature = plain_signature(function, owner, (2,), "(retrieved, judged)")
     cutoff = inspect.Parameter("k", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Cutoff)
+    # `@k` cuts the ranking here, also for a function with a parameter k
     parameters = [p for p in signature.parameters.values() if p.name != "k"]
 
     def kernel(ranked: RankedGrades, *, k: int | None = None, **options: Any) -> FloatArray:
         values = np.full(ranked.n_queries, np.nan)
         for position in np.flatnonzero(ranked.count_relevant(1)):
             rows = slice(ranked.starts[position], ranked.starts[position + 1])
+            # unjudged documents have no row: their ranks stay None
             grades = np.full(ranked.n_retrieved[position], None)
             grades[ranked.rank[rows] - 1] = ranked.grades[rows]
             judged_rows = slice(ranked.judged_starts[position], ranked.judged_starts[position + 1])
@@ -352,7 +354,7 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
 
 
 def no_average(name: str) -> OptionError:
-    """Return the error of a measure that cannot average over ties; it names those that can."""
+    """Return the error for a measure that cannot average over ties, with those that can."""
     from ragbench.score.retrieval import MEASURES
 
     specs = ((other, spec_of(MEASURES.load(other))) for other in MEASURES.table)
@@ -361,6 +363,6 @@ def no_average(name: str) -> OptionError:
 
 
 def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:
-    """Return the properties of a function that `@measure` declared; None for others."""
+    """Return the declaration of a measure function; None for other objects."""
     spec = getattr(kernel, "measure_spec", None)
     return spec if isinstance(spec, MeasureSpec) else None

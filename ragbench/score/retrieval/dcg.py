@@ -26,7 +26,7 @@ from ragbench.types import FloatArray, IntArray
 
 _measure = partial(measure, group="graded gain")
 
-# What a rank costs where the best ranking would gain less there, or nothing at all.
+# Least cost of a rank, also where the ideal ranking gains less or nothing.
 LEAST_COST = 1.0
 
 
@@ -54,9 +54,10 @@ def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Gained:
-    """Gains of the retrieved documents and of the judged ones, the latter best first.
+    """Gains of the retrieved and of the judged documents.
 
     Attributes:
+        ranked: Grades in rank order.
         rows: Row of `ranked` -> gain; unjudged documents have no row and gain nothing.
         ideal: Gains of all judged documents, falling within each query; none is below 0.
     """
@@ -69,10 +70,13 @@ class Gained:
     def of(
         cls, owner: str, ranked: RankedGrades, gain: str = "linear", gains: str | None = None
     ) -> Gained:
-        """Read gains off grades.
+        """Return the gains of all grades; negative grades gain nothing.
 
-        Negative grades gain nothing. `gains` are those of single grades, as `read_gains` reads
-        them.
+        `gains` sets single gains, such as `{1:3,2:9}`. `owner` is the measure, for messages.
+
+        Raises:
+            OptionError: `gains` is malformed, or given with gain=exp.
+            DataError: A grade is too large for gain=exp.
         """
         mapping = read_gains(owner, gains, gain)
         rows = _gains(owner, ranked.grades, gain, mapping)
@@ -88,16 +92,19 @@ class Gained:
         return np.bincount(gaining, minlength=self.ranked.n_queries)
 
     def where_gaining(self, scores: FloatArray) -> FloatArray:
-        """Keep the scores of the queries for which a document can gain anything; NaN elsewhere."""
+        """Return the scores with NaN for queries without a document that gains anything."""
         return np.where(self.n_gaining > 0, scores, np.nan)
 
     def sum_ideal(self, terms: FloatArray) -> FloatArray:
-        """Add up what the documents of the best ranking add, in its order, query by query."""
+        """Return the sum per query of terms of the ideal ranking, one per judged document."""
         total = np.bincount(self.ranked.judged_query, terms, minlength=self.ranked.n_queries)
         return total.astype(np.float64, copy=False)
 
     def ideal_down_to(self, query: IntArray, rank: IntArray, terms: FloatArray) -> FloatArray:
-        """Add up the same of some queries down to some ranks from 1 on, also beyond the judged."""
+        """Return the sum of terms of the ideal ranking of given queries down to given ranks.
+
+        Ranks start at 1, and may exceed the number of judged documents.
+        """
         starts = self.ranked.judged_starts
         sums = running_sums(terms, starts)
         last = np.minimum(rank, self.n_gaining[query])
@@ -331,12 +338,12 @@ def _whole_ndcg(gained: Gained) -> FloatArray:
 
 
 def _dcg_so_far(gained: Gained) -> FloatArray:
-    """The DCG of each row's query down to it."""
+    """Return the DCG of the query of each row, down to the row."""
     return running_sums(gained.rows / discounts(gained.ranked.rank), gained.ranked.starts)
 
 
 def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
-    """The DCG of some queries down to some ranks."""
+    """Return the DCG of given queries down to given ranks."""
     ranked = gained.ranked
     so_far = np.append(_dcg_so_far(gained), 0.0)
     # (query, rank) as one number, which ascends with the rows

@@ -1,8 +1,8 @@
-"""Finds the judged documents among those that a run retrieved, and their ranks.
+"""Ranks of the judged documents among the hits of a run.
 
-The hits of files and columns are joined with the qrels by the hashes of their ids, then by their
-bytes. In dictionaries the judged documents were looked up, which hashes no id that is not judged:
-that is 1.9 times as fast.
+Hits of files and columns are joined with the qrels by the hashes of their ids, then by their bytes.
+In dictionaries the judged ids are looked up instead, which hashes no unjudged id and is 1.9 times
+as fast.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
 from ragbench.types.rows import HitBlock
 
-_FEWEST_BITS = 16  # of the filter that most rows do not pass: 64 KiB lie in the nearest cache
+_FEWEST_BITS = 16  # of the filter of rows: 64 KiB fit into the nearest cache
 _MOST_BITS = 24
 _LOWER = (1 << 32) - 1
-_MANY = 4  # hits for each judgement, from which the filter costs less than it saves
+_MANY = 4  # hits per judgement from which the filter saves more than it costs
 
 
 @dataclass(frozen=True, eq=False)
 class Keyed:
-    """Documents of several queries, each with a number that hardly another one has.
+    """Documents of several queries with nearly unique hash keys.
 
     Attributes:
-        query: Row -> number of its query.
-        documents: Row -> its document.
-        keys: Row -> a hash of both.
+        query: Row -> number of the query.
+        documents: Row -> id of the document.
+        keys: Row -> hash of query and document.
     """
 
     query: IntArray
@@ -41,18 +41,18 @@ class Keyed:
 
     @classmethod
     def of(cls, query: IntArray, documents: ByteIds, hashes: HashArray | None = None) -> Keyed:
-        """Make the keys, out of the hashes of the documents if they are known."""
+        """Return the documents with keys, from given hashes of the documents or new ones."""
         hashes = documents.hashes() if hashes is None else hashes
         return cls(query, documents, query_keys(hashes, query))
 
     @classmethod
     def of_block(cls, block: HitBlock) -> Keyed:
-        """Make the keys of all hits of a block."""
+        """Return the hits of a block with their keys."""
         lengths = np.diff(block.starts)
         return cls.of(np.repeat(np.arange(len(lengths)), lengths), block.documents)
 
     def take(self, rows: IntArray) -> Keyed:
-        """Return some of the rows."""
+        """Return the given rows, in their order."""
         return Keyed(self.query[rows], self.documents.take(rows), self.keys[rows])
 
     def __len__(self) -> int:
@@ -60,29 +60,26 @@ class Keyed:
 
 
 def join(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
-    """Return the rows of the hits that are judged, ascending, and those of their judgements.
+    """Return the rows of the judged hits, ascending, and the rows of their judgements.
 
-    No pair of query and document is there twice on a side.
-
-    Where hits are many, one pass sorts out nearly all that are not judged. What is left of both
-    sides is sorted by its keys, so that those that share one become neighbours.
+    Pairs of query and document must be distinct on each side.
     """
+    # with many hits, one pass removes nearly all unjudged ones; then both sides are sorted by key,
+    # so that equal keys become neighbours
     some = _possible(hits.keys, judged.keys) if len(hits) > _MANY * len(judged) else None
     pairs = _neighbours(hits.keys if some is None else hits.keys[some], judged.keys)
     if pairs is None:
         return _compared(hits, judged)
     rows, gold = pairs if some is None else (some[pairs[0]], pairs[1])
-    # two ids may share a hash: only the same bytes are the same document
+    # two ids may have equal hashes: only equal bytes are one document
     same = hits.documents.take(rows).equal(judged.documents.take(gold))
     return rows[same], gold[same]
 
 
 def _neighbours(keys: HashArray, gold_keys: HashArray) -> tuple[IntArray, IntArray] | None:
-    """Return the pairs of rows that share the upper bits of their key; None where three do.
-
-    The lower bits hold the number of the row, since NumPy sorts numbers several times as fast as
-    it finds the order that sorts them.
-    """
+    """Return the pairs of rows with equal upper bits of the key; None if three rows share them."""
+    # the lower bits hold the row number: NumPy sorts numbers several times as fast as it finds
+    # their order
     n = len(keys)
     bits = np.uint64((n + len(gold_keys)).bit_length())
     numbered = np.concatenate((keys, gold_keys)) >> bits << bits
@@ -95,13 +92,13 @@ def _neighbours(keys: HashArray, gold_keys: HashArray) -> tuple[IntArray, IntArr
     number = (numbered & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
     hit, judged = number[first], number[first + 1]  # hits have the lower numbers
     mixed = (hit < n) & (judged >= n)
-    # in the order of the hits, so that what is gathered for them lies together
+    # in the order of the hits, so that later look-ups read neighbouring memory
     pairs = np.sort((hit[mixed] << 32) + (judged[mixed] - n))
     return pairs >> 32, pairs & _LOWER
 
 
 def _compared(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
-    """Join one by one: for the rare block in which ids share a hash."""
+    """Join hits and judgements by comparing ids: for the rare block with equal hashes."""
     table = {(query, judged.documents[row]): row for row, query in enumerate(judged.query.tolist())}
     places = enumerate(hits.query.tolist())
     judgements = [table.get((query, hits.documents[row]), -1) for row, query in places]
@@ -111,7 +108,7 @@ def _compared(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
 
 
 def _possible(keys: HashArray, gold_keys: HashArray) -> IntArray:
-    """Return the rows whose key may be wanted: a few too many, quickly."""
+    """Return the rows whose key may be judged, a superset, by a filter on the upper bits."""
     bits = min(max(_FEWEST_BITS, len(gold_keys).bit_length() + 3), _MOST_BITS)
     shift = np.uint64(64 - bits)
     marked: NDArray[np.bool_] = np.zeros(1 << bits, bool)
@@ -124,9 +121,11 @@ class Hits:
     """Judged documents that were retrieved, in any order.
 
     Attributes:
-        first: Row -> best rank of its tie group; its own rank where nothing ties.
+        query: Row -> number of the query.
+        rank: Row -> rank of the document, 1 is the best.
+        first: Row -> best rank of its tie group, equal to the rank without a tie.
         last: Row -> worst rank of its tie group.
-        judged: Row -> the row of the qrels that judges it.
+        judged: Row -> row of its judgement in the qrels.
     """
 
     query: IntArray
@@ -139,13 +138,16 @@ class Hits:
     def from_places(
         cls, places: IntArray, groups: Groups, starts: IntArray, query: IntArray, judged: IntArray
     ) -> Hits:
-        """Turn places among all lists into ranks; `starts`: where the list of each hit begins."""
+        """Return hits with ranks from places in the joined lists.
+
+        `starts` is the place at which the list of each hit starts.
+        """
         offset = starts - 1
         return cls(query, places - offset, groups.first - offset, groups.end - starts, judged)
 
     @classmethod
     def joined(cls, parts: Sequence[Hits]) -> Hits:
-        """Return the hits of all parts, one after the other."""
+        """Return the concatenated hits of all parts."""
         empty = np.zeros(0, np.int64)
         return cls(
             *(
@@ -162,10 +164,10 @@ class Hits:
 
 
 def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) -> Hits:
-    """Find the places of the judged documents by their scores, which were looked up.
+    """Return the ranks of the judged documents of some lists, found by their scores.
 
-    Documents that tie keep their order if `stable`, else their ids fall, as bytes; `singles`
-    compares scores as 32-bit floats.
+    Tied documents keep their order if `stable`, else they are in falling order of the bytes of
+    their ids. `singles` compares scores as 32-bit floats.
     """
     starts = judged.starts[lists.first : lists.first + len(lists.starts)]
     rows = np.flatnonzero(~np.isnan(lists.judged_scores))
@@ -181,7 +183,7 @@ def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) ->
         texts = [*map(lists.documents.__getitem__, members.rows.tolist())]
         tied_ids = map(lists.judged.__getitem__, rows[tied].tolist())
         first, end = members.first, members.first + (groups.end - groups.first)[tied]
-        # a walk through each tie group: quicker than a table of all ids, for 1,000 that tie too
+        # a scan of each tie group: faster than a table of all ids, even for 1,000 tied documents
         member = [*map(texts.index, tied_ids, first.tolist(), end.tolist())]
         place[tied] = members.in_order(None if stable else ByteIds.of(texts))[member]
     return Hits.from_places(
@@ -192,10 +194,10 @@ def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) ->
 def join_hits(
     block: HitBlock, hits: Keyed, codes: IntArray, judged: Qrels, *, stable: bool, singles: bool
 ) -> Hits:
-    """Join the hits of a block with the qrels, and rank those that are judged.
+    """Return the ranks of the judged hits of a block.
 
-    `codes` has the position in the qrels of each query of the block, or -1; the rules are those of
-    `find_hits`.
+    `codes` is the position of each query of the block in the qrels, -1 for a query without
+    judgements. `stable` and `singles` are those of `find_hits`.
     """
     queries = np.flatnonzero(codes >= 0)
     first, end = judged.starts[codes[queries]], judged.starts[codes[queries] + 1]

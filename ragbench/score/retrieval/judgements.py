@@ -1,4 +1,4 @@
-"""Qrels as they are ranked against, and the lists of a run lined up with them, some at a time."""
+"""Qrels for rankings, and the lists of a run in the order of the qrels, block by block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from ragbench.types.rows import NUMBER_ERRORS, HitBlock, borders, score_column
 
 
 def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
-    """Check qrels; no dictionary is copied where all is in order, so that it may not be changed."""
+    """Return qrels as `Qrels`; valid dictionaries are shared, so that callers must not change them.
+
+    Raises:
+        DataError: An id is no text, or a grade is no integer or too large.
+    """
     if isinstance(qrels, Qrels):
         return qrels
     if isinstance(qrels, dict) and {*map(type, qrels.values())} <= {dict} and all_text([qrels]):
@@ -34,7 +38,7 @@ def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
 
 
 def _small_integers(qrels: dict[str, dict[str, int]], n: int) -> IntArray | None:
-    """Return n grades one after the other; None where one is not an int of 32 bits."""
+    """Return the n grades of all queries, concatenated; None if one is no int of 32 bits."""
     values: list[int] = [*chain.from_iterable(map(dict.values, qrels.values()))]
     if {*map(type, values)} <= {int}:  # the exact type: True is an int, and no grade
         with suppress(OverflowError):
@@ -53,15 +57,15 @@ _BLOCK_ROWS = 1 << 17  # hits and judgements at a time: their columns stay in th
 
 @dataclass(frozen=True, eq=False)
 class LookedUp:
-    """The lists of some queries in the order of the qrels, and the scores of their judgements.
+    """Lists of some queries in the order of the qrels, with the scores of judged documents.
 
     Attributes:
-        first: The position of the first query in the qrels.
-        starts: Shape (n + 1,): where each query's scores start.
-        scores: The scores of all queries one after the other, as the caller listed them.
-        documents: The document of each score.
-        judged: The judged documents of all queries one after the other.
-        judged_scores: The score of each judged document, NaN where it was not retrieved.
+        first: Position of the first query in the qrels.
+        starts: Shape (n + 1,): first score of each query.
+        scores: Scores of all queries, concatenated in input order.
+        documents: Id of the document of each score.
+        judged: Ids of the judged documents of all queries, concatenated.
+        judged_scores: Score of each judged document; NaN if it was not retrieved.
     """
 
     first: int
@@ -73,14 +77,16 @@ class LookedUp:
 
 
 def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Iterator[LookedUp]]:
-    """Line up the lists of a run with the judged queries; the other queries are not ranked.
+    """Return the lists of a run in the order of the judged queries.
 
-    Returns how many documents each judged query retrieved, the positions of the queries that the
-    run lacks, and the lists, some queries at a time. Linear in the retrieved and the judged
-    documents, which are looked up while the dictionary of their query is in the cache of the
-    processor. Ids that are no text are refused here; those of judged queries, and scores, when they
-    are read.
+    Returns the number of retrieved documents per judged query, the positions of the queries that
+    the run lacks, and blocks of lists. Linear in the retrieved and judged documents.
+
+    Raises:
+        DataError: An id is no text, or a score is no number; for judged queries when their block
+            is read.
     """
+    # judged ids are looked up block by block, while the dictionaries are in the processor's cache
     tables = [*map(run.get, judged.query_ids, repeat(_NOTHING))]
     missing = frozenset(i for i, table in enumerate(tables) if table is _NOTHING)
     if len(run) > len(tables) - len(missing):
@@ -95,7 +101,7 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
             try:
                 lists = _look_up(first, tables[first:end], grades[first:end])
             except NUMBER_ERRORS:
-                # names what is wrong: first a score, then an id
+                # these two raise an error with the place: first of a score, then of an id
                 score_column(dict(zip(judged.query_ids, tables, strict=True)), int(starts[-1]))
                 check_ids(run, "run")
                 raise
@@ -107,11 +113,11 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
 def _look_up(
     first: int, tables: list[Mapping[str, float]], judged: list[Mapping[str, int]]
 ) -> LookedUp:
-    """Read scores, see that ids are text, and look judged ids up, all while a table is at hand.
+    """Return scores, ids and scores of judged ids of some queries, reading each table once.
 
     Raises:
-        TypeError: An id is not text.
-        ValueError: A score is NaN or no number; so say other errors of `NUMBER_ERRORS`.
+        TypeError: An id is no text.
+        ValueError: A score is NaN or no number; other errors of `NUMBER_ERRORS`: no number either.
     """
     starts = borders(map(len, tables), len(tables))
     scores = np.empty(int(starts[-1]), np.float64)
@@ -120,13 +126,13 @@ def _look_up(
     judged_scores: list[float] = []
     absent = repeat(np.nan)
     for table, ids, start in zip(tables, judged, starts.tolist(), strict=False):
-        # packed by C, which refuses what is no number and costs no array for each query
+        # packed in C: checks that scores are numbers, without an array per query
         pack_into(f"{len(table)}d", target, 8 * start, *table.values())
         names = [*table]
-        "".join(names)  # raises where an id is not text, quicker than a look at each
+        "".join(names)  # raises TypeError for an id that is no text, faster than a check of each
         documents += names
         judged_scores += map(table.get, ids, absent)
-    if np.isnan(scores).any():  # a score of NaN would look as if it had not been retrieved
+    if np.isnan(scores).any():  # NaN marks judged documents that were not retrieved
         raise ValueError("NaN")
     column = np.fromiter(judged_scores, np.float64, len(judged_scores))
     return LookedUp(first, starts, scores, documents, [*chain.from_iterable(judged)], column)
@@ -135,7 +141,7 @@ def _look_up(
 def line_up_rows(
     run: Run, judged: Qrels
 ) -> tuple[IntArray, frozenset[int], Iterator[tuple[IntArray, HitBlock]]]:
-    """Do what `line_up` does for columns: each block has the positions of its queries."""
+    """Return the result of `line_up` for columns: blocks with the positions of their queries."""
     rows_of = np.array([run.query_index.get(query, -1) for query in judged.query_ids], np.int64)
     codes, rows = np.flatnonzero(rows_of >= 0), rows_of[rows_of >= 0]
     lengths = np.append(np.diff(run.starts), 0)[rows_of]  # the 0 is that of -1
@@ -154,7 +160,7 @@ def line_up_rows(
 
 
 def _blocks(starts: IntArray) -> Iterator[tuple[int, int]]:
-    """Cut queries into blocks, from a first to before an end, of about as many rows each."""
+    """Yield first and end of blocks of queries with about equal numbers of rows."""
     first = 0
     while first < len(starts) - 1:
         end = int(np.searchsorted(starts, starts[first] + _BLOCK_ROWS, side="right")) - 1

@@ -1,4 +1,4 @@
-"""Reads names of measures: `ndcg(gain=exp)@10`, also as trec_eval and ir_measures spell them."""
+"""Parser of measure names: `ndcg(gain=exp)@10`, and the spellings of trec_eval and ir_measures."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ SPELLINGS = {
     "strecall": "subtopic_recall",
 }
 
-# Spellings of ir_measures that mean something else once they have options: `NumRet(rel=1)`.
+# Spellings of ir_measures with another meaning if they have options: `NumRet(rel=1)`.
 WITH_OPTIONS = {"numret": "num_rel_ret", "err": "err"}
 
 # Spellings in exactly these letters: ir_measures takes ERR from gdeval, whose scale ends at 4.
 EXACT_SPELLINGS = {"ERR": "err(max=4)"}
 
-# Option and value as ir_measures writes them -> ours.
+# Option and value of ir_measures -> ours.
 OPTION_SPELLINGS = {("dcg", "log2"): ("gain", "linear"), ("dcg", "exp-log2"): ("gain", "exp")}
 
-# Objects of ir_measures that mean something else than our measure of that name -> what to do.
+# Objects of ir_measures whose name is another measure of ours -> advice.
 FALSE_FRIENDS = {"Accuracy": "a measure that ragbench has; its accuracy@k is hit_rate@k"}
 
 _OPTIONS = r"\((?P<{}>[^()]*)\)\s*"
@@ -83,7 +83,7 @@ class Measure:
 
     Attributes:
         name: The canonical name, options at their default left out: `ndcg(gain=exp)@10`.
-        written: The name as the caller wrote it: what tables and keys show.
+        label: Name as the caller wrote it, for tables and keys.
         spec: What the implementation declares.
         kernel: The function of the record that `spec.reads` names.
         options: The options that differ from their default, without the cut-off.
@@ -91,25 +91,29 @@ class Measure:
     """
 
     name: str
-    written: str
+    label: str
     spec: MeasureSpec
     kernel: Callable[..., FloatArray]
     options: Mapping[str, Any]
     k: int | None = None
 
     def check(self) -> None:
-        """See that the options go together: a measure over no queries costs nothing."""
+        """Check that the options fit together, by scoring an empty record.
+
+        Raises:
+            OptionError: They do not.
+        """
         self.score(_NO_QUERIES[self.spec.reads])
 
     def score(self, record: Any) -> FloatArray:
-        """Score each query of a record; NaN where the measure does not apply."""
+        """Return the score of each query of a record; NaN if the measure does not apply."""
         cutoff = {} if self.k is None else {"k": self.k}
         return self.kernel(record, **self.options, **cutoff)
 
     def signature_parts(self, ranked: RankedGrades | None = None) -> dict[str, Any]:
-        """Return every option with its value, defaults included.
+        """Return option -> value, defaults included, for signatures.
 
-        `ranked` fills in the options that are read off the qrels, such as `max` of `err`.
+        `ranked` gives the defaults that depend on the qrels, such as `max` of `err`.
         """
         declared = declared_options(self.kernel)
         parts = {name: option.default for name, option in declared.items() if name != "k"}
@@ -120,10 +124,13 @@ class Measure:
 
 
 def parse_measure(name: object) -> Measure:
-    """Read the name of one measure.
+    """Return the measure of one name.
 
     Names are `ndcg@10`, `precision(rel=2)@5`, `P_5`, `nDCG@10`, or objects of ir_measures. Options
-    may stand behind the cut-off as well, `precision@5(rel=2)`: the name is the same.
+    may also follow the cut-off: `precision@5(rel=2)`.
+
+    Raises:
+        OptionError: An unknown measure, option or cut-off, or a name of several measures.
 
     Example:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
@@ -131,7 +138,7 @@ def parse_measure(name: object) -> Measure:
     """
     measures = _parse(_text(name))
     if len(measures) > 1:
-        names = ", ".join(measure.written for measure in measures)
+        names = ", ".join(measure.label for measure in measures)
         raise OptionError("measure", "", str(name), f"one measure; this names {names}")
     return measures[0]
 
@@ -143,7 +150,7 @@ def parse_measures(
     trec_eval: int = 10,
     implied: Mapping[str, Any] | None = None,
 ) -> list[Measure]:
-    """Read several names, in order; trec_eval's `ndcg_cut.5,10` is two measures.
+    """Return the measures of several names, in order; `ndcg_cut.5,10` gives two.
 
     Args:
         names: Names as `parse_measure` takes them, or a single one.
@@ -172,13 +179,18 @@ def parse_measures(
             measures.append(name)
             continue
         words = expand(name, replaced=families, trec_eval=trec_eval)
+        # without trec_eval's defaults a bare name is the measure over whole rankings
         for word in words if trec_eval_defaults else (name,):
             measures += _parse(word, implied or {})
     return measures
 
 
 def _text(name: object) -> str:
-    """Return the text of a measure's name; objects of ir_measures print theirs."""
+    """Return the name of a measure as text, also of an object of ir_measures.
+
+    Raises:
+        OptionError: The object is another measure here.
+    """
     theirs = str(getattr(name, "NAME", ""))
     if theirs in FALSE_FRIENDS:
         raise OptionError("measure", "", str(name), FALSE_FRIENDS[theirs])
@@ -209,12 +221,13 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
         raise OptionError(name, "k", None, f"a cut-off, as in {name}_10; uncut it is {uncut}")
     if instead := not_here(name):
         raise OptionError("measure", "", text, instead)
+    # NumRet(rel=1) of ir_measures counts relevant documents, NumRet all
     ours = WITH_OPTIONS.get(name.casefold()) if options else None
     return [_measure(text, ours or _spelt(name), options, k, implied)]
 
 
 def _spelt(name: str) -> str:
-    """Return our name for a spelling, with the options that it implies."""
+    """Return our name for a spelling, with implied options; unknown names are unchanged."""
     if name.startswith(PYTHON) or name in MEASURES.table:
         return name
     folded = name.casefold()
@@ -225,7 +238,7 @@ def _spelt(name: str) -> str:
 
 @functools.cache
 def _built_in_names() -> Mapping[str, str]:
-    """Every name and alias of the built-in measures -> the name in the table."""
+    """Return name or alias -> canonical name of the built-in measures."""
     specs = {name: spec_of(MEASURES.load(name)) for name in MEASURES.table}
     return {alias: name for name, spec in specs.items() if spec for alias in (name, *spec.aliases)}
 
@@ -242,15 +255,15 @@ def _measure(
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
     parts = [*split_options(spelt), *split_options(options)]
     declared = declared_options(kernel)
-    declared.pop(spec.at, None)
+    declared.pop(spec.at_option, None)
     # those at their default are left out, the others come in their order
     values = read_options(spec.name, parts, declared, _respell, implied)
     cutoff = _cutoff(spec, kernel, k)
-    last = {} if cutoff is None else {spec.at: cutoff}
+    last = {} if cutoff is None else {spec.at_option: cutoff}
     inside = ",".join(f"{option}={value}" for option, value in values.items())
     call = f"{spec.name}({inside})" if inside else spec.name
     canonical = call if cutoff is None else f"{call}@{cutoff}"
-    if isinstance(cutoff, int) and spec.at == "k":
+    if isinstance(cutoff, int) and spec.at_option == "k":
         measure = Measure(canonical, text, spec, kernel, values, cutoff)
     else:
         measure = Measure(canonical, text, spec, kernel, values | last)
@@ -260,13 +273,20 @@ def _measure(
 
 
 def _load(name: str, text: str) -> Callable[..., FloatArray]:
-    """Load a measure; the error for an unknown one lists them all, and the nearest spelling."""
+    """Return the function of a measure.
+
+    Raises:
+        OptionError: The measure is unknown; with all names and the nearest spelling.
+    """
     registered = name in MEASURES.table or name.startswith(PYTHON)
     if not registered and name not in MEASURES.names():
         close = nearest(name, [*_built_in_names(), *SPELLINGS])
         whole = text.replace(name, close, 1) if close else None
         specs = ((entry, spec_of(MEASURES.load(entry))) for entry in MEASURES.names())
-        forms = (f"{entry}@{s.at}" if s and s.cutoff == "required" else entry for entry, s in specs)
+        forms = (
+            f"{entry}@{s.at_option}" if s and s.cutoff == "required" else entry
+            for entry, s in specs
+        )
         raise OptionError("measure", "", text, ", ".join(forms), whole)
     kernel: Callable[..., FloatArray] = MEASURES.load(name)
     return kernel
@@ -279,17 +299,21 @@ def _respell(key: str, text: str) -> tuple[str, str]:
 
 
 def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
-    """Read what stands behind `@`: a number of ranks, or what else the measure takes there."""
+    """Return the value after `@`, usually a number of ranks; None without `@`.
+
+    Raises:
+        OptionError: A required cut-off is missing, or the value is wrong.
+    """
     if k is None:
         if spec.cutoff == "required":
-            example = f"{spec.name}@{'10' if spec.at == 'k' else '0.5'}"
-            raise OptionError(spec.name, spec.at, None, f"a cut-off, as in {example}")
+            example = f"{spec.name}@{'10' if spec.at_option == 'k' else '0.5'}"
+            raise OptionError(spec.name, spec.at_option, None, f"a cut-off, as in {example}")
         return None
     if spec.cutoff == "none":
         raise OptionError(spec.name, "k", k, f"no cut-off: {spec.name}")
     digits = k.strip()
-    if spec.at != "k":
-        return read_value(spec.name, declared_options(kernel)[spec.at], digits)
+    if spec.at_option != "k":
+        return read_value(spec.name, declared_options(kernel)[spec.at_option], digits)
     if not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
         value: object = int(k) if re.fullmatch(r"-?\d+", k) else k
         raise OptionError(spec.name, "k", value, "an integer >= 1")

@@ -1,7 +1,6 @@
-"""The options that measures share, each declared once; without NumPy, which one list does not need.
+"""Options that measures share, each declared once; without NumPy, for measures of one list.
 
-They mean the same wherever they occur, so that a measure's docstring speaks of them only where it
-reads them in a way of its own.
+They mean the same in every measure, so that docstrings of measures mention only differences.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import Annotated, Literal
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option
 
-# 2 to the power of larger grades, summed, would leave the range of a double.
+# Sums of 2 to the power of larger grades would exceed the range of a double.
 LARGEST_EXPONENT = 1000
 
-# A number of ranks; None looks at all that was retrieved.
+# Number of ranks; None: the whole ranking.
 Cutoff = Annotated[int, Option("Use only the first k ranks.", ge=1)]
-# A smallest grade.
+# Smallest grade of a relevant document.
 Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
-# Another divisor of average precision at a cut-off.
+# Divisor of average precision at a cut-off.
 Divide = Annotated[
     Literal["min"],
     Option("`min` divides by min(k, R), not by R, the number of relevant documents; needs a k."),
@@ -49,19 +48,19 @@ Base = Annotated[float, Option("Base of the logarithm with discount=jk.", gt=1)]
 
 
 def check_base(owner: str, discount: str, base: float) -> None:
-    """Refuse a base that would have no effect."""
+    """Raise OptionError for a base that has no effect with this discount."""
     if discount != "jk" and base != 2:
         raise OptionError(owner, "base", base, "2, or any base above 1 with discount=jk")
 
 
 def check_divide(divide: str | None, k: int | None) -> None:
-    """Refuse a divisor of `map` that would have no effect."""
+    """Raise OptionError for a divisor of `map` that has no effect without a cut-off."""
     if divide is not None and k is None:
         raise OptionError("map", "divide", divide, f"map(divide={divide})@10")
 
 
 def check_exponent(owner: str, grade: int) -> None:
-    """Refuse a grade whose exponential gain is no finite number."""
+    """Raise DataError for a grade whose exponential gain is not finite."""
     if grade > LARGEST_EXPONENT:
         raise DataError(
             f"grade {grade} is too large for gain=exp",
@@ -71,9 +70,10 @@ def check_exponent(owner: str, grade: int) -> None:
 
 
 def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, float]:
-    """Read the gains of single grades.
+    """Return grade -> gain from a text `{grade:gain,...}`; empty for None.
 
-    They are written `{grade:gain,...}`, each gain 0 or above; other grades must gain linearly.
+    Raises:
+        OptionError: The text has another form or a negative gain, or `gain` is not linear.
 
     Example:
         >>> read_gains("ndcg", "{1:3.5,2:9}")

@@ -1,9 +1,7 @@
-"""Matches retrieved passages with judged ones: by their words, or by the documents they are of.
+"""Matching of retrieved passages with gold passages, by words or by document; `answer_hit@k`.
 
-`answer_hit@k` looks for gold answers in them.
-
-`match: {level: text}` is for judgements whose ids did not survive another cut of the same texts
-into chunks; `match: {level: document}` folds passages into documents before anything is cut off.
+`match: {level: text}` is for judgements whose ids belong to another chunking of the same texts.
+`match: {level: document}` folds passages into documents before a cut-off.
 """
 
 from __future__ import annotations
@@ -20,35 +18,37 @@ from ragbench.score.text import squad
 from ragbench.text.tokenize import words
 from ragbench.types import Cause, FloatArray, Run
 
-# Share of a gold passage's words that a chunk must hold, where nothing else is said.
+# Default share of a gold passage's words that a matching chunk must contain.
 DEFAULT_OVERLAP = 0.8
 
 
 class PassageWords:
-    """The words of a text, lower-cased, without punctuation; made once, read many times."""
+    """Words of a text in lower case without punctuation.
+
+    Attributes:
+        counts: Word -> number of occurrences.
+        total: Number of words.
+    """
 
     def __init__(self, text: str) -> None:
         tokens = words(text)
-        # Word -> how often it occurs.
         self.counts = Counter(tokens)
-        # How many words there are.
         self.total = len(tokens)
         self._tokens = tokens
 
     @cached_property
     def line(self) -> str:
-        """The words with a space around each, so that what is found in it are whole words."""
+        """Words with spaces around each, so that a substring matches only whole words."""
         return f" {' '.join(self._tokens)} "
 
 
 class GoldPassages:
-    """The gold passages of one query, indexed by their words."""
+    """Gold passages of one query, indexed by their words."""
 
     def __init__(self, texts: Mapping[str, PassageWords], overlap: float = DEFAULT_OVERLAP) -> None:
-        """Index the words.
+        """Index the words; a text without words matches no passage.
 
-        A text without words is found by nothing; `overlap` is the share of a gold passage's words,
-        repetitions counted, that a match holds.
+        `overlap` is the share of a gold passage's words, with repetitions, that a match contains.
         """
         self._texts, self._overlap = texts, overlap
         self._holding: dict[str, list[tuple[str, int]]] = {}
@@ -57,12 +57,12 @@ class GoldPassages:
                 self._holding.setdefault(word, []).append((document, count))
 
     def found_in(self, passage: PassageWords) -> list[str]:
-        """Return the gold passages that a retrieved one matches, in the order of the judgements.
+        """Return the ids of the gold passages that a retrieved one matches, in judgement order.
 
-        It matches where it holds enough of the words (all of them, where the gold text stands in
-        it), or where it is itself a part of the gold text, word by word. Costs a look-up for
-        each different word of the passage, and one step for each gold passage that has it.
+        It matches if it contains the share `overlap` of the gold words, or if it is a part of the
+        gold text itself, word by word. An empty passage matches none.
         """
+        # by the index: only gold passages that share a word are visited
         shared: Counter[str] = Counter()
         for word, count in passage.counts.items():
             for document, gold_count in self._holding.get(word, ()):
@@ -73,7 +73,7 @@ class GoldPassages:
             if shared[document]
             and (
                 shared[document] / text.total >= self._overlap
-                # only where no word is missing can it be a part of the text
+                # the passage can be a part of the text only if all its words are in it
                 or (shared[document] == passage.total and passage.line in text.line)
             )
         ]
@@ -81,11 +81,11 @@ class GoldPassages:
 
 @dataclass(frozen=True, slots=True)
 class Credits:
-    """Gold passages that the retrieved passages of a query count for.
+    """Gold passages that the retrieved passages of a query are credited with.
 
     Attributes:
-        documents: Rank - 1 -> the gold passage; None where it counts for none.
-        several: How many retrieved passages matched further gold passages, not credited before.
+        documents: Id of the gold passage per rank; None without credit.
+        several: Number of passages that matched more than one gold passage without credit.
     """
 
     documents: list[str | None]
@@ -97,9 +97,9 @@ def credit(
 ) -> Credits:
     """Credit each gold passage once, to the first retrieved passage that matches it.
 
-    A rank is one hit: a passage that matches several which are still open counts for the best
-    graded of them, the first where grades are equal, and the others stay open. One that matches
-    only what was credited before counts for nothing. A passage is None where its text is not known.
+    A passage that matches several gold passages is credited with the best graded of those that are
+    still open, the first if grades are equal; the others stay open. A passage that matches only
+    credited ones gets nothing, as does None, a passage of unknown text.
 
     Example:
         Two chunks overlap in one gold passage; the second gains nothing.
@@ -124,10 +124,10 @@ def credit(
 
 
 def before_last(identifier: str, separator: str) -> str:
-    """Return the part of a passage's id before the last separator: the id of its document.
+    """Return the document id of a passage id: the part before the last separator.
 
-    The last one, because numbers are put behind ids that may hold the separator themselves. An id
-    without it, or that starts with it, stays whole.
+    The last one counts, since numbers are appended to ids that may contain the separator. An id
+    without separator, or with one only at its start, is returned whole.
 
     Example:
         >>> [before_last(name, "#") for name in ("d1#0", "site/a#top#3", "d2", "#1")]
@@ -138,11 +138,10 @@ def before_last(identifier: str, separator: str) -> str:
 
 
 def fold(run: Run, documents: Mapping[str, Mapping[str, str]]) -> Run:
-    """Put documents into the place of their passages: score and place of the best passage.
+    """Return a run of documents, each with score and place of its best passage (MaxP).
 
-    Known as max-passage: a document is as relevant as its best part, however many it has. Equal
-    scores stay ties; where order decides them, a document stands where its best passage stood. A
-    passage without a document stays what it is.
+    Equal scores stay ties; if input order breaks them, a document has the place of its best
+    passage. A passage without a document in `documents` stays a document of its own.
 
     References:
         Dai and Callan (2019), Deeper Text Understanding for IR with Contextual Neural Language
@@ -158,7 +157,7 @@ def _best(hits: Mapping[str, float], documents: Mapping[str, str]) -> dict[str, 
     for passage, score in hits.items():
         document = documents.get(passage, passage)
         if document not in best or score > best[document]:
-            best.pop(document, None)  # so that it stands where its best passage stood
+            best.pop(document, None)  # to move it to the place of its best passage
             best[document] = score
     return best
 

@@ -1,7 +1,6 @@
-"""Finds places in sorted lists: by score, and by id where scores tie.
+"""Places of documents in lists sorted by score, with ties ordered by id.
 
-Nothing is sorted that is sorted already, and no id is looked at outside the tie groups that hold
-a judged document.
+Sorted lists are not sorted again, and ids are compared only in tie groups with a judged document.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from numpy.typing import NDArray
 from ragbench.types import FloatArray, IntArray
 from ragbench.types.byte_ids import ByteIds, numbered, spans
 
-_LONG = 200  # hits a query from which a sort for each is quicker than one for all
+_LONG = 200  # hits per query from which one sort per query is faster than one for all
 
 
 @dataclass(frozen=True, eq=False)
 class SortedLists:
-    """The scores of n queries one after the other, falling within each, ties in any order.
+    """Scores of n queries, concatenated, falling within each query, ties in any order.
 
     Attributes:
         scores: Place -> score.
-        starts: Shape (n + 1,): where each query's places start.
-        order: Place -> row as the caller listed it; None where the rows were sorted already.
+        starts: Shape (n + 1,): first place of each query.
+        order: Place -> row in the input; None if the input was sorted.
     """
 
     scores: FloatArray
@@ -35,7 +34,7 @@ class SortedLists:
 
     @classmethod
     def of(cls, scores: FloatArray, starts: IntArray) -> SortedLists:
-        """Sort what is not sorted; n log n at worst."""
+        """Return the lists sorted by falling score; O(n) if they are sorted already."""
         rises = _within_lists(scores[1:] > scores[:-1], starts)
         if not rises.any():
             return cls(scores, starts, None)
@@ -44,26 +43,26 @@ class SortedLists:
 
     @cached_property
     def _ties(self) -> tuple[IntArray, IntArray]:
-        """Starts and ends of the tie groups of two or more places, ascending."""
+        """First places and ends of the tie groups of two or more places, ascending."""
         as_next = _within_lists(self.scores[1:] == self.scores[:-1], self.starts)
-        links = np.flatnonzero(as_next)  # runs of them are the groups
+        links = np.flatnonzero(as_next)  # consecutive links form a tie group
         first, last = np.ones((2, len(links)), bool)
         first[1:] = last[:-1] = links[1:] > links[:-1] + 1
         return links[first], links[last] + 2
 
     def groups(self, query: IntArray, scores: FloatArray) -> Groups:
-        """Return the start and the end of each score's tie group in the list of its query.
+        """Return first place and end of each score's tie group in the list of its query.
 
-        By bisection, all scores at once: hits x log(retrieved).
+        By bisection of all scores at once: O(hits x log(retrieved)).
         """
         return self._around(self._bisect(self.starts[query], self.starts[query + 1], scores))
 
     def groups_of(self, rows: IntArray, query: IntArray, scores: FloatArray) -> Groups:
-        """Do what `groups` does, for rows: those that were sorted know their place."""
+        """Return the tie groups of rows; the row is the place if the input was sorted."""
         return self._around(rows) if self.order is None else self.groups(query, scores)
 
     def _around(self, places: IntArray) -> Groups:
-        """Return the tie groups that hold some places."""
+        """Return the tie groups that contain the places."""
         starts, ends = self._ties
         if not len(starts):
             return Groups(places, places + 1, starts)
@@ -75,9 +74,9 @@ class SortedLists:
         return Groups(first, end, tied)
 
     def places(self, rows: IntArray, groups: Groups, ids: ByteIds | None) -> IntArray:
-        """Return the places of rows among all lists.
+        """Return the places of rows in the sorted lists.
 
-        Ids break ties, falling as bytes; without them ties stay as listed.
+        Tied rows are in falling order of the bytes of their ids; with `ids` None, in input order.
         """
         places: IntArray = groups.first.copy()
         tied = groups.tied
@@ -94,10 +93,10 @@ class SortedLists:
         return places
 
     def _bisect(self, low: IntArray, high: IntArray, target: FloatArray) -> IntArray:
-        """Return the first place in each span whose score is not above the wanted one."""
+        """Return the first place in each span whose score is at most the target."""
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1
-            # spans that are done have middle == high, which may lie behind the last place
+            # finished spans have middle == high, which may lie after the last place
             inside = middle < high
             right = (self.scores[np.minimum(middle, len(self.scores) - 1)] > target) & inside
             low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
@@ -105,9 +104,9 @@ class SortedLists:
 
 
 def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool_]:
-    """Unmark the last score of each list, whose next one is another query's."""
+    """Return the marks without those at the last score of each list, whose successor is foreign."""
     borders = starts[1:-1]
-    # empty lists at either end have their border there, where there is no pair of neighbours
+    # empty lists at either end have a border without a pair of neighbours
     marks[borders[(borders > 0) & (borders <= len(marks))] - 1] = False
     return marks
 
@@ -115,7 +114,7 @@ def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool
 def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_]) -> IntArray:
     """Return the order that sorts each query by falling score, ties in any order.
 
-    `rises` has for each score but the last whether the next one of its query is higher.
+    `rises` marks each score, except the last, whose successor in its query is higher.
     """
     if len(scores) < _LONG * (len(starts) - 1):
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -132,12 +131,12 @@ def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The tie groups of hits.
+    """Tie groups of hits.
 
     Attributes:
-        first: Hit -> where its group starts.
-        end: Hit -> where it ends.
-        tied: The hits that are not alone in their group.
+        first: Hit -> first place of its group.
+        end: Hit -> place after the last of its group.
+        tied: Hits that share their group with other documents.
     """
 
     first: IntArray
@@ -147,7 +146,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class TiedMembers:
-    """All documents of the tie groups that hold a tied hit, group by group.
+    """All documents of the tie groups of tied hits, group by group.
 
     Attributes:
         places: Member -> its place; ascending.
@@ -214,7 +213,7 @@ def number_groups(query: IntArray, first: IntArray) -> tuple[IntArray, IntArray]
 
 @dataclass(frozen=True, eq=False)
 class TieGroups:
-    """The ranks that the documents tied with each judged one take up, unjudged ones included.
+    """Ranks of the documents tied with each judged document, unjudged ones included.
 
     Attributes:
         first: Row of `RankedGrades` -> best rank of its tie group; its own rank where nothing ties.

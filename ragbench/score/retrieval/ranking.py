@@ -1,4 +1,4 @@
-"""Ranks a run against qrels, once for all measures: order, ties, and the join of the two."""
+"""Ranking of a run against qrels, once for all measures: order, ties, and the join of both."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def rank(
 def ranked_documents(
     run: Run, *, ties: Ties = "docid", trec_eval: TrecEval = 10
 ) -> dict[str, list[str]]:
-    """Return query id -> its documents in the order that the rules give.
+    """Return query id -> documents in rank order, with ties ordered by the rules.
 
     Example:
         >>> ranked_documents(Run.from_dict({"q": {"d1": 1.0, "d2": 1.0, "d3": 2.0}}))
         {'q': ['d3', 'd2', 'd1']}
     """
-    # as if every document were judged
+    # with every document judged, so that the ranking keeps all of them
     every = Qrels(run.query_ids, run.starts, run.documents, np.zeros(len(run), np.int64))
     ranked = rank(every, run, ties=ties, trec_eval=trec_eval)
     documents = [run.documents[row] for row in ranked.rows.tolist()]
@@ -92,7 +92,7 @@ def ranked_documents(
 
 
 def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
-    """Refuse tie rules that do not exist, and a depth that would cut through an average."""
+    """Raise OptionError for unknown tie rules, or for a depth with ties=average."""
     if ties not in get_args(Ties):
         raise OptionError("rank", "ties", ties, ", ".join(get_args(Ties)))
     if trec_eval not in get_args(TrecEval) or isinstance(trec_eval, bool):
@@ -110,10 +110,10 @@ def _in_rank_order(
     trec_eval: TrecEval,
     depth: int | None,
 ) -> RankedGrades:
-    """Put the hits into rank order and the judged grades into the ideal one."""
+    """Return the hits in rank order, and the judged grades in the ideal order."""
     hits = Hits.joined(parts)
     if depth is not None:
-        depth = min(depth, np.iinfo(np.int64).max)  # of arrays: Python's has no end
+        depth = min(depth, np.iinfo(np.int64).max)  # arrays have a largest integer
         hits, n_retrieved = hits.down_to(depth), np.minimum(n_retrieved, depth)
     order = rank_order(hits.query, hits.rank)
     query, rows = hits.query[order], hits.judged[order]
@@ -136,7 +136,7 @@ def _in_rank_order(
 
 
 def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
-    """Sort the grades of each query, the best first."""
+    """Return the grades of each query in falling order."""
     # sorted as one number: the query, and below it the grade, the largest first
     query = np.repeat(np.arange(len(starts) - 1) << _GRADE_BITS, np.diff(starts))
     ideal: IntArray = np.sort(query + (LARGEST_GRADE - grades))
@@ -144,16 +144,20 @@ def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
 
 
 def rank_order(query: IntArray, rank: IntArray) -> IntArray:
-    """Return the order that sorts by query and then by rank; no pair of them is there twice."""
+    """Return the order by query and then by rank; pairs of both are distinct."""
     keys = (query << 32) + rank  # one number sorts quicker than two
     return np.argsort(keys, kind="stable")  # quick where most of it is sorted already
 
 
 class BlockRanker:
-    """Finds the ranks of judged documents, block by block.
+    """Ranker of the judged documents of a run, block by block.
 
-    Sparse: a document that is not judged is counted, hashed and passed over. Time grows with the
-    hits, what is kept with the qrels.
+    Sparse: unjudged documents are hashed and counted, but not kept. Time grows with the hits,
+    memory with the qrels.
+
+    Attributes:
+        unknown: Number of queries of the run that the qrels lack.
+        duplicates: Number of hits that were dropped since their query had the document already.
     """
 
     def __init__(
@@ -164,27 +168,27 @@ class BlockRanker:
         trec_eval: TrecEval = 10,
         depth: int | None = None,
     ) -> None:
-        """Index the qrels.
+        """Index the qrels; `depth` is the number of documents per query that count.
 
-        Ties that are `stable` keep the order of the file; `depth` is how many retrieved documents
-        of a query are looked at.
+        `ties="stable"` keeps the order of the file.
+
+        Raises:
+            OptionError: Unknown tie rules, or a depth with ties=average.
         """
         check_ties(ties, trec_eval, depth)
         self._qrels, self._ties, self._trec_eval, self._depth = qrels, ties, trec_eval, depth
         self._codes = {id_bytes(query): code for code, query in enumerate(qrels.query_ids)}
-        # Queries of the run that the qrels lack.
         self.unknown = 0
-        # Hits that were dropped because their query had the document already.
         self.duplicates = 0
 
     def rank(self, blocks: Iterable[HitBlock]) -> RankedGrades:
-        """Rank all blocks of one run; each query comes once."""
+        """Return the ranking of all blocks of one run; each query is in one block."""
         return self.rank_parts([blocks], threads=1)
 
     def rank_parts(self, parts: Iterable[Iterable[HitBlock]], threads: int) -> RankedGrades:
-        """Rank the parts of one run by several threads: NumPy lets the others work meanwhile."""
+        """Return the ranking of the parts of one run, by threads: NumPy releases the GIL."""
         self._n_retrieved = np.full(len(self._codes), -1)
-        has_ended = False  # by an error or an interrupt: no part need be read to its end
+        has_ended = False  # after an error or interrupt, the other threads stop at their next block
 
         def rank_part(part: Iterable[HitBlock]) -> list[tuple[Hits, int, int]]:
             nonlocal has_ended
@@ -227,7 +231,7 @@ class BlockRanker:
             hits = hits.take(rows)
         codes = np.array([self._codes.get(name, -1) for name in block.query_ids], np.int64)
         is_judged = codes >= 0
-        # threads write to other rows, as each query comes once
+        # threads write to different rows, since each query is in one block
         self._n_retrieved[codes[is_judged]] = np.diff(block.starts)[is_judged]
         rules = {"stable": self._ties == "stable", "singles": self._trec_eval == 9}
         ranked = join_hits(block, hits, codes, self._qrels, **rules)

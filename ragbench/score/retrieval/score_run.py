@@ -1,6 +1,6 @@
-"""Scores a run: a column of values and causes per measure, and the counts that qualify them.
+"""Scores of a run: a column of values and causes per measure, and counts of queries.
 
-Measures read records, each of which is made once of the ranking and the judgements.
+Measures read records, each created once from the ranking and the judgements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run, ScoreColum
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.rows import borders
 
-# What gives judgements subtopics.
+# Forms of judgements with subtopics.
 SUBTOPICS_ALLOWED = (
     "a fourth column 'subtopic' in BEIR qrels, TREC diversity qrels (query subtopic document "
     "grade), or {query: {document: {subtopic: grade}}}"
@@ -45,9 +45,9 @@ class Evidence:
     """Records of a run and its judgements, one for each kind that measures read.
 
     Attributes:
-        grades: The grades in rank order; the rules for queries without a value read them too.
-        subtopics: The subtopics of each query; none where no measure reads them.
-        judged_share: Share of the retrieved documents that have a judgement; None where nothing was
+        grades: Grades in rank order; the rules for queries without a value read them too.
+        subtopics: Subtopics of each query; empty if no measure reads them.
+        judged_share: Share of the retrieved documents with a judgement; None if no document was
             retrieved.
     """
 
@@ -57,9 +57,11 @@ class Evidence:
 
 
 def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> Qrels | None:
-    """Return the qrels whose subtopics these measures read; None where none of them does.
+    """Return the qrels if a measure reads their subtopics, else None.
 
-    Refuses a measure that reads texts, which neither a run nor qrels hold.
+    Raises:
+        OptionError: A measure reads texts of passages, or cannot average over ties.
+        DataError: A measure reads subtopics, and the qrels have none.
     """
     for measure in measures:
         if measure.spec.reads == "passages":
@@ -67,20 +69,23 @@ def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> 
                 "measures of a run and qrels; it looks for gold answers in the texts of the "
                 "passages: name it under metrics.retrieval.measures of a config"
             )
-            raise OptionError("measure", "", measure.written, allowed)
+            raise OptionError("measure", "", measure.label, allowed)
         if ties == "average" and not measure.spec.averages_ties:
             raise no_average(measure.spec.name)
     reader = next((measure for measure in measures if measure.spec.reads == "subtopics"), None)
     if reader is None:
         return None
     if qrels.subtopics is None:
-        problem = f"{reader.written} needs subtopics, and the judgements have none"
+        problem = f"{reader.label} needs subtopics, and the judgements have none"
         raise DataError(problem, allowed=SUBTOPICS_ALLOWED)
     return qrels
 
 
 def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = False) -> Evidence:
-    """Make the records of a ranking; those of subtopics of the qrels that it was ranked against."""
+    """Return the records of a ranking; with subtopics if `qrels` are given.
+
+    `qrels` are those of the ranking. `judged_only` removes unjudged documents first.
+    """
     n_retrieved = int(ranked.n_retrieved.sum())
     judged_share = len(ranked.grades) / n_retrieved if n_retrieved else None
     if judged_only:
@@ -101,7 +106,7 @@ def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = Fal
 
 
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
-    """Document -> the subtopics under which its grade is 1 or above."""
+    """Return document -> subtopics with a grade of 1 or above."""
     return {
         document: [topic for topic, grade in topics.items() if grade >= 1]
         for document, topics in judged.items()
@@ -109,17 +114,17 @@ def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
 
 
 def without_unjudged(ranked: RankedGrades) -> RankedGrades:
-    """Take the documents out of each ranking that have no grade, or a negative one.
+    """Return the rankings without documents that have no grade, or a negative one.
 
-    Those that are left close up. A ranking may be empty then.
+    The other documents move up; a ranking may become empty.
 
     Example:
         `new` is not judged, so `b` stands at rank 2.
 
         >>> from ragbench.score.retrieval.ranking import rank
         >>> ranked = rank({"q": {"a": 0, "b": 1}}, {"q": {"a": 9, "new": 8, "b": 7}})
-        >>> found = without_unjudged(ranked)
-        >>> found.rank, found.n_retrieved
+        >>> judged = without_unjudged(ranked)
+        >>> judged.rank, judged.n_retrieved
         (array([1, 2]), array([2]))
     """
     rows = np.flatnonzero(ranked.grades >= 0)
@@ -127,7 +132,7 @@ def without_unjudged(ranked: RankedGrades) -> RankedGrades:
     counts = np.bincount(query, minlength=ranked.n_queries)
     starts = borders(counts.tolist(), ranked.n_queries)
     rank = np.arange(1, len(rows) + 1) - starts[query]
-    # tied documents still stand together: their group is what is left of it
+    # tied documents stay neighbours: a group is what remains of it
     edges, group = number_groups(query, ranked.ties.first[rows])
     return replace(
         ranked,
@@ -143,15 +148,14 @@ def without_unjudged(ranked: RankedGrades) -> RankedGrades:
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """A run's values by each measure, query by query.
+    """Scores of a run by each measure, query by query.
 
     Attributes:
-        columns: One column per measure, in the order asked for, named as the caller wrote it.
-        query_ids: The query of each row: those of the qrels, in their order.
-        fingerprints: Of the judgements of each query; empty where what was scored had been ranked
-            already.
-        ranked: What was scored, before documents were taken out; None where it had been ranked
-            already.
+        columns: One column per measure, in the order of the request, with the caller's names.
+        query_ids: Query of each row: those of the qrels, in their order.
+        counts: Counts of queries and repeated documents.
+        fingerprints: Fingerprints of the judgements of each query; empty for rankings.
+        ranked: Ranking before unjudged documents were removed; None for rankings.
     """
 
     columns: list[ScoreColumn]
@@ -190,7 +194,7 @@ class Rules(ScoringRules):
         check_values("score_run", declared_options(Rules), asdict(self))
 
     def signature_parts(self) -> dict[str, Any]:
-        """Return every rule; one that most calls do without only where it is used."""
+        """Return rule -> value for signatures; the rare `judged_only` only if it is set."""
         return {**asdict(self), "judged_only": self.judged_only or None}
 
 
@@ -206,13 +210,16 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     depth: int | None = None,
     judged_only: bool = False,
 ) -> ScoredRun:
-    """Score every judged query by every measure.
+    """Score every query of the qrels by every measure.
 
-    A query of the qrels without any judgement has no value, and one of the run that is not in the
-    qrels is not looked at; both are counted.
+    A query of the qrels without judgements gets no value; a query of the run that the qrels lack is
+    not scored; both are counted. `run` and `qrels` are those of `rank`; measures of subtopics need
+    qrels {query id: {document id: {subtopic: grade}}}. `measures` are names for `parse_measures`,
+    the other arguments are `Rules`.
 
-    `run` and `qrels` are those of `rank`; measures of subtopics need qrels {query id: {document id:
-    {subtopic: grade}}}. `measures` are what `parse_measures` reads, the other arguments `Rules`.
+    Raises:
+        OptionError: An unknown measure or rule.
+        DataError: The run or qrels are malformed, or lack subtopics that a measure needs.
 
     Example:
         >>> scored = score_run({"q": {"d1": 2.0, "d2": 1.0}}, {"q": {"d2": 1}}, ["mrr"])
@@ -234,12 +241,12 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
         unknown=n_queries - ranked.n_queries + len(ranked.missing),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
-    # now, as the caller may change the qrels later
+    # fingerprints now: the caller may change the qrels later
     return replace(scored, fingerprints=judged.query_fingerprints(), ranked=ranked)
 
 
 def fingerprints_of(judged: Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:
-    """Return, for each record that a measure may read, the parts of its signature."""
+    """Return record -> signature parts of the judgements that measures of this record read."""
     grades = {"qrels": judged.fingerprint()}
     if subtopics is None:
         return {"grades": grades}
@@ -256,7 +263,7 @@ def score_ranked(
     unknown: int,
     duplicates: int,
 ) -> ScoredRun:
-    """Score what has been ranked already.
+    """Score rankings that exist already, by every measure.
 
     `unknown` counts queries of the run that are not in the qrels, `duplicates` hits that were
     dropped because their query had the document already.
@@ -275,10 +282,10 @@ def score_ranked(
 def column_of(
     measure: Measure, values: FloatArray, causes: CauseArray, **parts: Any
 ) -> ScoreColumn:
-    """Return the score column of a measure, signed with all that its values depend on."""
+    """Return the score column of a measure; `parts` are those of its signature."""
     name = measure.spec.name if measure.k is None else f"{measure.spec.name}@{measure.k}"
     return ScoreColumn(
-        measure.written,
+        measure.label,
         values,
         causes,
         Signature.of(name, **parts, v=measure.spec.version),
@@ -296,10 +303,13 @@ def score_passages(
     *,
     missing: Collection[int] = (),
 ) -> list[ScoreColumn]:
-    """Score every query by every measure.
+    """Score the passages of every query by every measure.
 
-    A query without a gold answer has no value; `missing` has the positions of those that the run
-    lacks.
+    A query without a gold answer gets no value. `missing` are the positions of the queries that
+    the run lacks.
+
+    Raises:
+        OptionError: A measure cannot average over ties.
 
     Example:
         >>> from ragbench.score.retrieval.notation import parse_measures
@@ -334,7 +344,7 @@ def score_passages(
 
 
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
-    """Apply the rules to what a measure says: a value or a cause for every query."""
+    """Return values and causes of every query after applying the rules to a measure's scores."""
     ranked = evidence.grades
     spec = measure.spec
     values, causes = _scored(measure, evidence.subtopics if spec.reads == "subtopics" else ranked)
@@ -347,6 +357,7 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
     elif rules.trec_eval == 9 and spec.low == -np.inf:
         # version 9 divides by all queries and adds nothing; version 10 scores an empty ranking
         values[list(ranked.missing)] = 0.0
+    # last: a query without judgements has no value under any rule
     causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS
     values[causes != Cause.SCORED] = np.nan
     return values, causes

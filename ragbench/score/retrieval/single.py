@@ -1,8 +1,8 @@
-"""The retrieval measures for ONE list, in plain Python: a few microseconds and no NumPy.
+"""Retrieval measures of ONE list in plain Python: a few microseconds, and no NumPy.
 
-`retrieved` holds ids, best first; one that occurs again counts at its first position only.
-`judged` maps ids to grades, or is any collection of the relevant ids. Every function gives NaN
-where no document is relevant, and the value that the measure of the same name gives for a run.
+`retrieved` holds ids, best first; a repeated id counts at its first position only. `judged` maps
+ids to grades, or is a collection of the relevant ids. Every function returns NaN if no document is
+relevant, and otherwise the value that the measure of the same name has for a run.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ P = ParamSpec("P")
 # Id -> grade, or the relevant ids.
 Judged = Mapping[Hashable, int] | Collection[Hashable]
 
-_UNJUDGED = -1  # as a negative grade: it gains nothing, and bpref passes over it
+_UNJUDGED = -1  # like a negative grade: no gain, and ignored by bpref
 
 
 def _measure(name: str) -> Callable[[Callable[P, float]], Callable[P, Value]]:
-    """Let a measure refuse what its options forbid, and return its number as all scorers do."""
+    """Return a decorator that checks the options of a measure and returns a `Value`."""
 
     def declare(function: Callable[P, float]) -> Callable[P, Value]:
         @functools.wraps(function)
@@ -293,21 +293,27 @@ def err(
 def ranks_of_hits(
     retrieved: Iterable[Hashable], judged: Judged, k: int | None, rel: int
 ) -> tuple[list[int], int, int]:
-    """Return the ranks of the relevant in the first k, how many there are, how many retrieved."""
+    """Return the ranks of the hits in the first k, the number of relevant ids and of retrieved."""
     grades, pool = grades_of(retrieved, judged)
     hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]
     return hits, sum(grade >= rel for grade in pool), len(grades)
 
 
 def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], list[int]]:
-    """Return the grades of the retrieved in rank order, and those of all judged documents."""
+    """Return the grades of the retrieved documents in rank order, and of all judged documents.
+
+    Raises:
+        OptionError: An argument is no collection of ids, or `retrieved` has no order.
+        DataError: A grade is no integer or too large.
+    """
     for name, ids in (("retrieved", retrieved), ("judged", judged)):
         if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
             raise OptionError("", name, ids, "a collection of ids, as ['d1', 'd2']")
-    if isinstance(retrieved, (dict, set, frozenset)):  # whose order is not that of a ranking
+    if isinstance(retrieved, (dict, set, frozenset)):  # their order is no ranking
         raise OptionError("", "retrieved", retrieved, "a list of ids, best first")
     if isinstance(judged, Mapping):
         pool = list(judged.values())
+        # one test of all types: the slow check of each grade is rarely needed
         if not {*map(type, pool)} <= {int} or max(pool, default=0) > LARGEST_GRADE:
             pool = grade_row(judged, query_id="")
             judged = dict(zip(judged, pool, strict=True))
@@ -320,13 +326,18 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
     except TypeError as error:
         raise OptionError("", "retrieved", retrieved, "a list of ids, best first") from error
     grades = [grade_of(document, _UNJUDGED) for document in distinct]
+    # pairs can be valid ids: they are an error only if none of them is judged
     if not any(grade != _UNJUDGED for grade in grades) and any(type(d) is tuple for d in distinct):
         raise OptionError("", "retrieved", next(iter(distinct)), "ids, not pairs of id and score")
     return grades, pool
 
 
 def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:
-    """Add up gain over discount, rank by rank."""
+    """Return the sum of gain / discount over the ranks.
+
+    Raises:
+        DataError: A grade is too large for gain=exp.
+    """
     total = 0.0
     for rank, grade in enumerate(grades, 1):
         if grade > 0:

@@ -1,4 +1,4 @@
-"""trec_eval's way to write: sets of measures, parameters such as `P.5,10`, relevance strings."""
+"""Notation of trec_eval: sets of measures, parameters such as `P.5,10`, relevance strings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "Rprec_mult": _MULTIPLES,
 }
 
-# Families that mean nothing without a cut-off -> our measure, which does.
+# Families that need a cut-off -> our measure of the whole ranking.
 CUT_ONLY = {"ndcg_cut": "ndcg", "map_cut": "map"}
 
 _OFFICIAL = (
@@ -54,13 +54,13 @@ SETS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-# What version 9 has not in `all_trec`.
+# Measures of `all_trec` that version 9 lacks.
 ONLY_IN_10 = frozenset({"unj"})
 
 _ONE_SET = "a measure of one set of judgements; {} scores each query by several judges: {}"
 _GROUPS = "split the file by its second column, score each group and take the mean"
 _PREFERENCES = "bpref and gm_bpref count preferences between graded documents"
-# Words of trec_eval that ask for judgements of another form -> what there is instead.
+# Measures of trec_eval that need judgements of another form -> advice.
 NOT_HERE: Mapping[str, str] = {
     **{
         name: _ONE_SET.format(name, _GROUPS)
@@ -91,9 +91,10 @@ def not_here(name: str) -> str | None:
 
 
 def expand(name: str, *, replaced: Collection[str] = (), trec_eval: int = 10) -> tuple[str, ...]:
-    """Return the names that trec_eval takes a name for: its default cut-offs, or a whole set.
+    """Return the names that a name means in trec_eval: default cut-offs, or all of a set.
 
-    `replaced` are families that are asked for with parameters, without their default ones.
+    `replaced` are families that are requested with parameters and lose their default ones. An
+    ordinary name is returned unchanged.
 
     Example:
         >>> expand("success"), expand("ndcg_cut_10"), len(expand("official"))
@@ -125,11 +126,10 @@ class TrecEvalName:
     """Parts of a measure's name in trec_eval's notation.
 
     Attributes:
-        printed: The name as trec_eval prints it, or as the caller spells it if it names one
-            measure.
-        family: Its name without parameters, in its own case.
-        options: What the parameters are as options of ours.
-        k: What stands behind `@` in our notation.
+        printed: Name as trec_eval prints it; for a single measure, as the caller wrote it.
+        family: Name without parameters, in the case of the caller.
+        options: Parameters as options of ours.
+        k: Cut-off, after `@` in our notation; None without one.
     """
 
     printed: str
@@ -138,7 +138,7 @@ class TrecEvalName:
     k: str | None = None
 
 
-# What a name with parameters looks like, and the options that they are.
+# Pattern of a name with parameters, and the function that translates these into options.
 _OPTIONS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (
         re.compile(rf"(ndcg|Rndcg|ndcg_rel|G)[._]({_PAIRS})", re.IGNORECASE),
@@ -164,9 +164,9 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def read_parameters(text: str) -> list[TrecEvalName]:
-    """Read a name with parameters; several cut-offs are several measures.
+    """Return the measures of a name with parameters, one per cut-off.
 
-    Returns nothing where it is not written in trec_eval's way.
+    Returns an empty list for a name in another notation.
 
     Example:
         >>> [(name.printed, name.k) for name in read_parameters("ndcg_cut.5,10")]
@@ -177,6 +177,7 @@ def read_parameters(text: str) -> list[TrecEvalName]:
     if match := _CUTOFFS.fullmatch(text):
         family, parameters = match[1], match[2].split(",")
         names = [text] if len(parameters) == 1 else [f"{family}_{k}" for k in parameters]
+        # the parameter of set_F is beta, not a cut-off
         beta = family.casefold() == "set_f"
         return [
             TrecEvalName(name, family, f"beta={k}") if beta else TrecEvalName(name, family, "", k)
@@ -191,9 +192,10 @@ def read_parameters(text: str) -> list[TrecEvalName]:
 def print_parameters(
     text: str, options: Mapping[str, Any], all_options: Mapping[str, Any]
 ) -> str | None:
-    """Return the parameters as trec_eval prints them behind the name: as they were written.
+    """Return the parameters of a measure as trec_eval prints them; empty for none.
 
-    Returns None where one of `options`, those not at their default, is none of its parameters.
+    `options` are those other than the default, `all_options` include defaults. Returns None if
+    trec_eval has no parameter for one of `options`.
 
     Example:
         >>> print_parameters("utility.1.0,-2,0,0", {"b": -2.0}, {})
@@ -215,7 +217,7 @@ _ZERO, _LARGE, _NOT_IN_POOL, _NOT_JUDGED = map(ord, "0>-.")
 
 
 def relevance_strings(ranked: RankedGrades, length: int = 10) -> list[str]:
-    """Write a character for each of the first documents of every query.
+    """Return a text per query with a character for each of its first `length` documents.
 
     The character is the grade where it has one digit, `>` for a larger one, `.` for a negative one
     (in the pool, but not judged) and `-` for a document without judgement.

@@ -123,7 +123,7 @@ def test_spellings(written, name):
     measure = parse_measure(written)
 
     assert measure.name == name
-    assert measure.written == str(written).strip()
+    assert measure.label == str(written).strip()
     assert parse_measure(measure.name).name == name, "the canonical name reads as itself"
 
 
@@ -235,7 +235,7 @@ def test_families_and_sets_are_those_of_trec_eval():
         wanted = pytrec_eval.supported_nicknames.get(word, {word})
         theirs = pytrec_eval.RelevanceEvaluator(grades, wanted).evaluate(hits)["q"]
         found = parse_measures(word, trec_eval_defaults=True, trec_eval=9)
-        ours = [measure.written for measure in found]
+        ours = [measure.label for measure in found]
         facts = {"runid", "num_q", "relstring"} & set(theirs)
         assert {*ours, *facts} == set(theirs), word
         assert len(ours) == len(set(ours)), word

@@ -103,6 +103,7 @@ async def check_claims(vote: Vote) -> Verdict:
         for n, row in enumerate(rows, start=1):
             row.append(_finding(check, reply.value[f"claim_{n}"]))
     references = [name for name in texts if name.startswith("reference")]
+    # without a reference in the formula, several references would repeat one score
     compares = any("reference" in side for side in sides)
     verdicts = [
         _verdict(vote, claims, findings, reference)
@@ -147,6 +148,7 @@ def _checks(
     prompts, kind = vote.prompts, "passage" if against == _PASSAGES else against
     sources = {name: text for name, text in texts.items() if name.split()[0] == kind}
     if against == _PASSAGES and vote.asking.passages == "together":
+        # the window is for the whole prompt: subtract what it has without passages
         empty = prompts.passages(claims, [])
         used = _tokens(empty.system + empty.user + json.dumps(dict(empty.schema)))
         for names in _windows(sources, vote.asking.window - used):
@@ -214,6 +216,7 @@ def _rows(
 ) -> list[list[grounding.Cell]]:
     """Return the rulings of the passages (columns) on the claims (rows) of a text."""
     rows: list[list[grounding.Cell]] = [["not_mentioned"] * passages for _ in claims]
+    # not strict: without requests about a text there are no findings
     for row, of_claim in zip(rows, findings, strict=False):
         for finding in of_claim:
             for source in finding.sources:

@@ -89,6 +89,7 @@ class Prompts:
             (True, [1, 2, 3, 4, 5])
         """
         rubric, levels = self.rubric, [*range(1, self.rubric.levels + 1)]
+        # an example of a rubric on passages has one passage
         rated = 0 if rubric.asks == "context" else None
         examples = [
             format_example(
@@ -239,6 +240,7 @@ class Prompts:
         """Return label and text of all messages; tool outputs follow the message that called."""
         material: list[tuple[str, str]] = []
         for number, message in enumerate(messages_of(self.item), start=1):
+            # a message of the assistant may consist of tool calls alone
             if message.text or message.role == "user":
                 material.append((f"turn-{number}-{message.role}", message.text))
             for call_number, call in enumerate(message.tool_calls, start=1):

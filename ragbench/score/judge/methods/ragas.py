@@ -41,6 +41,7 @@ async def apply_ragas(vote: Vote) -> Verdict:
 async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
     prompt = ragas_prompt("question", [("answer", vote.item.answer or "")])
     replies = [reply.value for reply in await vote.ask_again(prompt, _QUESTIONS)]
+    # an empty question has no embedding
     replies = [reply for reply in replies if reply["question"].strip()]
     questions = [str(reply["question"]) for reply in replies]
     cosines = await _cosines(vote, vote.item.question or "", questions)

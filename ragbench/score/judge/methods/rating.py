@@ -80,6 +80,7 @@ def level_probabilities(reply: ChatReply, level: int, levels: int) -> dict[int, 
         if digits.isdecimal() and 1 <= int(digits) <= levels:
             chances[int(digits)] = chances.get(int(digits), 0.0) + math.exp(logprob)
     total = math.fsum(chances.values())
+    # no listed token is a level, or their probabilities underflow
     if not total > 0:
         return None
     return {level: chance / total for level, chance in chances.items()}

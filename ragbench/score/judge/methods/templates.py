@@ -88,6 +88,7 @@ class Fence:
         # hexadecimal digits alone: a text may write them full-width, or with other signs between
         folded = (unicodedata.normalize("NFKC", text).casefold() for text in (*texts, *beside))
         inside = "".join(_NOT_HEX.sub("", text) + "-" for text in folded)
+        # a text may contain the token, by chance or by design of its author
         attempt = 0
         while True:
             token = fingerprint([str(attempt), *texts], _LENGTH)

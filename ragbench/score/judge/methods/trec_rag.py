@@ -52,6 +52,7 @@ async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
     item = vote.item
     sources = item.references if "reference" in vote.rubric.needs else item.contexts or []
     reply = await vote.ask(vote.prompts.nuggets(sources))
+    # by text: models repeat nuggets
     nuggets = {
         entry["nugget"].strip(): Nugget(entry["nugget"].strip(), entry["importance"])
         for entry in reply.value["nuggets"]

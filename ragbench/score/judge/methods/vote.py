@@ -194,6 +194,7 @@ class Vote:
 
     def _task(self, prompt: JudgePrompt, top_logprobs: int) -> asyncio.Task[StructuredReply]:
         self.sent.append(prompt)
+        # a reply without log-probabilities cannot serve a rating
         key = (prompt.system, prompt.user, top_logprobs)
         if key not in self.tasks:
             request = self.asking.request(self.model, prompt, self.sample, top_logprobs)
@@ -243,6 +244,7 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
             texts_or_names = tuple(named_text(text, names) for text in judged)
             sent = SentPrompt(system, intern(template), fence, texts_or_names)
             receivers.setdefault(sent, Counter())[vote.voter] += 1
+    # the usual case, in which `to` stays empty: each voter got the prompt once
     all_once = Counter(vote.voter for vote in votes)
     return tuple(
         sent if times == all_once else replace(sent, to=_times(times))
