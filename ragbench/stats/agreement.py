@@ -16,27 +16,28 @@ from ragbench.stats import arguments, resampling
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray, IntArray
 
-# What a statistic takes from ratings: whether they are equal, their order, or their distances.
+# Level of measurement: ratings are equal or not, have an order, or have distances.
 Level = Literal["nominal", "ordinal", "interval"]
 
-# Of a mean over groups `mean`: that of `mean_interval`.
+# `mean`: the interval of a mean over groups is that of `mean_interval`.
 AgreementRule = Literal["jackknife", "plus_two", "mean", "undefined"]
 
-# With fewer items there is no interval.
+# Fewest items for an interval.
 FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of two raters on n items, with the limits of that on all such items.
+    """Statistic of agreement between raters on n items, with its confidence interval.
 
     Attributes:
-        value: The statistic; NaN where it is undefined, with the reason.
-        lower: NaN, as `upper`, where the rule is `undefined`.
-        n: How many items it is computed from.
-        level: The level of measurement that it assumes.
-        rule: How the limits were found.
-        reason: Why there is no value or no interval, or what was left out.
+        value: Value of the statistic; NaN if it is undefined.
+        lower: Lower limit; NaN if the rule is `undefined`.
+        upper: Upper limit; NaN if the rule is `undefined`.
+        n: Number of items.
+        level: Level of measurement that the statistic assumes.
+        rule: Method that gave the limits.
+        reason: Reason for a missing value or interval, or for tables left out; else empty.
     """
 
     value: float
@@ -48,7 +49,7 @@ class Agreement:
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping; what is undefined is null, never NaN."""
+        """Return a JSON-ready mapping, with null in place of NaN."""
         return {
             "value": finite(self.value),
             "interval": [finite(self.lower), finite(self.upper)],
@@ -69,7 +70,7 @@ def mean_agreement(
     confidence: float = 0.95,
     rare: bool = True,
 ) -> Agreement:
-    """Give the mean of a statistic over several tables of the same n items, with its interval.
+    """Return the mean of a statistic over several tables of the same n items, with its interval.
 
     - `jackknife`: Student's t on Fisher's scale, atanh, with the jackknife's standard error.
     - `plus_two`: joined with the one after adding two items on which the raters differ as much as
@@ -122,7 +123,7 @@ def mean_agreement(
     if spread.carriers < resampling.CARRIERS and (rare or limits[0] is None):
         rule = "plus_two"
         limits.append(resampling.plus_two(statistic, tables, used, labels, span).limits(confidence))
-    # with two items added the estimate shifts: its limits may leave the value out
+    # two added items shift the estimate, so that its limits may exclude the value
     ends = [value, *(end for pair in limits if pair is not None for end in pair)]
     if len(ends) == 1:
         why = "too few items differ to see how it varies"
@@ -133,9 +134,9 @@ def mean_agreement(
 def raw_agreement(
     x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
-    """Give the share of items that two raters rate alike.
+    """Return the share of items that two raters rate alike.
 
-    It flatters: two who always say 'good' agree fully. Kappa takes off what chance explains.
+    It is high by chance alone: two raters who always say 'good' agree fully. Kappa corrects that.
 
     Args:
         x: Ratings of n items; NaN where missing.
@@ -160,7 +161,7 @@ def raw_agreement(
 
 
 def raw_share(table: FloatArray) -> resampling.LeftOut:
-    """Give the share of rows whose two ratings are equal."""
+    """Return the share of rows with two equal ratings, also without each row."""
     n = len(table)
     if n == 0:
         return resampling.undefined(NO_ITEMS)
@@ -182,7 +183,7 @@ def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
     return np.unique(labels, return_inverse=True)[1].reshape(n).astype(np.int64)
 
 
-# How much a disagreement counts: all alike, its distance, or the square of its distance.
+# Weight of a disagreement: equal, its distance, or the square of its distance.
 Weights = Literal["equal", "linear", "quadratic"]
 
 KAPPA_LEVEL: dict[Weights, Level] = {
@@ -200,9 +201,9 @@ def cohen_kappa(
     groups: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Agreement:
-    """Give the agreement of two raters beyond the agreement by chance.
+    """Return the agreement of two raters beyond the agreement by chance.
 
-    1 - (observed disagreement) / (disagreement if each kept his frequencies but rated blindly).
+    1 - (observed disagreement) / (disagreement of raters with the same frequencies at random).
 
     Args:
         x: Levels that one rater gave to n items, as numbers; NaN where missing.
@@ -243,7 +244,7 @@ def cohen_kappa(
 
 
 def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
-    """Give kappa of the two columns of a table without gaps, and without each row."""
+    """Return kappa of the two columns of a table without NaN, also without each row."""
     n = len(table)
     if n == 0:
         return resampling.undefined(NO_ITEMS)
@@ -255,11 +256,11 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     against_y, against_x = _sums_against(x, y, weights), _sums_against(y, x, weights)
     expected = float(against_y.sum())
     value = 1 - n * float(observed.sum()) / expected
-    # the row with itself is in both sums, and was taken off twice
+    # the pair of a row with itself is in both sums, and was subtracted twice
     reduced = expected - against_y - against_x + observed
     with np.errstate(divide="ignore", invalid="ignore"):
         without = 1 - (n - 1) * (observed.sum() - observed) / reduced
-    # who gives one level to all others makes kappa undefined, though the formula gives 0
+    # a rater with one level for all other items makes kappa undefined; the formula would give 0
     without[_last_of_two(x) | _last_of_two(y)] = np.nan
     return resampling.LeftOut(value, without)
 
@@ -293,7 +294,7 @@ def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
 
 
 def _last_of_two(column: FloatArray) -> NDArray[np.bool_]:
-    """Mark the item whose loss leaves a rater with one level for all items."""
+    """Return True for the item without which a rater has one level for all items."""
     _, of_item, counts = np.unique(column, return_inverse=True, return_counts=True)
     alone: NDArray[np.bool_] = (counts[of_item] == 1) & (len(counts) == 2)
     return alone
@@ -307,7 +308,7 @@ def _apart(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
 
 
 def _sums_against(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
-    """Give for each x the sum of its disagreement with all y."""
+    """Return for each x the sum of its disagreements with all y."""
     levels, of_row = np.unique(x, return_inverse=True)
     y_levels, counts = np.unique(y, return_counts=True)
     sums = _apart(levels[:, np.newaxis], y_levels[np.newaxis, :], weights) @ counts
@@ -324,7 +325,7 @@ def krippendorff_alpha(
     groups: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Agreement:
-    """Give 1 - observed / expected disagreement of any number of raters.
+    """Return 1 - observed / expected disagreement of any number of raters.
 
     Ratings of one item are compared with each other, then with ratings of any items. The raters
     are interchangeable: unlike kappa it counts as disagreement that one is stricter.
@@ -366,7 +367,7 @@ def krippendorff_alpha(
 
 
 def alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
-    """Give alpha of a table whose rows have two ratings or more, and without each row."""
+    """Return alpha of a table whose rows have two ratings or more, also without each row."""
     if len(table) == 0:
         return resampling.undefined(NO_ITEMS)
     rated = table[np.isfinite(table)]
@@ -384,7 +385,7 @@ def alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
 
 
 def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-    """Give disagreement within items, among all ratings, and the latter without each item."""
+    """Return disagreement within items, among all ratings, and the latter without each item."""
     centre = float(np.nanmean(table))
     centred = table - centre
     count = np.isfinite(table).sum(axis=1).astype(np.float64)
@@ -401,7 +402,7 @@ def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, F
 
 
 def _by_coincidence(table: FloatArray, level: Level) -> resampling.LeftOut:
-    """Give alpha from the coincidences of levels; one row of counts per item."""
+    """Return alpha from the coincidences of levels; one row of counts per item."""
     levels = np.unique(table[np.isfinite(table)])
     counts = (table[:, :, np.newaxis] == levels).sum(axis=1).astype(np.float64)
     size = counts.sum(axis=1)
@@ -427,7 +428,7 @@ def _alpha_of(
     level: Level,
     repeats: FloatArray | None = None,
 ) -> float:
-    """Give alpha of items with these counts of levels, each repeated so many times."""
+    """Return alpha of items with these counts of levels, each repeated so many times."""
     if level == "nominal":
         apart = 1.0 - np.eye(len(marginals))
     else:  # ordinal: ratings from the one to the other, half of those at both ends

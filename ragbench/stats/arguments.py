@@ -1,4 +1,8 @@
-"""Check the arguments of this package: samples, tables, ranges, levels, and clusters."""
+"""Checks of the arguments of this package: samples, tables, ranges, levels, and clusters.
+
+Each check returns the checked value, and raises an OptionError that names the function (`owner`)
+and the argument (`option`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _NO_CHANGE = 1e-12
 
 
 def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:
-    """Give values as a vector of finite numbers, or refuse them."""
+    """Return values as a vector; OptionError unless all are finite and in one dimension."""
     vector = _vector(owner, option, values)
     lost = int(np.count_nonzero(~np.isfinite(vector)))
     if lost:
@@ -37,7 +41,7 @@ def _vector(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 
 def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
-    """Give values as a table of finite numbers and NaN, or refuse them."""
+    """Return values as a table; NaN passes, OptionError for an infinity or other dimensions."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2:
         raise OptionError(owner, option, f"{table.ndim} dimensions", "two: queries x columns")
@@ -47,7 +51,7 @@ def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 
 def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """Give two columns of ratings as a table (n, 2), or refuse them."""
+    """Return two columns of ratings as a table (n, 2); OptionError for unequal lengths."""
     columns = [_vector(owner, "x", x), _vector(owner, "y", y)]
     if len(columns[0]) != len(columns[1]):
         raise OptionError(owner, "y", f"{len(columns[1])} ratings", f"{len(columns[0])}, as in x")
@@ -55,7 +59,7 @@ def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
 
 
 def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
-    """Give p-values as a vector of numbers from 0 to 1 and NaN, or refuse them."""
+    """Return p-values as a vector; NaN passes, OptionError for numbers outside 0..1."""
     vector = _vector(owner, "p_values", p_values)
     outside = vector[(vector < 0) | (vector > 1)]
     if outside.size:
@@ -64,28 +68,28 @@ def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
 
 
 def probability(owner: str, option: str, value: float) -> float:
-    """Give value if it lies strictly between 0 and 1, or refuse it."""
+    """Return the value; OptionError unless it lies strictly between 0 and 1."""
     if not 0 < value < 1:
         raise OptionError(owner, option, value, "a number between 0 and 1")
     return float(value)
 
 
 def size(owner: str, option: str, value: float) -> float:
-    """Give value if it is not negative, or refuse it; NaN, an unknown size, passes."""
+    """Return the value; OptionError if it is negative. NaN, an unknown size, passes."""
     if value < 0:
         raise OptionError(owner, option, value, "a number >= 0")
     return float(value)
 
 
 def whole_number(owner: str, option: str, value: int, *, least: int) -> int:
-    """Give value if it is an integer not below least, or refuse it."""
+    """Return the value; OptionError unless it is an integer of at least `least`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise OptionError(owner, option, value, f"an integer >= {least}")
     return int(value)
 
 
 def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
-    """Give the two ends of a measure's range if they are in order, or refuse them."""
+    """Return the two ends of a range; OptionError unless low < high. Ends may be infinite."""
     low, high = ends
     if not low < high:
         raise OptionError(owner, "range", ends, "two numbers (low, high) with low < high")
@@ -93,7 +97,7 @@ def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
 
 
 def within(owner: str, option: str, values: FloatArray, low: float, high: float) -> None:
-    """Refuse values outside [low, high], rounding errors aside."""
+    """Raise OptionError for values outside [low, high] by more than a rounding error."""
     bounded = math.isfinite(low) and math.isfinite(high)
     slack = _ROUNDING * (high - low) if bounded else 0.0
     outside = values[(values < low - slack) | (values > high + slack)]
@@ -139,9 +143,9 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
 
 
 def cluster_codes(owner: str, clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp], int]:
-    """Number the clusters from 0; give the number of each query's and how many there are.
+    """Return the number of the cluster of each of n queries, from 0, and the number of clusters.
 
-    Without labels each query is its own cluster.
+    Without labels each query is its own cluster. OptionError unless there is a label per query.
     """
     labels: NDArray[Any] = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.ndim != 1 or len(labels) != n:
@@ -151,10 +155,10 @@ def cluster_codes(owner: str, clusters: ArrayLike | None, n: int) -> tuple[NDArr
 
 
 def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> FloatArray:
-    """Give a value per cluster: their mean is that of d, their spread that of the clusters.
+    """Return a value per cluster, whose mean is that of d and whose spread is between clusters.
 
-    The mean of d is a ratio, sum over size, of which both vary from cluster to cluster; the
-    values are its linearisation, so that their standard error is the ratio's.
+    The mean of d is a ratio of sum and size, both of which vary between clusters. The values are
+    its linearisation, so that their standard error is that of the ratio.
 
     References:
         Cochran (1977), Sampling techniques, 6.3 and 9.2.
@@ -167,5 +171,5 @@ def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> Fl
 
 
 def constant(column: FloatArray) -> bool:
-    """Return True if all values of a column are equal."""
+    """Return True if all values of a non-empty column are equal."""
     return bool(column.min() == column.max())

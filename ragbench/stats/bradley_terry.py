@@ -98,6 +98,7 @@ def bradley_terry_strengths(
     beaten = _reached(wins > 0)
     connected = all(beaten[np.ix_(group, group)].all() for group in groups if len(group) > 1)
 
+    # one tie more in each compared pair, as in the limits
     with_ties = wins + 0.5 * (wins + wins.T > 0)
     values, centres = (np.full(len(wins), np.nan) for _ in range(2))
     for group in groups:

@@ -26,7 +26,7 @@ _FAR = 1e-6
 def pearson(
     x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
-    """Give the covariance of x and y over the product of their standard deviations.
+    """Return the covariance of x and y over the product of their standard deviations.
 
     It asks for a straight line: a judge that orders all items well on a bent scale loses here, and
     not by rank. A single far item can make it.
@@ -61,7 +61,7 @@ def pearson(
 def spearman(
     x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
-    """Give Pearson's correlation of the ranks; tied values share the mean of their ranks.
+    """Return Pearson's correlation of the ranks; tied values share the mean of their ranks.
 
     Arguments and result are those of `pearson`. The time is O(n^2): ten thousand items take
     seconds.
@@ -85,7 +85,7 @@ def spearman(
 def kendall_tau_b(
     x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
-    """Give the excess of pairs in the same order over pairs in the opposite order.
+    """Return the excess of pairs in the same order over pairs in the opposite order.
 
     A pair that is tied in x or y is in neither; the divisor is the geometric mean of the pairs
     that are not tied in x, and in y. Arguments and result are those of `pearson`. The time is
@@ -115,7 +115,7 @@ def mean_correlation(
     coefficient: Coefficient = "spearman",
     confidence: float = 0.95,
 ) -> GroupedCorrelation:
-    """Give the mean over groups of the correlation inside each: the field's `summary level`.
+    """Return the mean over groups of the correlation inside each: the field's `summary level`.
 
     With a question as a group it says whether the answers to one question are put in order, and
     leaves out that some questions are harder than others. A group in which all x or all y are
@@ -199,7 +199,7 @@ def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Ag
 
 
 def product_moment(table: FloatArray) -> LeftOut:
-    """Give Pearson's correlation of two columns without gaps, and without each row."""
+    """Return Pearson's correlation of two columns without gaps, and without each row."""
     if reason := _no_order(table):
         return undefined(reason)
     n = len(table)
@@ -235,7 +235,7 @@ def _without(table: FloatArray) -> float:
 
 
 def _deviations(table: FloatArray) -> FloatArray:
-    """Deviations from the means, the largest of each column 1, so that no square underflows."""
+    """Return deviations from the means, scaled to at most 1 so that no square underflows."""
     d = table - table.mean(axis=0)
     scaled: FloatArray = d / np.abs(d).max(axis=0)
     return scaled
@@ -247,7 +247,7 @@ def _correlation(product: float, x_square: float, y_square: float) -> float:
 
 
 def rank_rho(table: FloatArray) -> LeftOut:
-    """Give Spearman's rho of two columns without gaps, and without each row.
+    """Return Spearman's rho of two columns without gaps, and without each row.
 
     A mean rank is (n + 1 + a) / 2 with a = the values below minus those above, so that rho is the
     correlation of two such sums; leaving out item k takes its sign from each of them.
@@ -264,7 +264,7 @@ def rank_rho(table: FloatArray) -> LeftOut:
 
 
 def rank_tau(table: FloatArray) -> LeftOut:
-    """Give Kendall's tau-b of two columns without gaps, and without each row."""
+    """Return Kendall's tau-b of two columns without gaps, and without each row."""
     if reason := _no_order(table):
         return undefined(reason)
     _, both, (x_untied, y_untied), _ = _signs(table)
@@ -329,7 +329,7 @@ def _ratio(products: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
 def roc_auc(
     scores: ArrayLike, good: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
-    """Give the probability that a good item has a higher score than a bad one; a tie is half.
+    """Return the probability that a good item has a higher score than a bad one; a tie is half.
 
     No threshold is chosen. 0.5 is chance, below it the score points the wrong way.
 
@@ -365,7 +365,7 @@ def roc_auc(
 
 
 def roc_area(table: FloatArray) -> LeftOut:
-    """Give the area of scores (first column) against 0 or 1 (second), and without each row."""
+    """Return the area of scores (first column) against 0 or 1 (second), and without each row."""
     scores, is_good = table[:, 0], table[:, 1] == 1
     n_good = int(is_good.sum())
     n_bad = len(table) - n_good

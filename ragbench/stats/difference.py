@@ -1,4 +1,4 @@
-"""The interval of a mean paired difference, on which gates rest, and its effect size."""
+"""Interval of a mean paired difference, which gates use, and its effect size."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ DifferenceRule = Literal[
     "identical", "score", "tilting", "studentized", "percentile", "bca", "undefined"
 ]
 
-# From this many changed queries (or clusters) on, resampling says how a mean of them varies.
+# Fewest changed queries (or clusters) from which resampling estimates the spread of their mean.
 ENOUGH_CHANGED = 20
-# Up to this many hits gained and lost, all counts that could have been are summed over. The
-# saddlepoint approximation of the same tail gives limits within a hundredth of the width beyond.
+# Up to this many gained and lost hits, the exact distribution of the counts is summed. Beyond, the
+# saddlepoint approximation gives limits within a hundredth of the width.
 COUNTED_BELOW = 100
 
 _UNCHANGED = 1e-12
@@ -39,18 +39,19 @@ _UNCHANGED = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class DifferenceInterval:
-    """A mean paired difference and how far the mean over all such queries may be from it.
+    """Mean paired difference with its confidence interval.
 
     Attributes:
-        mean: Mean of the differences; NaN where there are none.
-        lower: NaN, as `upper`, where the rule found none.
-        n: How many queries both systems scored.
-        n_changed: How many of them have a difference other than 0.
+        mean: Mean of the differences; NaN without any.
+        lower: Lower limit; NaN if the rule has no limits.
+        upper: Upper limit; NaN if the rule has no limits.
+        n: Number of queries that both systems scored.
+        n_changed: Number of queries with a difference other than 0.
         sd: Standard deviation of the differences, from which further queries are planned; with
             about two pseudo-differences at each end of what is possible where fewer than 20
             changed, so that few changes do not look like none. With clusters that of one cluster.
-        rule: How the limits were found.
-        n_clusters: How many clusters the queries are in; None where each query stands for itself.
+        rule: Method that gave the limits.
+        n_clusters: Number of clusters; None without clusters.
     """
 
     mean: float
@@ -78,11 +79,11 @@ def difference_interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> DifferenceInterval:
-    """Give the mean difference of two systems over the same queries with its interval.
+    """Return the mean difference of two systems over the same queries with its interval.
 
-    No interval takes what was seen for all there is: a mean lies outside only if the observed one
-    is too rare under the distribution that fits the differences best among those with that mean,
-    and such a distribution may hold losses and gains that no query has shown yet.
+    The intervals allow for losses and gains that no query has shown yet: a mean lies outside only
+    if the observed one is too rare under the distribution with that mean that fits the differences
+    best.
 
     - `score`: hits and misses; `score_interval`, the mid-p interval by Tango's statistic.
     - `tilting`: graded differences, and clusters of unequal size; `tilting_interval`, the same
@@ -178,7 +179,7 @@ def difference_interval(
 
 
 def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
-    """Subtract the baseline's scores from the system's, rounding errors set to 0.
+    """Return system minus baseline per query, with rounding errors set to 0.
 
     A difference below 1e-12 of the scores is rounding: 0.1 + 0.2 and 0.3 are the same score. A
     test that divides by the spread would take such differences for real, if they agree in sign.
@@ -214,7 +215,7 @@ def _largest_unit(codes: NDArray[np.intp], n_clusters: int, mean: float) -> floa
 def _limits(
     d: FloatArray, n_changed: int, largest: float, resampling: dict[str, Any]
 ) -> tuple[float, float, float, DifferenceRule]:
-    """Give the limits of the default method, the standard deviation, and how they were found."""
+    """Return lower and upper limit of the default method, standard deviation, and rule."""
     confidence = resampling["confidence"]
     alpha, n = (1 - confidence) / 2, len(d)
     sd = float(d.std(ddof=1)) if n > 1 else math.nan
@@ -247,7 +248,7 @@ def _limits(
 
 
 def effect_size(differences: ArrayLike) -> float:
-    """Give the mean paired difference in units of the standard deviation of the differences.
+    """Return the mean paired difference over the standard deviation of the differences.
 
     Args:
         differences: Score of the system minus score of the baseline, for n queries.
@@ -277,11 +278,11 @@ def effect_size(differences: ArrayLike) -> float:
 def effect_size_interval(
     differences: ArrayLike, *, confidence: float = 0.95, clusters: ArrayLike | None = None
 ) -> tuple[float, float]:
-    """Give the interval of `effect_size`: how well n queries know mean and spread together.
+    """Return the confidence interval of `effect_size`.
 
-    By the delta method, from what each query moves mean and standard deviation by, so that skew
-    and long tails, the rule among score differences, are in the width. For normal differences
-    the standard error is sqrt((1 + d^2 / 2) / n).
+    By the delta method, from the influence of each query on mean and standard deviation, so that
+    skew and long tails, common in score differences, widen it. For normal differences the standard
+    error is sqrt((1 + d^2 / 2) / n).
 
     Args:
         differences: Score of the system minus score of the baseline, for n queries.
@@ -313,7 +314,7 @@ def effect_size_interval(
         return math.nan, math.nan
     d = d / float(np.abs(d).max())
     z = (d - d.mean()) / d.std()
-    # what a small share more of each query would move the effect size by
+    # influence of each query: derivative of the effect size by its weight
     influence = np.bincount(codes, weights=z - effect / 2 * (z * z - 1), minlength=n_units)
     # the influences have mean 0 over the queries, so their sums over the clusters too
     error = math.sqrt(n_units / (n_units - 1) * float(influence @ influence)) / len(d)

@@ -60,7 +60,7 @@ def increase_interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> IncreaseInterval:
-    """Give the relative increase of a cost over the same queries with its interval.
+    """Return the relative increase of a cost over the same queries with its interval.
 
     - Totals: the ratio of the sums; its interval is that of the mean residual from this ratio, by
       `difference_interval`, over the baseline's mean.
@@ -141,7 +141,7 @@ def _resampled_ratios(
     resamples: int,
     seed: int,
 ) -> FloatArray:
-    """The ratio of the quantiles in each resample; the rows do not depend on the block's size."""
+    """Return the ratio of the quantiles in each resample, independent of the block size."""
     codes, n_units = cluster_codes("increase_interval", clusters, len(ours))
     rng, rows = np.random.default_rng(seed), max(1, _BLOCK_BYTES // (8 * len(ours)))
     ratios = []
@@ -156,7 +156,7 @@ def _resampled_ratios(
 
 
 def _weighted(values: FloatArray, weights: FloatArray, quantile: float) -> FloatArray:
-    """The quantile of each row's resample: the first value that the share reaches."""
+    """Return the quantile of each row's resample: the first value that reaches the share."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[:, order], axis=1)
     first = (reached >= quantile * reached[:, -1:] - _SAME).argmax(axis=1)

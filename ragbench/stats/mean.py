@@ -63,7 +63,7 @@ def mean_interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> MeanInterval:
-    """Give the mean of one score per query with its interval.
+    """Return the mean of one score per query with its interval.
 
     By default: Wilson's interval where every value is one of the two ends of the range; else
     Student's t after adding one pseudo-query at each end (`plus_two`). Where an end is infinite:
@@ -148,7 +148,7 @@ def mean_interval(
 
 
 def _mean(sample: FloatArray) -> float:
-    """Give the mean, between the smallest and the largest value in spite of rounding."""
+    """Return the mean, between the smallest and the largest value in spite of rounding."""
     scale = float(np.abs(sample).max())
     if scale < np.finfo(np.float64).tiny:  # nothing overflows; NumPy 1.26 warns of dividing by it
         scale = 1.0
@@ -170,7 +170,7 @@ def _student(sample: FloatArray, confidence: float) -> tuple[float, float]:
 def _wilson(
     hits: np.ndarray[tuple[int], np.dtype[np.bool_]], low: float, high: float, confidence: float
 ) -> tuple[float, float]:
-    """Give the limits of a share of hits, stretched from 0..1 to low..high."""
+    """Return the limits of a share of hits, stretched from 0..1 to low..high."""
     from statistics import NormalDist  # only here: it is the slowest part of this module to load
 
     n, share = len(hits), float(hits.mean())
@@ -187,13 +187,19 @@ def finite(value: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class CorrectedMean:
-    """A mean that people would have given, from few labels and many judgements.
+    """Estimated mean of people's labels, from few labels and many scores of a judge.
 
     Attributes:
-        judge_mean: What the judge says: the mean of all its scores.
-        weight: Lambda: how far the judge is believed; 0 leaves the labels alone.
-        n_labels: How many items have a label.
-        n_judged: How many items the judge scored, labelled ones included.
+        mean: Corrected mean.
+        lower: Lower limit of the corrected mean.
+        upper: Upper limit of the corrected mean.
+        judge_mean: Mean of all scores of the judge.
+        labels_mean: Mean of the labels.
+        labels_lower: Lower limit from the labels alone.
+        labels_upper: Upper limit from the labels alone.
+        weight: Lambda, the weight of the judge; 0 uses the labels alone.
+        n_labels: Number of items with a label.
+        n_judged: Number of items with a score of the judge, labelled ones included.
     """
 
     mean: float
@@ -209,12 +215,12 @@ class CorrectedMean:
 
     @property
     def width_ratio(self) -> float:
-        """Width of the interval / width from the labels alone: what the judge is worth."""
+        """Width of the interval over that from the labels alone; NaN if the latter is 0."""
         alone = self.labels_upper - self.labels_lower
         return (self.upper - self.lower) / alone if alone else math.nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping; what is undefined is null, never NaN."""
+        """Return a JSON-ready mapping, with null in place of NaN."""
         return {
             "mean": self.mean,
             "judge_mean": self.judge_mean,
@@ -282,6 +288,7 @@ def ppi_mean(
     y = arguments.sample(owner, "labels", labels)
     f = arguments.sample(owner, "judged", judged)
     other = arguments.sample(owner, "unlabelled", unlabelled)
+    # a bias of the choice would pass for one of the judge
     if not random:
         raise OptionError(owner, "random", random, "labels of items that were drawn at random")
     if len(y) < FEWEST_LABELS:

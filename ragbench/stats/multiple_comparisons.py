@@ -78,7 +78,7 @@ def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
 
 
 def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
-    """Give the fewest random resamples with which one of a family can be rejected after Holm.
+    """Return the fewest random resamples with which one of a family can be rejected after Holm.
 
     The smallest p-value of B resamples is 1 / (B + 1); with n comparisons it has to be at most
     alpha / n. 10,000 resamples can never reject in a family above 500.
@@ -107,7 +107,7 @@ def can_reject(resamples: int, n_comparisons: int, *, alpha: float = 0.05) -> bo
 
 
 def _ascending(p: FloatArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], int]:
-    """Give the places of the p-values from small to large, without NaN, and their number."""
+    """Return the places of the p-values from small to large, without NaN, and their number."""
     m = int(np.count_nonzero(~np.isnan(p)))
     return np.argsort(p, kind="stable")[:m], m
 
@@ -203,7 +203,7 @@ def tied_with_best(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> NDArray[np.bool_]:
-    """Mark the systems that the data do not tell from the one with the best mean.
+    """Return True for the systems that do not differ significantly from the best one.
 
     Tests all pairs of systems by step-down max-T, each pair on the queries that both scored.
 
@@ -282,7 +282,7 @@ class SystemPairs:
         )
 
     def tied_with_best(self, *, higher_is_better: bool, alpha: float) -> NDArray[np.bool_]:
-        """Do what the function `tied_with_best` does."""
+        """Return the result of the function `tied_with_best` for these scores."""
         arguments.probability("tied_with_best", "alpha", alpha)
         table = self._table
         tied = np.zeros(table.shape[1], dtype=np.bool_)
@@ -333,7 +333,7 @@ class SystemPairs:
 
 
 def _scales(d: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give two factors of the root of each column's sum of squares, which no flip changes."""
+    """Return two factors of the root of each column's sum of squares, which no flip changes."""
     most = np.abs(d).max(axis=0, initial=0.0)
     largest = np.where(most > 0, most, 1.0)
     norm = np.sqrt(((d / largest) ** 2).sum(axis=0))  # so that no square overflows or vanishes

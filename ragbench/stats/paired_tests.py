@@ -22,13 +22,13 @@ from ragbench.stats import arguments
 from ragbench.stats.student import t_sf
 from ragbench.types import FloatArray
 
-# Returns what `random_flips` would give for some columns, by their places, as one block.
+# Function that returns the sums of `random_flips` for given columns, as one block.
 SumsOf: TypeAlias = Callable[[NDArray[np.intp]], NDArray[np.float64]]
 
 RESAMPLES = 100_000
-# With at most this many queries to flip, all 2^14 = 16,384 flips are enumerated.
+# Most queries to flip for which all 2^14 = 16,384 flips are enumerated.
 EXACT_UP_TO = 14
-# With at most this many changed queries the distribution of the rank sum is computed.
+# Most changed queries for which the exact distribution of the rank sum is computed.
 EXACT_RANKS_UP_TO = 50
 
 _BLOCK_BYTES = 8 * 2**20  # of flips and products: more would not stay in the caches
@@ -41,7 +41,7 @@ def random_flips(differences: FloatArray, resamples: int, seed: int) -> Iterator
     """Yield blocks (rows, m) of column sums under random flips of the n rows of differences.
 
     The flips depend on n and the seed alone, neither on the columns nor on the size of the
-    blocks: a column has the same p-value in whatever company it is tested.
+    blocks: the p-value of a column does not depend on the other columns.
     """
     n = len(differences)
     rng = np.random.default_rng(seed)
@@ -98,9 +98,9 @@ class _FlippedSums:
 
 
 def tolerance(differences: FloatArray) -> FloatArray:
-    """Give the rounding error of a sum of each column: sums within it count as ties.
+    """Return the rounding error of each column's sum: sums within it count as ties.
 
-    Without it tied flips are lost to rounding, and p is too small for every seed.
+    Without it, rounding would lose tied flips, and p would be too small for every seed.
     """
     slack: FloatArray = _TIE * np.abs(differences).sum(axis=0)
     return slack
@@ -167,7 +167,7 @@ def randomization_p_values(
 
 
 def _count_extreme(blocks: Iterator[FloatArray], d: FloatArray) -> FloatArray:
-    """Count, for each column, the flipped sums that are as far from 0 as the observed one."""
+    """Return the number of flipped sums per column as far from 0 as the observed sum."""
     threshold = np.abs(d.sum(axis=0)) - tolerance(d)
     extreme = np.zeros(d.shape[1])
     for sums in blocks:
@@ -203,7 +203,7 @@ def t_test_p_values(differences: ArrayLike) -> FloatArray:
 def _by_column(
     owner: str, p_value: Callable[[FloatArray], float], differences: ArrayLike
 ) -> FloatArray:
-    """The p-value of each column, of the queries that are scored in it."""
+    """Return the p-value of each column over its scored queries."""
     table = arguments.matrix(owner, "differences", differences)
     columns = [column[~np.isnan(column)] for column in table.T]
     return np.array([p_value(d) for d in columns], dtype=np.float64)
@@ -266,7 +266,7 @@ def _signed_rank_p_value(d: FloatArray) -> float:
 
 
 def _doubled_ranks(sizes: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Give twice the mean rank of each size: a whole number, whatever the ties."""
+    """Return twice the mean rank of each size, an integer also for ties."""
     order = np.argsort(sizes, kind="stable")
     ascending = sizes[order]
     starts_anew = np.diff(ascending, prepend=-math.inf) > _TIE * ascending
@@ -313,7 +313,7 @@ def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
 
 
 def _binomial(won: int, lost: int) -> float:
-    """Give the chance of so uneven a split of fair coins."""
+    """Return the two-sided p-value of a split of fair coins, at most 1."""
     n, smaller = won + lost, min(won, lost)
     k = np.arange(1, smaller + 1)
     # log C(n, k) - n log 2 for k = 0..smaller: the numbers themselves overflow

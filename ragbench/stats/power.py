@@ -27,7 +27,7 @@ _MOST = 10_000_000
 def minimum_detectable_difference(
     sd: float, n: int, *, confidence: float = 0.95, power: float = 0.8
 ) -> float:
-    """Give the true mean difference that n queries would show with the stated power.
+    """Return the true mean difference that n queries would show with the stated power.
 
     The power at the difference that was observed says nothing beyond its p-value, so there is no
     function for it.
@@ -69,7 +69,7 @@ def queries_needed(
     confidence: float = 0.95,
     power: float = 0.8,
 ) -> int | None:
-    """Give the smallest number of queries whose interval leaves a point at that distance out.
+    """Return the smallest number of queries whose interval leaves a point at that distance out.
 
     For a gate: `distance = max_drop` if the systems are equal, `abs(mean + max_drop)` if the true
     difference is the one that was observed.
@@ -127,7 +127,7 @@ def queries_needed(
 
 
 def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
-    """Give the probability that noncentral t exceeds t: the power of a t test with that limit.
+    """Return the probability that noncentral t exceeds t: the power of a t test with that limit.
 
     Integrates P(Z + noncentrality > t W) over the distribution of W = sqrt(chi2 / df), with an
     error below 1e-9. The degrees of freedom are 1 or more; `noncentrality`, the true difference in
@@ -174,10 +174,11 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
 
 
 def smallest(enough: Callable[[int], bool], guess: int) -> int:
-    """Give the smallest n >= 2 with enough(n), which stays true from there on."""
+    """Return the smallest n >= 2 with enough(n), which stays true from there on."""
     low, high = 1, guess  # enough(1) counts as false
     while not enough(high):
         low, high = high, 2 * high
+    # down in growing steps, then by bisection: `enough` is expensive
     step = 1
     while high - step > low and enough(high - step):
         high, step = high - step, 2 * step
@@ -196,7 +197,7 @@ def queries_to_exclude(
     confidence: float = 0.95,
     power: float = 0.8,
 ) -> int | None:
-    """Give the smallest number of queries whose interval leaves the point out, if all are alike.
+    """Return the smallest number of queries whose interval leaves the point out, if all are alike.
 
     All queries are taken to differ as these do, no more and no less. The interval is that of
     `difference_interval` for a bounded range: unlike `queries_needed`, which knows a standard
@@ -281,7 +282,7 @@ def _planned(values: FloatArray, point: float, alpha: float, power: float) -> in
 
 
 def _with_mean(values: FloatArray, shares: FloatArray, mean: float) -> score_intervals.Tilted:
-    """Give the distribution on the path from these shares that has a mean below theirs."""
+    """Return the distribution on the path from these shares that has a mean below theirs."""
     place = score_intervals.crossing(
         lambda x: mean - score_intervals.tilted(values, shares, x).mean,
         0.0,

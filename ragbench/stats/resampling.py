@@ -38,7 +38,7 @@ _CERTAIN = 1 - _NO_SPREAD
 def percentile_bootstrap(
     values: ArrayLike, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[float, float]:
-    """Give the interval between two quantiles of the resampled means.
+    """Return the interval between two quantiles of the resampled means.
 
     Raises:
         OptionError: An option is outside what is allowed, or a value is not finite.
@@ -61,7 +61,7 @@ def percentile_bootstrap(
 def bca_bootstrap(
     values: ArrayLike, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[float, float]:
-    """Give the percentile interval corrected for bias and for skew.
+    """Return the percentile interval corrected for bias and skew (BCa).
 
     Not the better choice for sparse paired differences: there its coverage falls to 86 %.
 
@@ -104,7 +104,7 @@ def bca_bootstrap(
 def studentized_bootstrap(
     values: ArrayLike, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[float, float]:
-    """Give the interval from the resampled distribution of Student's statistic.
+    """Return the interval from the resampled distribution of Student's statistic.
 
     The limits mirror each other where the values change sign, and shift and scale with them. A
     limit is infinite where so few values differ that resamples without spread reach the quantile.
@@ -148,7 +148,7 @@ def studentized_bootstrap(
 def _checked(
     owner: str, values: ArrayLike, confidence: float, resamples: int, seed: int
 ) -> tuple[FloatArray, float]:
-    """Give the sample and the error allowed on each side."""
+    """Return the checked sample and the error probability on each side."""
     arguments.whole_number(owner, "resamples", resamples, least=1)
     arguments.whole_number(owner, "seed", seed, least=0)
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
@@ -156,7 +156,10 @@ def _checked(
 
 
 def _point(sample: FloatArray) -> tuple[float, float] | None:
-    """Give the limits of a sample that shows no spread: its one value, NaN without a value."""
+    """Return the limits of a sample without spread: its value twice, NaN if it is empty.
+
+    None for a sample with spread.
+    """
     if len(sample) and sample.min() < sample.max():
         return None
     value = float(sample[0]) if len(sample) else math.nan
@@ -182,7 +185,7 @@ def _quantiles(means: FloatArray, lower: float, upper: float) -> tuple[float, fl
 
 
 def _student(block: FloatArray) -> FloatArray:
-    """Give mean / standard error of each row; infinite where a row has no spread."""
+    """Return mean / standard error of each row; infinite without spread, 0 for a mean of 0."""
     n = block.shape[1]
     means = block.mean(axis=1)
     squares = np.einsum("ij,ij->i", block, block)
@@ -263,7 +266,7 @@ class JackknifeSpread:
         return round(float(squares.sum()) ** 2 / fourth, 9) if fourth > 0 else 0.0
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """Give the limits on the statistic's own scale; None where there is no spread."""
+        """Return the limits on the statistic's own scale; None where there is no spread."""
         n_groups = len(self.shifts)
         if n_groups < 2 or not np.all(np.isfinite(self.shifts)) or abs(self.value) >= _CERTAIN:
             return None
@@ -289,7 +292,11 @@ def plus_two(
     groups: np.ndarray[Any, np.dtype[np.int64]],
     span: tuple[float, float],
 ) -> JackknifeSpread:
-    """Give the spread after adding two items, each a group of its own."""
+    """Return the jackknife spread after adding two extreme items to each table.
+
+    Each added item is a group of its own. `used` marks the rows of a table that count, `span` is
+    the smallest and the largest possible value.
+    """
     centre = (span[0] + span[1]) / 2
     padded, rows = [], []
     for table, keep in zip(tables, used, strict=True):
@@ -303,12 +310,12 @@ def plus_two(
 
 
 def _with_opposites(table: FloatArray, used: np.ndarray[Any, Any], *, alike: bool) -> FloatArray:
-    """Add two items that are rated as far apart as possible, or alike where the value is low."""
+    """Return the table with two more items, on which raters differ most, or agree if `alike`."""
     rated = table[used]
-    axis = 0 if table.shape[1] == 2 else None  # two columns may be on scales of their own
+    axis = 0 if table.shape[1] == 2 else None  # two columns may have different scales
     low, high = (np.broadcast_to(end(rated, axis=axis), 2) for end in (np.nanmin, np.nanmax))
     if np.array_equal(low, high):
-        high = high + 1  # one level throughout: any other one is apart
+        high = high + 1  # only one level was used: any other level differs
     rows = np.full((2, table.shape[1]), np.nan)
     rows[:, :2] = [[low[0], high[1]], [high[0], low[1]]]
     if alike:

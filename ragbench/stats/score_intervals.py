@@ -39,7 +39,7 @@ _LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_EXACT_UP_TO + 1.0), 1.0
 def score_interval(
     lost: int, gained: int, n: int, *, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Give the interval of (gained - lost) / n, by the exact distribution of the score statistic.
+    """Return the interval of (gained - lost) / n, by the exact distribution of the score statistic.
 
     The difference d lies within the limits if the counts are not too unlikely for d. How unlikely
     they are is summed over all counts that n queries could have, with the chances of a loss and of
@@ -91,7 +91,7 @@ def score_interval(
 def score_statistic(
     lost: FloatArray, gained: FloatArray, n: int, difference: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Give Tango's statistic of counts, and the chance of a loss that it estimates.
+    """Return Tango's statistic of counts, and the chance of a loss that it estimates.
 
     That is the distance of the mean of n queries from a difference in [-1, 1] in standard errors, 0
     where both are equal, and the chance of a loss that is most likely, given the difference.
@@ -114,7 +114,7 @@ def score_statistic(
 
 @lru_cache(maxsize=4096)
 def _lower(lost: int, gained: int, n: int, alpha: float) -> float:
-    """Give the lower limit: the least difference for which so high a statistic is not too rare."""
+    """Return the lower limit: the least difference for which the statistic is not too rare."""
     if lost == n:
         return -1.0
     if lost + gained == 0:  # only counts without a loss are as high, and this one alone
@@ -134,7 +134,7 @@ def _lower(lost: int, gained: int, n: int, alpha: float) -> float:
 
 
 def _asymptotic(lost: int, gained: int, n: int, needed: float) -> float:
-    """Give about the lower limit of Tango's own interval, which takes the statistic for normal."""
+    """Return roughly the lower limit of Tango's interval, which assumes a normal statistic."""
     low, high = -1.0, (gained - lost) / n
     counts = np.array(float(lost)), np.array(float(gained))
     for _ in range(2):
@@ -146,7 +146,7 @@ def _asymptotic(lost: int, gained: int, n: int, needed: float) -> float:
 
 
 def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> float:
-    """Give the probability of counts with a higher statistic, and `tie` of that of equal ones."""
+    """Return the probability of counts with a higher statistic, and `tie` of that of equal ones."""
     observed, chance = score_statistic(
         np.array(float(lost)), np.array(float(gained)), n, np.array(difference)
     )
@@ -170,7 +170,7 @@ def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> floa
 
 
 def _reached(n: int, p: float, observed: int) -> FloatArray:
-    """Give the counts that matter: around the expected one, the observed one, and between."""
+    """Return the counts that matter: around the expected one, the observed one, and between."""
     spread = _REACH * math.sqrt(n * p * (1 - p)) + _FEW
     least = max(math.floor(min(n * p - spread, observed - _FEW)), 0)
     most = min(math.ceil(max(n * p + spread, observed + spread)), n)
@@ -178,7 +178,7 @@ def _reached(n: int, p: float, observed: int) -> FloatArray:
 
 
 def _log_power(count: FloatArray, p: float) -> FloatArray:
-    """Give log(p^count / count!)."""
+    """Return log(p^count / count!)."""
     power = count * math.log(p) if p > 0 else np.where(count == 0, 0.0, -math.inf)
     return np.asarray(power - _log_factorial(count), dtype=np.float64)
 
@@ -195,7 +195,7 @@ def _log_factorial(count: FloatArray) -> FloatArray:
 def tilting_interval(
     differences: ArrayLike, *, largest: float = 1.0, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Give the interval of a mean of differences none of which can be larger than `largest`.
+    """Return the interval of a mean of differences none of which can be larger than `largest`.
 
     A mean m lies within the limits if, drawn from the distribution that fits the differences best
     among those with mean m, a mean as far from m as the observed one is not too rare. Such a
@@ -277,7 +277,7 @@ class Tilted:
 
 
 def tilted(values: FloatArray, shares: FloatArray, place: float) -> Tilted:
-    """Give a distribution that fits a sample best among all on [0, 1] with its mean.
+    """Return a distribution that fits a sample best among all on [0, 1] with its mean.
 
     Those of all means lie on a path: first the values are weighed anew, proportional to
     1 / (1 + t value) with a rising t, then what is left goes to 0, if no value is there. `place` on
@@ -304,7 +304,7 @@ def tilted(values: FloatArray, shares: FloatArray, place: float) -> Tilted:
 
 
 def distinct_shares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give the distinct ones of values in [0, 1], led by 0, and how often each is there.
+    """Return the distinct ones of values in [0, 1], led by 0, and how often each is there.
 
     Values that differ by rounding alone are one: between them there is nothing to weigh.
     """
@@ -317,7 +317,7 @@ def distinct_shares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _above(values: FloatArray, alpha: float) -> float:
-    """Give the lower limit of the mean of values in [0, 1]."""
+    """Return the lower limit of the mean of values in [0, 1]."""
     n = len(values)
     distinct, shares = distinct_shares(values)
     mean = float(distinct @ shares)
@@ -335,7 +335,7 @@ def _above(values: FloatArray, alpha: float) -> float:
 
 
 def tail_distance(null: Tilted, mean: float, n: int) -> float:
-    """Give the distance of a mean of n draws in the upper tail, in standard normal deviates.
+    """Return the distance of a mean of n draws in the upper tail, in standard normal deviates.
 
     It lies between the mean of `null`, from which they are drawn, and the largest value there.
 

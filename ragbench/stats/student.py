@@ -12,7 +12,7 @@ _TINY = 1e-300
 
 
 def t_sf(t: float, df: float) -> float:
-    """Give the probability that Student's t exceeds t.
+    """Return the probability that Student's t exceeds t.
 
     Accurate to ten digits and more, far into the tail too, for degrees of freedom from 1 up to
     millions.
@@ -37,7 +37,7 @@ def t_sf(t: float, df: float) -> float:
 
 
 def t_cdf(t: float, df: float) -> float:
-    """Give the probability that Student's t is at most t: `t_sf(-t, df)`.
+    """Return the probability that Student's t is at most t: `t_sf(-t, df)`.
 
     Raises:
         OptionError: df is below 1 or not finite, or t is NaN.
@@ -51,7 +51,7 @@ def t_cdf(t: float, df: float) -> float:
 
 @lru_cache(maxsize=8192)
 def t_quantile(p: float, df: float) -> float:
-    """Give the t that Student's t stays below with probability p, of any degrees of freedom from 1.
+    """Return the quantile of Student's t at probability p, for degrees of freedom from 1.
 
     Raises:
         OptionError: p is outside (0, 1), or df is below 1 or not finite.
@@ -76,7 +76,7 @@ def _check_df(owner: str, df: float) -> None:
 
 
 def _upper_quantile(tail: float, df: float) -> float:
-    """Solve P(T > t) = tail for tail <= 1/2, so t >= 0."""
+    """Return t >= 0 with P(T > t) = tail, for tail <= 1/2."""
     if tail == 0.5:
         return 0.0
     low, high = 0.0, 1.0
@@ -99,7 +99,7 @@ def _upper_quantile(tail: float, df: float) -> float:
 
 
 def _two_tails(t: float, df: float) -> float:
-    """Give P(|T| > t) = I_x(df / 2, 1 / 2) at x = df / (df + t^2), for t >= 0."""
+    """Return P(|T| > t) = I_x(df / 2, 1 / 2) at x = df / (df + t^2), for t >= 0."""
     square = t * t
     if square < _TINY * df:
         return 1.0
@@ -114,10 +114,8 @@ def _two_tails(t: float, df: float) -> float:
 
 
 def _log_gamma_ratio(a: float) -> float:
-    """Give log(gamma(a + 1/2) / gamma(a)).
-
-    The difference of two `lgamma` loses nine digits at a = 500,000, the series none.
-    """
+    """Return log(gamma(a + 1/2) / gamma(a))."""
+    # the difference of two `lgamma` loses nine digits at a = 500,000, the series none
     if a < _LARGE:
         return math.lgamma(a + 0.5) - math.lgamma(a)
     inverse = 1 / a
@@ -127,11 +125,11 @@ def _log_gamma_ratio(a: float) -> float:
 
 
 def _continued_fraction(a: float, b: float, x: float) -> float:
-    """Evaluate the continued fraction of the incomplete beta function by Lentz's method.
+    """Return the continued fraction of the incomplete beta function, by Lentz's method.
 
     Thompson and Barnett (1986), Coulomb and Bessel functions of complex arguments and order.
     """
-    # written out, since most of a plan's time goes by here; what is about 0 is kept away from it
+    # unrolled: plans of queries spend most of their time here; _TINY avoids divisions by 0
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     fraction = d = 1 / (d if abs(d) > _TINY else _TINY)
     for m in range(1, 100 + 50 * math.isqrt(int(max(a, b)))):
