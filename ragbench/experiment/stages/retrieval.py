@@ -267,7 +267,11 @@ class Retrieve(StoredStage):
     @property
     def notes(self) -> list[str]:
         """Stored notes of the retriever about its hits; empty for a run file."""
-        stored = None if isinstance(self.outcomes, FileRankings) else self._stored_items.get(_NOTES)
+        return [] if isinstance(self.outcomes, FileRankings) else self._read_notes()
+
+    def _read_notes(self) -> list[str]:
+        """Return the stored notes of the retriever; empty if there are none."""
+        stored = self._stored_items.get(_NOTES)
         notes = stored.get(_NOTES) if isinstance(stored, dict) else None
         return list(map(str, notes)) if isinstance(notes, list) else []
 
@@ -324,7 +328,9 @@ class Retrieve(StoredStage):
         keep_all(name_queries(queries, outcomes), todo, keep, advance)
         note_encodings(self.workspace, self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
-            self._stored_items.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
+            # Not `self.notes`: it needs `outcomes`, which are being computed here.
+            stored = {_NOTES: list(dict.fromkeys([*self._read_notes(), *notes]))}
+            self._stored_items.put(_NOTES, stored)
 
     read = staticmethod(read_retrieved)
 
