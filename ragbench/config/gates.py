@@ -16,7 +16,7 @@ from ragbench.config.yaml_reader import read_file
 from ragbench.errors import DataError
 from ragbench.gates import GATES
 from ragbench.gates.base import Gate, GateProblem
-from ragbench.gates.scores import KnownNames, known_score
+from ragbench.gates.scores import GateNames, declared_score
 from ragbench.records.score import Kind
 from ragbench.registry import REQUIRED, DeclaredOption, declared_options, nearest
 from ragbench.score.base import add_option
@@ -119,30 +119,30 @@ def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | Non
     ]
 
 
-def known_scores(metrics: Metrics) -> KnownNames:
+def declared_scores(metrics: Metrics) -> GateNames:
     """Return the scores of a checked `metrics` block, for gates that name them.
 
     Blocks that are left out are open kinds: the data decide their scores. With several judges the
     names of rubrics have the judge in parentheses.
     """
     measures, generation = metrics.retrieval.measures, metrics.generation
-    scores = [known_score(name, "retrieval") for name in measures or ()]
-    scores += [known_score(entry.metric.name, "generation") for entry in generation or ()]
+    scores = [declared_score(name, "retrieval") for name in measures or ()]
+    scores += [declared_score(entry.metric.name, "generation") for entry in generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():
         for source in block.rubrics:
-            rubric = known_score(source, "judge")
+            rubric = declared_score(source, "judge")
             if rubric is not None and len(judges) > 1:
                 rubric = replace(rubric, name=add_option(rubric.name, "judge", judge))
             scores.append(rubric)
     blocks: list[tuple[Kind, object]] = [("retrieval", measures), ("generation", generation)]
-    return KnownNames(
+    return GateNames(
         {score.name: score for score in scores if score is not None},
         frozenset(kind for kind, block in blocks if block is None),
     )
 
 
-def check_gates(node: Node, names: KnownNames, context: Context) -> tuple[Gate, ...]:
+def check_gates(node: Node, names: GateNames, context: Context) -> tuple[Gate, ...]:
     """Return the gates without a problem; problems go into the report.
 
     Args:
@@ -170,7 +170,7 @@ def check_gates(node: Node, names: KnownNames, context: Context) -> tuple[Gate, 
 
 
 def _check_gate(
-    node: Node, values: Mapping[str, Any], names: KnownNames, context: Context
+    node: Node, values: Mapping[str, Any], names: GateNames, context: Context
 ) -> Gate | None:
     """Return the gate of an entry with valid values; None, with a problem, if it fits no kind.
 
@@ -204,7 +204,7 @@ def _report(gate: Node, problems: Iterable[GateProblem], report: Report) -> None
         report.add(place, node.path, text, names, problem.nearest)
 
 
-def _file_of(gate: Gate, entry: Node, names: KnownNames, context: Context) -> Path | None:
+def _file_of(gate: Gate, entry: Node, names: GateNames, context: Context) -> Path | None:
     """Return the file that a gate names; None if it names none, or a system instead.
 
     A missing file, or a name near that of a system, is reported and gives None.

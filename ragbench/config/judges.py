@@ -16,7 +16,7 @@ from ragbench.config.tree import KeyEntry, Node, WrittenPath
 from ragbench.config.variables import escaped
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, shorten_names
-from ragbench.gates.scores import known_score
+from ragbench.gates.scores import declared_score
 from ragbench.records.score import Kind
 from ragbench.registry import PYTHON, Option, declared_options, nearest
 
@@ -206,7 +206,7 @@ def report_misplaced(node: Node, kind_here: Kind, report: Report) -> bool:
         if (
             kind != kind_here
             and not name.startswith(PYTHON)
-            and known_score(name, kind) is not None
+            and declared_score(name, kind) is not None
         ):
             report.wrong(node, f"{node.quote()} is {description}", f"this name under {place}")
             return True

@@ -27,7 +27,7 @@ from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, decide_gates, read_baselines
 from ragbench.gates.fail_if import FailIf
-from ragbench.gates.scores import KnownNames, KnownScore
+from ragbench.gates.scores import GateNames, ScoreFacts
 from ragbench.llm.failures import one_line
 from ragbench.records.codec import to_json
 from ragbench.records.gate import Decision, WorseQuery
@@ -188,23 +188,23 @@ def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
     return PythonReader(report).read({"measure": drop.measure, "max_drop": drop.max_drop}, path)
 
 
-def _known_names(run: ScoredSystems) -> KnownNames:
+def _known_names(run: ScoredSystems) -> GateNames:
     """Return the scores and systems of a run that gates may refer to."""
-    scores = dict[str, KnownScore]()
+    scores = dict[str, ScoreFacts]()
     retrievers, pairs, apps = list[str](), list[str](), list[str]()
     for system in run.systems.values():
         of_rankings = {kind == "retrieval" for kind in system.kinds.values()}
         names = retrievers if of_rankings == {True} else pairs if of_rankings == {False} else apps
         names.append(system.name)
         for name, column in system.columns.items():
-            scores[name] = KnownScore(
+            scores[name] = ScoreFacts(
                 name, system.kinds[name], column.direction, column.low, column.high,
                 column.aggregate,
             )  # fmt: skip
     # a gate on a rubric of a skipped judge is undecided: its score is not an unknown name
     was_skipped = run.summary is not None and run.summary.skipped_judges
     skipped: frozenset[Kind] = frozenset({"judge"} if was_skipped else ())
-    return KnownNames(scores, skipped, retrievers, pairs, apps)
+    return GateNames(scores, skipped, retrievers, pairs, apps)
 
 
 def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:

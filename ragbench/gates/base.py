@@ -1,4 +1,4 @@
-"""Gates: conditions on a run, with their keys, what a config may say in them, their decisions."""
+"""Base classes of gates: keys, checks before a run, and decisions on its scores and costs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ragbench.comparison.pairs import reaches
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import ConfigError, DataError, Place
-from ragbench.gates.scores import KnownNames, KnownScore, known_score
+from ragbench.gates.scores import GateNames, ScoreFacts, declared_score
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.types import ScoreColumn
 
-# `interval`: of all such queries; `mean`: of exactly these.
+# `interval` decides for all such queries; `mean` for exactly the queries of the run
 Decide = Literal["interval", "mean"]
-# What a gate may limit besides scores; as `summary.json` has them.
+# Costs that a gate may limit besides scores, named as in `summary.json`
 COSTS = ("latency_ms.p50", "latency_ms.p95", "tokens.input", "tokens.output", "usd")
 
-# keys that several kinds have
+# Keys that several kinds of gates have
 Measure = Annotated[str, Option(f"A score of the run, or one of {', '.join(COSTS)}.")]
 Most = Annotated[float, Option("The mean, share or cost is at most this.")]
 DecideBy = Annotated[
@@ -40,14 +40,15 @@ DecideBy = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class GateProblem:
-    """A mistake in a gate, which the config reports where the value stands.
+    """A mistake in a gate, which the config reports at the place of the value.
 
     Attributes:
-        key: The key of the value; None for the gate as a whole.
+        key: Key of the value; None for the gate as a whole.
         found: The mistake; a first `{}` stands for the value as the user wrote it.
-        allowed: In words, or as names, of which a message shows the first.
-        part: Number of the element in a list.
-        at_key: Report it at the key, not at its value.
+        allowed: What is allowed, in words or as names, of which a message shows the first 20.
+        nearest: The allowed name nearest to a wrong one.
+        part: Number of the element in a list; None for the whole value.
+        at_key: Whether to report it at the key instead of its value.
     """
 
     key: str | None
@@ -60,14 +61,17 @@ class GateProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedRun:
-    """The run that gates are decided on.
+    """Scores of a run that gates are decided on, with their baselines.
 
     Attributes:
-        baselines: The baseline files and run folders that gates name, read.
+        scored: Scores of its systems.
+        method: Options of intervals and tests.
+        baselines: Baseline files and run folders that gates name, by path.
         n_queries: Number of queries of the data set; a sample of the run has fewer.
-        clusters: Query -> its cluster; None where each query is a unit.
-        baseline: What gates without `against` are compared with; None is the run's own baseline.
-        summary: Costs and judges of the run; None for what is no run.
+        clusters: Query -> its cluster; None if each query is a unit.
+        baseline: Scores that gates without `against` are compared with; None for the run's own
+            baseline.
+        summary: Costs and judges of the run; None for scores that are no run.
     """
 
     scored: ScoredSystems
@@ -79,7 +83,7 @@ class GatedRun:
     summary: Summary | None = None
 
     def not_scored(self, score: str) -> Decision:
-        """Return the decision on a score that the run lacks, with the judges that were skipped."""
+        """Return an undecided decision on a score that the run lacks, with skipped judges."""
         skipped = {} if self.summary is None else self.summary.skipped_judges
         reasons = [f"judge {judge} was skipped: {why}" for judge, why in skipped.items()]
         return Decision("undecided", "; ".join([f"{score} was not scored in this run", *reasons]))
@@ -90,8 +94,10 @@ class Candidate:
     """A system that a gate is decided on.
 
     Attributes:
+        system: Its scores.
         score: The system's name of the score or cost that the gate is about.
         having: All systems that have it, by name.
+        run: The run with its baselines.
     """
 
     system: SystemScores
@@ -101,7 +107,7 @@ class Candidate:
 
     @property
     def column(self) -> ScoreColumn:
-        """The score of all queries."""
+        """Score of all queries."""
         return self.system.columns[self.score]
 
 
@@ -110,11 +116,12 @@ class Gate(ABC):
     """A condition that a run has to meet; each kind of gate is a subclass in its own file.
 
     Attributes:
-        subject: The key that names what the gate is about.
-        of: What that is.
-        conditions: Keys of conditions, one of which every gate has.
-        file_key: The key that may name a file; the config makes `file` of it.
-        file: The file that the gate names.
+        subject: Key that names what the gate is about, such as `measure`.
+        of: Whether its value is a score, a cost or a judge.
+        conditions: Keys of conditions; every gate of the kind has one of them.
+        file_key: Key whose value may be a file, which the config puts into `file`; None without
+            one.
+        file: File that the gate names; None without one.
         place: Where the gate stands, for later errors and decisions.
     """
 
@@ -141,17 +148,17 @@ class Gate(ABC):
     @property
     @abstractmethod
     def about(self) -> str:
-        """The score, cost or rubric that the gate is about."""
+        """Score, cost or rubric that the gate is about."""
 
     @property
     def score(self) -> str | None:
-        """The score that systems must have; None for a gate about a cost or a judge."""
+        """Score that systems must have; None for a gate about a cost or a judge."""
         return self.about if self.of == "score" else None
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """The condition as summaries show it."""
+        """Condition as summaries show it."""
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -162,12 +169,12 @@ class Gate(ABC):
 
     @property
     def required_systems(self) -> list[str]:
-        """All systems of the run that the gate names."""
+        """Systems that the run must have for the gate."""
         return list(self.systems)
 
     @abstractmethod
-    def check(self, names: KnownNames) -> Iterator[GateProblem]:
-        """Yield the mistakes that show before anything is run."""
+    def check(self, names: GateNames) -> Iterator[GateProblem]:
+        """Yield the mistakes that are visible before a run, given the known names."""
 
     def read(  # noqa: B027  a gate without a baseline has nothing to read
         self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
@@ -184,62 +191,71 @@ class Gate(ABC):
 
     @abstractmethod
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
-        """Yield the decision for each system; one without a system if none can be named."""
+        """Yield the decision for each system; one without a system if no system can be named."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemGate(Gate):
-    """A gate that is decided for each system on its own."""
+    """A gate with one decision for each system."""
 
-    def check(self, names: KnownNames) -> Iterator[GateProblem]:
+    def check(self, names: GateNames) -> Iterator[GateProblem]:
         """Yield mistakes in the score, the limits and the systems."""
         score = None if self.score is None else names.find(self.score)
         if score is None and self.score is not None:
-            # a cost can be spelt wrongly as well, where costs may stand
+            # where a cost may stand, the misspelt name may be one of a cost
             allowed = [*names.scores, *(COSTS if self.subject == "measure" else ())]
-            found = "{} is not scored"
-            if known_score(self.score, "judge") is not None:
-                found += ": no judge in metrics.judge names this rubric"
-            close = nearest(self.score, allowed)
+            problem = "{} is not scored"
+            if declared_score(self.score, "judge") is not None:
+                problem += ": no judge in metrics.judge names this rubric"
+            near = nearest(self.score, allowed)
             words = allowed or "a measure, metric or rubric"
-            yield GateProblem(self.subject, found, words, close)
+            yield GateProblem(self.subject, problem, words, near)
         yield from self.check_condition(score)
         yield from self._check_systems(names, score)
 
-    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
+    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
         """Yield mistakes in the limits; `score` is None if it is unknown or the gate has none."""
         yield from ()
 
-    def _check_systems(self, names: KnownNames, score: KnownScore | None) -> Iterator[GateProblem]:
+    def _check_systems(self, names: GateNames, score: ScoreFacts | None) -> Iterator[GateProblem]:
+        """Yield mistakes in the names of systems; none if the data set may bring other systems.
+
+        Args:
+            names: Known systems and sweeps.
+            score: Score that the systems must have; None allows every system.
+        """
         if self.system == []:
-            yield GateProblem("system", "an empty list names no system", names.systems)
+            yield GateProblem("system", "the list of systems is empty", names.systems)
         if names.may_have_others:
             return
         systems = names.systems_with(score)
         for position, name in enumerate(self.systems):
-            # a sweep that is malformed has no members, and is reported where it stands
+            # a malformed sweep has no combinations, and its problem stands at the sweep
             if name in systems or all(member in systems for member in names.sweeps.get(name, [""])):
                 continue
-            found = "no system {}"
+            problem = "no system {}"
             if score is not None and name in names.systems:
-                found = f"{{}} has no {score.name}"
+                problem = f"{{}} has no {score.name}"
             allowed = systems or "a retriever, or a pair retriever/generator"
             part = position if isinstance(self.system, list) else None
-            yield GateProblem("system", found, allowed, nearest(name, systems), part)
+            yield GateProblem("system", problem, allowed, nearest(name, systems), part)
 
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
-        """Yield the decision for each system that the gate names, or that it applies to."""
-        having, score = run.scored.systems, self.about
-        if self.of != "cost":  # all have costs
-            names = dict.fromkeys(name for system in having.values() for name in system.columns)
+        """Yield the decision for each system that the gate names, or that has its score.
+
+        A score that no system has, and a system that was not run, are undecided.
+        """
+        systems, score = run.scored.systems, self.about
+        if self.of != "cost":  # every system has costs
+            names = dict.fromkeys(name for system in systems.values() for name in system.columns)
             score = find_score(self.about, list(names)) or self.about
-            having = {name: system for name, system in having.items() if score in system.columns}
-        if not having:
+            systems = {name: system for name, system in systems.items() if score in system.columns}
+        if not systems:
             yield run.not_scored(self.about)
             return
-        for name in self.systems or self.default_systems(having, run):
-            if name in having:
-                decision = self.decide_system(Candidate(having[name], score, having, run))
+        for name in self.systems or self.default_systems(systems, run):
+            if name in systems:
+                decision = self.decide_system(Candidate(systems[name], score, systems, run))
             elif name in run.scored.systems:
                 decision = run.not_scored(self.about)
             else:
@@ -247,17 +263,17 @@ class SystemGate(Gate):
             yield replace(decision, system=name)
 
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return the systems that the gate applies to if it names none: all that have the score."""
+        """Return the systems of a gate that names none: all that have the score."""
         return list(having)
 
     @abstractmethod
     def decide_system(self, candidate: Candidate) -> Decision:
-        """Return the decision for one system."""
+        """Return the decision for one system; the caller adds its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureGate(SystemGate):
-    """A gate on a score or on a cost."""
+    """A gate on a score, or on a cost."""
 
     subject = "measure"
 
@@ -270,42 +286,54 @@ class MeasureGate(SystemGate):
 
     @property
     def about(self) -> str:
-        """The score or cost."""
+        """Score or cost that the gate is about."""
         return self.measure
 
 
 def out_of_range(key: str, low: float, high: float) -> GateProblem:
-    """Return the problem of a limit that every value, or no value, keeps."""
+    """Return the problem of a limit outside the range of its score."""
     return GateProblem(key, "{} is out of range", f"a number from {low:g} to {high:g}")
 
 
 def not_compared(n_failed: int = 0) -> str:
-    """Return the reason for a decision without any pair of scores."""
+    """Return the reason of a decision without any pair of scores; it counts failed queries."""
     failed = f"; {n_failed} failed" if n_failed else ""
     return f"not compared: no query has a score in both{failed}"
 
 
-def unless_turned(decision: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:
-    """Return the decision, or undecided if the failed items could turn it.
+def undecided_if_turned(decision: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:
+    """Return the decision, or an undecided one if the failed items could change its verdict.
 
-    `at_ends` are the verdicts with all that failed at its worst, and at its best.
+    Args:
+        decision: Decision without the failed items.
+        n_failed: Number of failed items; 0 returns the decision.
+        at_ends: Verdicts with all failed items at their worst, and at their best.
     """
     verdict = decision.verdict
     if not n_failed or verdict == "undecided" or all(end == verdict for end in at_ends):
         return decision
-    turned = f"failures on {n_failed} queries could turn {verdict}"
-    return replace(decision, verdict="undecided", why=f"{turned}; without them: {decision.why}")
+    reason = f"failures on {n_failed} queries could turn {verdict}"
+    return replace(decision, verdict="undecided", why=f"{reason}; without them: {decision.why}")
 
 
 def within(value: float, least: float | None, most: float | None) -> Verdict:
-    """Return whether a number keeps its limit, rounding errors aside."""
+    """Return pass if a number keeps its limit, rounding errors aside; else fail.
+
+    Args:
+        value: The number.
+        least: Lower limit, which is used alone if it is given.
+        most: Upper limit; without any limit the verdict is pass.
+    """
     if least is not None:
         return "pass" if reaches(np.array([value]), least).all() else "fail"
     return "pass" if most is None or reaches(np.array([-value]), -most).all() else "fail"
 
 
 def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
-    """Return the decision for each gate and system, in the order of the config."""
+    """Return the decision for each gate and system, in the order of the config.
+
+    A gate with `undecided: fail` fails if it is undecided.
+    """
     decisions = []
     for gate in gates:
         for decision in gate.decide_systems(run):
@@ -321,10 +349,15 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
 def read_baselines(
     gates: Sequence[Gate], subject: str = "the config", baseline: ScoredSystems | None = None
 ) -> dict[Path, ScoredSystems]:
-    """Read the files that gates name, each once; `baseline` is for gates that name none.
+    """Return the files that gates name, each read once.
+
+    Args:
+        gates: The gates.
+        subject: Name of the config in errors.
+        baseline: Scores that gates without a file are compared with.
 
     Raises:
-        ConfigError: Some cannot be read, or lack what their gates are about: all of them.
+        ConfigError: Files cannot be read, or lack systems or scores of their gates: all of them.
     """
     baselines: dict[Path, ScoredSystems] = {}
     problems = []
@@ -339,16 +372,24 @@ def read_baselines(
 
 
 def check_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[str]) -> None:
-    """Refuse gates on scores or systems that the run does not have.
+    """Check that a run has the scores and systems that its gates name.
 
-    The scores are all of the run, those of skipped judges included. What `Gate.check` could not
-    know of a config is known here: the systems of the data set, and default measures.
+    After the data set is read, the names of its systems and of the default measures are known,
+    which `Gate.check` could not check.
+
+    Args:
+        gates: The gates.
+        scores: All scores of the run, also those of skipped judges.
+        systems: All systems of the run.
+
+    Raises:
+        ConfigError: A gate names an unknown score or system: all such problems.
     """
     problems = []
     for gate in gates:
         if gate.score is not None and find_score(gate.score, scores) is None:
-            found, close = f"'{gate.score}' is not scored", nearest(gate.score, scores)
-            problems.append(gate.place.problem(found, "gates", ", ".join(scores), close))
+            problem, near = f"'{gate.score}' is not scored", nearest(gate.score, scores)
+            problems.append(gate.place.problem(problem, "gates", ", ".join(scores), near))
         problems += [
             gate.place.problem(
                 f"no system '{name}'", "gates", ", ".join(systems), nearest(name, systems)

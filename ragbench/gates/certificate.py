@@ -1,4 +1,4 @@
-"""`certificate`: people agree with the judge of a run, as `ragbench calibrate` measured."""
+"""Gate `certificate`: people agree with the judge of a run, as `ragbench calibrate` measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragbench.data.runs.run_folder import read_record
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.gates.base import DecideBy, Gate, GatedRun, GateProblem, within
-from ragbench.gates.scores import KnownNames
+from ragbench.gates.scores import GateNames
 from ragbench.records.certificate import KAPPA, AgreementFound, RequiredCertificate
 from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option, nearest
@@ -41,30 +41,38 @@ class Certificate(Gate):
 
     @property
     def about(self) -> str:
-        """The rubric, by which a judge scores."""
+        """Rubric by which the judge scores."""
         return self.rubric
 
     @property
     def text(self) -> str:
-        """The condition."""
+        """Condition as summaries show it."""
         how = f" ({self.decide})" if self.decide else ""
         return f"kappa of {self.rubric} >= {self.min_kappa:g} in {self.certificate}{how}"
 
-    def check(self, names: KnownNames) -> Iterator[GateProblem]:
-        """Yield a problem if the gate names a system."""
+    def check(self, names: GateNames) -> Iterator[GateProblem]:
+        """Yield a problem if the gate names a system: a certificate is of a judge."""
         if self.system is not None:
-            found = "a certificate is of a judge, not of a system"
-            yield GateProblem("system", found, at_key=True)
+            problem = "a certificate is of a judge, not of a system"
+            yield GateProblem("system", problem, at_key=True)
 
     def read(
         self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
     ) -> None:
-        """Check that the certificate can be read, and has the kappa of the rubric."""
+        """Check that the certificate can be read and has the kappa of the rubric.
+
+        Raises:
+            DataError: The file cannot be read, or lacks the rubric or its kappa.
+        """
         if self.file is not None:
             self._read_certificate(self.file)
 
     def _read_certificate(self, file: Path) -> tuple[str | None, AgreementFound]:
-        """Return the judge's model, and its agreement with people by the rubric."""
+        """Return the model of the judge, and its agreement with people by the rubric.
+
+        Raises:
+            DataError: The file cannot be read, or lacks the rubric or its kappa.
+        """
         rubrics = read_record(file, RequiredCertificate).rubrics
         if self.rubric not in rubrics:
             raise DataError(
@@ -79,7 +87,10 @@ class Certificate(Gate):
         return certified.model, certified.agreement[KAPPA]
 
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
-        """Yield one decision: the judge is the same for all systems."""
+        """Yield one decision, without a system: the judge is the same for all systems.
+
+        It is undecided if the run was judged by another model, or not by this rubric.
+        """
         if self.file is None:
             raise DataError(f"no certificate {self.certificate}")
         model, kappa = self._read_certificate(self.file)
@@ -99,9 +110,10 @@ class Certificate(Gate):
             yield self.decide_kappa(kappa)
 
     def decide_kappa(self, kappa: AgreementFound) -> Decision:
-        """Decide by the kappa of a certificate, or by the lower end of its interval.
+        """Return the decision by the kappa of a certificate, or by the lower end of its interval.
 
-        Undecided where kappa is not defined: labels that are all the same say nothing of the judge.
+        It is undecided if kappa is not defined: equal labels everywhere say nothing about the
+        judge.
         """
         low, high = kappa.interval
         compared = low if self.decide == "interval" else kappa.value

@@ -1,4 +1,4 @@
-"""Gates on a change: the baseline of a system, and how many queries would decide."""
+"""Base class of gates on a change: the baseline of a system, and the power of the queries."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ragbench.comparison.systems import baseline_of, find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates.base import Candidate, GatedRun, GateProblem, MeasureGate, out_of_range
-from ragbench.gates.scores import KnownNames, KnownScore
+from ragbench.gates.scores import GateNames, ScoreFacts
 from ragbench.records.gate import Decision, Power, QueriesNeeded
 from ragbench.registry import Option, nearest
 from ragbench.stats import minimum_detectable_difference, queries_needed
 
-# Fewer say too little of how clusters differ.
-ENOUGH_CLUSTERS = 10
+# With fewer clusters, their variance is too uncertain to decide
+MIN_CLUSTERS = 10
 Identical = Annotated[
     Literal["pass", "undecided"],
     Option(
@@ -32,19 +32,22 @@ Identical = Annotated[
 ]
 
 
-def few_clusters(n: int | None) -> str:
-    """Return the reason why so many clusters cannot decide; empty if they can."""
-    if n is None or n >= ENOUGH_CLUSTERS:
+def too_few_clusters(n_clusters: int | None) -> str:
+    """Return the reason why so few clusters cannot decide.
+
+    Empty if they can, or without clusters.
+    """
+    if n_clusters is None or n_clusters >= MIN_CLUSTERS:
         return ""
-    return f"{n} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
+    return f"{n_clusters} clusters are too few; from {MIN_CLUSTERS} on they can decide"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change(MeasureGate):
-    """A gate on how a score or cost of a system differs from that of its baseline.
+    """A gate on the difference between a score or cost of a system and that of its baseline.
 
     Attributes:
-        margin_key: The key of a margin in the unit of the score; empty where it has none.
+        margin_key: Key of a margin in the unit of the score; empty if the kind has none.
     """
 
     file_key = "against"
@@ -61,43 +64,51 @@ class Change(MeasureGate):
 
     @property
     def margin(self) -> float:
-        """The margin in the unit of the score."""
+        """Margin in the unit of the score; 0 without one."""
         return float(getattr(self, self.margin_key, None) or 0.0)
 
     @property
     def against_text(self) -> str:
-        """The end of the gate's text."""
+        """End of the gate's text; empty without `against`."""
         return f" against {self.against}" if self.against is not None else ""
 
     @property
     def required_systems(self) -> list[str]:
-        """The systems that the gate names, with the one that they are compared with."""
+        """Systems that the gate names, and the system that they are compared with."""
         is_system = self.against is not None and self.file is None
         return [*self.systems, *([str(self.against)] if is_system else [])]
 
-    def check(self, names: KnownNames) -> Iterator[GateProblem]:
-        """Yield also the problem of a system that is compared with itself."""
+    def check(self, names: GateNames) -> Iterator[GateProblem]:
+        """Yield mistakes of the gate, also a system that is compared with itself."""
         yield from super().check(names)
         if self.systems == (self.against,) and self.against in names.systems:
-            yield GateProblem("against", "{} against itself", "another system")
+            yield GateProblem("against", "{} is compared with itself", "another system")
 
-    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
-        """Yield the problem of a score without a mean, or of a margin beyond its range."""
+    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
+        """Yield a problem for a score without a mean, or a margin beyond its range."""
         if score is None:
             return
         if score.aggregate == "sum":
-            found = f"{score.name} is a sum over the queries, which is not compared"
-            yield GateProblem(self.conditions[0], found, "min or max")
+            problem = f"{score.name} is a sum over the queries, which is not compared"
+            yield GateProblem(self.conditions[0], problem, "min or max")
         elif self.margin > score.high - score.low:
             yield out_of_range(self.margin_key, 0, score.high - score.low)
 
     def read(
         self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
     ) -> None:
-        """Read the baseline file or run folder, and check that it has the gate's systems."""
+        """Read the baseline file or run folder; check that it has the gate's systems and scores.
+
+        Args:
+            baselines: Files that are read already; a new one is added.
+            baseline: Scores that gates without `against` are compared with.
+
+        Raises:
+            DataError: The file cannot be read, or lacks a system or score.
+        """
         if self.file is not None:
             if self.file not in baselines:
-                if needs_qrels(self.file):  # a gate has no place for the judgements of a TREC run
+                if needs_qrels(self.file):  # a gate has no key for the qrels of a TREC run
                     allowed = "a file of ragbench baseline, or a run folder"
                     raise DataError("no baseline file", file=self.file, allowed=allowed)
                 baselines[self.file] = read_scored(self.file, name=self.against)
@@ -108,20 +119,26 @@ class Change(MeasureGate):
             self.check_baseline(baseline)
 
     def check_baseline(self, baseline: ScoredSystems) -> None:
-        """Refuse a baseline without the systems that the gate names; other systems may be new."""
+        """Check that a baseline has the systems that the gate names, and their score.
+
+        Systems that the gate does not name may be new.
+
+        Raises:
+            DataError: A named system, or its score, is missing.
+        """
         for name in self.systems:
             if name not in baseline.systems:
-                raise _lacks(f"no system '{name}'", baseline, name, list(baseline.systems))
+                raise _missing(f"no system '{name}'", baseline, name, list(baseline.systems))
             scores = list(baseline.systems[name].columns)
             if self.score is not None and find_score(self.score, scores) is None:
                 problem = f"system '{name}' has no '{self.score}'"
-                raise _lacks(problem, baseline, self.score, scores)
+                raise _missing(problem, baseline, self.score, scores)
 
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return all systems that have a baseline; if none has, all systems.
+        """Return all systems that have a baseline; all systems if none has one.
 
-        A file has a counterpart of the run's own baseline as well, and a system that the file
-        lacks is reported.
+        A baseline file may also have the run's own baseline, so that all systems are compared with
+        it.
         """
         if self.file is not None:
             return list(having)
@@ -135,7 +152,10 @@ class Change(MeasureGate):
     def find_baseline(
         self, system: SystemScores, having: Mapping[str, SystemScores], run: GatedRun
     ) -> tuple[ScoredSystems, SystemScores | None]:
-        """Return what a system is compared with, and its source; None if there is nothing."""
+        """Return the source of a system's baseline, and the baseline; None if the source has none.
+
+        The source is the file of `against`, or the run itself.
+        """
         if self.file is None and self.against is not None:
             return run.scored, having.get(self.against)
         source = run.baseline if self.file is None else run.baselines[self.file]
@@ -144,7 +164,10 @@ class Change(MeasureGate):
         return source, source.systems.get(system.name)
 
     def decide_system(self, candidate: Candidate) -> Decision:
-        """Pair the system with its baseline, query by query, and decide."""
+        """Return the decision for a system and its baseline, paired by query.
+
+        It is undecided without a baseline, and `refused` if the scores may not be compared.
+        """
         run, name, score = candidate.run, candidate.system.name, candidate.score
         if self.file is None and name == self.against:
             return Decision("undecided", f"{name} is what it is compared with")
@@ -154,8 +177,8 @@ class Change(MeasureGate):
         baseline = None if baseline is None else self.columns_of(baseline, score)
         baseline_score = None if baseline is None else find_score(score, list(baseline.columns))
         if baseline is None or baseline_score is None:
-            lacks = f"{self.against or 'the baseline'} has no {score} of {name}"
-            return Decision("undecided", lacks)
+            reason = f"{self.against or 'the baseline'} has no {score} of {name}"
+            return Decision("undecided", reason)
         try:
             pairs = pair_scores(
                 (run.scored, self.columns_of(candidate.system, score), score),
@@ -192,20 +215,22 @@ class Change(MeasureGate):
         """
 
 
-def _lacks(problem: str, source: ScoredSystems, name: str, names: Sequence[str]) -> DataError:
-    close = nearest(name, names)
-    return DataError(problem, file=source.source, allowed=", ".join(names), nearest=close)
+def _missing(problem: str, source: ScoredSystems, name: str, names: Sequence[str]) -> DataError:
+    """Return the error of a name that a baseline lacks, with the names that it has."""
+    near = nearest(name, names)
+    return DataError(problem, file=source.source, allowed=", ".join(names), nearest=near)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How differences of queries, or clusters, spread around their mean, as far as it is known.
+    """Observed spread of the changes of queries, or clusters, around their mean.
 
     Attributes:
-        worse_by: The mean drop, or increase, that was observed; negative where it got better.
+        worse_by: Observed mean drop, or increase; negative for an improvement.
         sd: Standard deviation of the units.
-        size: By how much one query changes, where it does: a larger drop is more of such changes,
-            and so a larger spread. 0: the spread stays as it is.
+        n_units: Number of queries, or clusters.
+        size: Mean size of a change, weighted by size. A larger drop means more such changes, and so
+            a larger spread; 0 keeps the spread.
     """
 
     worse_by: float
@@ -215,16 +240,22 @@ class Spread:
 
     def sd_at(self, change: float) -> float:
         """Return the standard deviation if the true mean drop, or increase, were `change`."""
-        more = max(0.0, change - self.worse_by) * self.size
-        return math.sqrt(max(self.sd**2, self.sd**2 + self.worse_by**2 + more - change**2))
+        extra = max(0.0, change - self.worse_by) * self.size
+        return math.sqrt(max(self.sd**2, self.sd**2 + self.worse_by**2 + extra - change**2))
 
 
 def power_of(spread: Spread, margin: float, confidence: float, *, widest: float) -> Power:
-    """Return what so many queries, or clusters, can decide; `widest` is the largest change.
+    """Return the changes that so many queries, or clusters, can detect, and the number needed.
+
+    Args:
+        spread: Observed spread.
+        margin: Allowed drop, or increase.
+        confidence: Level of the interval.
+        widest: Largest possible change.
 
     Example:
-        >>> found = power_of(Spread(0.0, 0.2, 50), 0.05, 0.95, widest=1.0)
-        >>> found.queries_needed.equal, round(found.detectable, 3), found.estimate
+        >>> power = power_of(Spread(0.0, 0.2, 50), 0.05, 0.95, widest=1.0)
+        >>> power.queries_needed.equal, round(power.detectable, 3), power.estimate
         (128, 0.131, 'within')
     """
     sd, gap = spread.sd, abs(margin - spread.worse_by)
@@ -239,13 +270,16 @@ def power_of(spread: Spread, margin: float, confidence: float, *, widest: float)
 
 
 def _detectable(spread: Spread, margin: float, confidence: float, widest: float) -> float | None:
-    """Return the smallest true change whose interval lies beyond the margin with power 0.8."""
+    """Return the smallest true change whose interval lies beyond the margin with power 0.8.
+
+    None if no change up to `widest` does, or if the spread is not known.
+    """
     errors = minimum_detectable_difference(1.0, spread.n_units, confidence=confidence)
 
     def is_detected(change: float) -> bool:
         return change - margin >= errors * spread.sd_at(change)
 
-    # a spread of 0 is that of too few, not of all others
+    # a spread of 0 comes from too few changes; other queries will change
     if not spread.sd > 0 or math.isnan(errors):
         return None
     low, high = margin, margin + max(spread.sd, 1e-9)
@@ -259,16 +293,23 @@ def _detectable(spread: Spread, margin: float, confidence: float, widest: float)
     return high if high <= widest else None
 
 
-def shown_power(power: Power, n_units: int, unit: str, change: str) -> str:
-    """Return the power in words; `unit` is `queries` or `clusters`, `change` drop or increase."""
+def describe_power(power: Power, n_units: int, unit: str, change: str) -> str:
+    """Return the power in words.
+
+    Args:
+        power: The power.
+        n_units: Number of queries or clusters.
+        unit: `queries` or `clusters`.
+        change: `drop` or `increase`.
+    """
     needed = power.queries_needed
     equal, observed = (
         "no number of" if n is None else str(n) for n in (needed.equal, needed.as_observed)
     )
-    least = power.detectable
-    fails = f"no {change}" if least is None else f"a true {change} of {least:.3g} or more"
+    smallest = power.detectable
+    detected = f"no {change}" if smallest is None else f"a true {change} of {smallest:.3g} or more"
     return (
-        f"the estimate is {power.estimate} the margin; with {n_units} {unit}, {fails} fails in "
+        f"the estimate is {power.estimate} the margin; with {n_units} {unit}, {detected} fails in "
         f"4 of 5 runs; to decide (power 0.8): {equal} {unit} if the systems are equal, {observed} "
         "if the difference is as observed"
     )

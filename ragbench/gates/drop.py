@@ -1,4 +1,4 @@
-"""`max_drop` and `max_queries_worse`: whether a system became worse, and what cannot be said."""
+"""Gates `max_drop` and `max_queries_worse`: whether a system became worse than its baseline."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, paired_interval, reaches
-from ragbench.gates.base import DecideBy, GateProblem, not_compared, unless_turned, within
-from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
-from ragbench.gates.scores import KnownScore
+from ragbench.gates.base import DecideBy, GateProblem, not_compared, undecided_if_turned, within
+from ragbench.gates.change import (
+    Change,
+    Identical,
+    Spread,
+    describe_power,
+    power_of,
+    too_few_clusters,
+)
+from ragbench.gates.scores import ScoreFacts
 from ragbench.records.gate import Decision, Facts, QueriesNeeded, Verdict
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval, queries_to_exclude, score_interval
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray
 
-# An estimate within so many standard errors of the margin is noise, and nothing to plan with.
-_NOISE = 0.1
-# Fewer identical queries exclude changes in no share of the others that is worth printing.
-_SAYING_SOMETHING = 4
+# An estimate this near to the margin, in standard errors, is noise: no number of queries follows
+_NOISE_ERRORS = 0.1
+# Fewer identical queries exclude no share of changes that is worth printing
+_MIN_IDENTICAL = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +57,12 @@ class Drop(Change):
         condition = f"{self.measure} drop <= {self.max_drop:g}{self.against_text}"
         return f"{condition} ({rules})" if rules else condition
 
-    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
-        """Yield also the problem of a key that means nothing."""
+    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
+        """Yield mistakes of the margin, also a key that has no effect."""
         yield from super().check_condition(score)
         if self.decide == "mean" and self.identical == "undecided":
-            found = "decide: mean is of exactly these queries"
-            yield GateProblem("identical", found, "decide: interval")
+            problem = "decide: mean is of exactly these queries"
+            yield GateProblem("identical", problem, "decide: interval")
 
     def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether the mean paired difference is a drop by more than `max_drop`.
@@ -93,20 +100,26 @@ class Drop(Change):
         decision = rule(d, pairs, method)
         decision = replace(decision, facts=replace(decision.facts, n_failed=n_failed))
         at_ends = (
-            # without a bound, anything could be
+            # a score without a bound could have any value for a failed query
             "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
-        return unless_turned(decision, n_failed, at_ends)
+        return undecided_if_turned(decision, n_failed, at_ends)
 
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
-        """Decide by the interval of differences of which up is better, NaN where there is none."""
+        """Return the decision by the interval of the mean difference.
+
+        Args:
+            d: Differences of queries, of which higher is better; NaN without a pair.
+            pairs: Scores of the system and its baseline.
+            method: Options of the interval.
+        """
         margin, width = self.max_drop, pairs.range[1] - pairs.range[0]
         confidence = method.confidence
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
         interval = paired_interval(d, method, range=pairs.range, clusters=clusters)
         unit = "queries" if interval.n_clusters is None else "clusters"
-        # not turned round, as it is printed; adding 0.0 makes -0.0 0.0
+        # in the direction of the score, as it is printed; adding 0.0 makes -0.0 0.0
         mean = pairs.sign * interval.mean + 0.0
         low, high = sorted(pairs.sign * end + 0.0 for end in (interval.lower, interval.upper))
         facts = Facts(
@@ -117,12 +130,12 @@ class Drop(Change):
             rule=interval.rule,
             n_clusters=interval.n_clusters,
         )
-        # what did not change on the judged queries may change on the others
+        # queries that are not in the sample may change although none of the sample did
         if interval.n_changed == 0:
             why, excludes = _identical(interval, unit, margin, confidence)
             passes = self.identical == "pass" or excludes
             return Decision("pass" if passes else "undecided", why, facts=facts)
-        if few := few_clusters(interval.n_clusters):
+        if few := too_few_clusters(interval.n_clusters):
             return Decision("undecided", few, facts=facts)
         if math.isnan(interval.lower):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
@@ -137,14 +150,14 @@ class Drop(Change):
         spread = Spread(-interval.mean, interval.sd, interval.n_units, size)
         power = power_of(spread, margin, confidence, widest=width)
         if clusters is None and math.isfinite(width):
-            # by the interval itself, which takes long
+            # planned by the interval itself, which is exact and slow
             power = replace(power, queries_needed=_queries_needed(d, margin, confidence, width))
-        words = shown_power(power, interval.n_units, unit, "drop")
+        words = describe_power(power, interval.n_units, unit, "drop")
         why = f"{why} includes a drop of {margin:g}; {words}"
         return Decision("undecided", why, facts=facts, power=power)
 
     def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
-        """Decide by the mean of exactly these queries, which needs no interval."""
+        """Return the decision by the mean of exactly these queries, without an interval."""
         d = d[~np.isnan(d)]
         mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
         difference = pairs.sign * mean + 0.0
@@ -158,13 +171,20 @@ class Drop(Change):
 def _identical(
     interval: DifferenceInterval, unit: str, max_drop: float, confidence: float
 ) -> tuple[str, bool]:
-    """Return what unchanged queries exclude, in words, and whether that excludes the margin."""
+    """Return a reason in words, and True if unchanged queries exclude a drop by the margin.
+
+    Args:
+        interval: Interval of differences that are all 0.
+        unit: `queries` or `clusters`.
+        max_drop: The margin.
+        confidence: Level of the interval.
+    """
     n = interval.n_units
     all_queries = f"all {interval.n} queries" if interval.n > 1 else "the only query"
     # a share of queries or clusters, which a score without a bound has, too
     _, share = score_interval(0, 0, n, confidence=confidence)
     why = f"identical on {all_queries}"
-    if n < _SAYING_SOMETHING:
+    if n < _MIN_IDENTICAL:
         return f"{why}, too few to exclude changes in others", False
     why += f"; excludes changes in more than {share:.2g} of all {unit}"
     # the limit, not the share: a cluster can hold more queries than the mean one
@@ -174,9 +194,13 @@ def _identical(
 
 
 def _queries_needed(d: FloatArray, margin: float, confidence: float, width: float) -> QueriesNeeded:
-    """Plan by the interval itself: with equal systems half of the changes are gains."""
+    """Return the number of queries with which the interval itself decides.
+
+    Equal systems are simulated by turning half of the changes round. None for a margin that no
+    difference exceeds, or an estimate too near to it.
+    """
     d = d[~np.isnan(d)]
-    noise = _NOISE * float(d.std()) / math.sqrt(len(d))
+    noise = _NOISE_ERRORS * float(d.std()) / math.sqrt(len(d))
     near = abs(float(d.mean()) + margin) <= noise
     if not margin < width:
         return QueriesNeeded(equal=None, as_observed=None)
@@ -188,7 +212,7 @@ def _queries_needed(d: FloatArray, margin: float, confidence: float, width: floa
 
 
 def _size(d: FloatArray) -> float:
-    """Return the change of a query that changes: the sum of squares over that of sizes."""
+    """Return the mean size of a change, weighted by size; 0 without changes."""
     sizes = np.abs(d[~np.isnan(d)])
     return float((sizes**2).sum() / sizes.sum()) if sizes.any() else 0.0
 
@@ -209,18 +233,17 @@ class QueriesWorse(Change):
 
     @property
     def text(self) -> str:
-        """The condition."""
+        """Condition as summaries show it."""
         least = f" by {self.by:g}" if self.by is not None else ""
         limit = f"<= {self.max_queries_worse} queries"
         return f"{self.measure} worse{least} on {limit}{self.against_text}"
 
     def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
-        """Decide whether more than `max_queries_worse` queries became worse, each by at least `by`.
+        """Return the decision on the number of queries that became worse, each by at least `by`.
 
-        A mean can hide that some questions broke; this looks at each. It is a count over these
-        queries, not a guess at others. Without `by` every query counts that became worse at all. A
-        query that failed, or one of whose answers did, may have become worse, or be so only for
-        that: a verdict that such queries could turn is undecided.
+        A mean can hide that some questions broke; this looks at each. It counts these queries and
+        says nothing about others. Without `by` every query counts that became worse at all. A query
+        with a failure may be worse or not: a verdict that such queries could change is undecided.
         """
         d = pairs.gains
         n = int((~np.isnan(d)).sum())
@@ -238,5 +261,6 @@ class QueriesWorse(Change):
         return Decision(verdict, why, facts=facts)
 
     def _n_worse(self, differences: FloatArray) -> int:
+        """Return the number of differences that are a drop by `by` or more."""
         is_worse = reaches(-differences, self.margin) & (differences < 0)
         return int(is_worse.sum())

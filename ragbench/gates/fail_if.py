@@ -1,4 +1,4 @@
-"""Conditions of `--fail-if`: a drop between two runs that are compared, decided as a gate."""
+"""Conditions of `--fail-if`: a drop between two compared runs, decided like a gate."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class FailIf:
     """A drop that is not allowed.
 
     Attributes:
-        text: As the user wrote it.
-        gate: The gate that it means.
+        text: Condition as the user wrote it.
+        gate: Gate with the same condition.
     """
 
     text: str
@@ -34,7 +34,10 @@ class FailIf:
 
     @classmethod
     def parse(cls, text: str) -> FailIf:
-        """Read a condition.
+        """Return the condition in a text.
+
+        Raises:
+            OptionError: The text is no condition, or its number is negative or not finite.
 
         Example:
             >>> FailIf.parse("ndcg@10 drop > 0.01").gate.text
@@ -55,7 +58,7 @@ class FailIf:
         return cls(text, Drop(measure=measure, max_drop=margin))
 
     def skipped_by(self, sources: Sequence[ScoredSystems]) -> str | None:
-        """Return which run skipped the judge that the condition is about; None if none did."""
+        """Return a reason with the run that skipped the judge of the measure; None if none did."""
         measure = self.gate.measure
         systems = [system for source in sources for system in source.systems.values()]
         if not any(system.kinds.get(measure) == "judge" for system in systems):
@@ -88,7 +91,7 @@ class FailIf:
             yield self._entry(measure, decision, system.label, baseline.label)
 
     def undecided(self, why: str) -> ComparedGate:
-        """Return the decision for a measure that was not computed."""
+        """Return an undecided decision, without systems, for a measure that was not computed."""
         return self._entry(self.gate.measure, Decision("undecided", why))
 
     def _entry(
@@ -98,6 +101,7 @@ class FailIf:
         system: str | None = None,
         baseline: str | None = None,
     ) -> ComparedGate:
+        """Return a decision in the form of comparisons."""
         return ComparedGate(
             gate=self.text,
             system=system,

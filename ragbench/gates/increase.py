@@ -1,4 +1,4 @@
-"""`max_increase`: whether a latency, a price or a number of tokens rose by more than a share."""
+"""Gate `max_increase`: whether a latency, a price or token count rose by more than a share."""
 
 from __future__ import annotations
 
@@ -15,17 +15,24 @@ from ragbench.comparison.systems import with_cost_column
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates.base import within
-from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
+from ragbench.gates.change import (
+    Change,
+    Identical,
+    Spread,
+    describe_power,
+    power_of,
+    too_few_clusters,
+)
 from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option
 from ragbench.stats import IncreaseInterval, increase_interval, queries_for, t_quantile
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray
 
-# Costs of which a quantile over the queries counts; the others are totals.
+# Costs that are a quantile over the queries; the others are totals
 _QUANTILES = {"latency_ms.p50": 0.5, "latency_ms.p95": 0.95}
 _SHARE = "of the baseline's"
-_SAME = 1e-9  # an increase that is smaller is a rounding error
+_ROUNDING = 1e-9  # a smaller increase is a rounding error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +49,16 @@ class Increase(Change):
 
     @property
     def text(self) -> str:
-        """The condition."""
+        """Condition as summaries show it."""
         how = " (identical: undecided)" if self.identical == "undecided" else ""
         return f"{self.measure} increase <= {self.max_increase:g}{self.against_text}{how}"
 
     def check_baseline(self, baseline: ScoredSystems) -> None:
-        """Refuse also a baseline without the costs of queries."""
+        """Check that a baseline has the costs of queries, and the systems that the gate names.
+
+        Raises:
+            DataError: The costs, or a system, are missing.
+        """
         if not any(system.costs for system in baseline.systems.values()):
             allowed = "a file of ragbench baseline --costs, or a run folder of this version"
             raise DataError(f"no {self.measure}", file=baseline.source, allowed=allowed)
@@ -106,9 +117,9 @@ class Increase(Change):
         )
         why = f"{value:.4g} against {baseline:.4g}"
         why += "" if math.isnan(increase) else f": {increase:+.4g}"
-        if interval.rule == "same_factor":  # a number, not an interval
+        if interval.rule == "same_factor":  # the increase is known without an interval
             verdict = within(increase, None, margin)
-            if abs(increase) < _SAME:
+            if abs(increase) < _ROUNDING:
                 why = f"the same on all {n} queries: nothing changed, or nothing was called again"
                 return decision("undecided" if self.identical == "undecided" else verdict, why)
             return decision(verdict, f"{why} {_SHARE} on every one of {n} queries")
@@ -120,29 +131,37 @@ class Increase(Change):
         if interval.lower > margin:
             return decision("fail", f"{why}: more than {margin:g}")
         n_units, unit = (n, "queries") if n_clusters is None else (n_clusters, "clusters")
-        # the spread that a mean of so many would have with this interval
+        # the interval is no t interval: take the spread of a mean with a t interval of this width
         half, tail = (upper - interval.lower) / 2, (1 - method.confidence) / 2
         sd = half * math.sqrt(n_units) / t_quantile(1 - tail, n_units - 1)
         spread = Spread(increase, sd, n_units)
         power = power_of(spread, margin, method.confidence, widest=math.inf)
-        words = shown_power(power, n_units, unit, "increase")
+        words = describe_power(power, n_units, unit, "increase")
         return decision("undecided", f"{why} includes {margin:g}; {words}", power=power)
 
 
 def _too_few(
     interval: IncreaseInterval,
-    now: FloatArray,
-    before: FloatArray,
+    costs: FloatArray,
+    baseline_costs: FloatArray,
     quantile: float | None,
     n_clusters: int | None,
 ) -> str:
-    """Return the reason why nothing can be said of other queries; empty if something can."""
+    """Return the reason why the queries cannot decide for other queries; empty if they can.
+
+    Args:
+        interval: Interval of the increase.
+        costs: Costs of the system.
+        baseline_costs: Costs of its baseline.
+        quantile: Quantile that counts; None for a total.
+        n_clusters: Number of clusters; None without clusters.
+    """
     least = queries_for(quantile)
-    if few := few_clusters(n_clusters):
+    if few := too_few_clusters(n_clusters):
         return few
     if interval.n < least:
         return f"{interval.n} queries are too few; from {least} on they can decide"
-    n_times = min(len(np.unique(now)), len(np.unique(before)))
+    n_times = min(len(np.unique(costs)), len(np.unique(baseline_costs)))
     if quantile is not None and n_times < least:
         return (
             f"only {n_times} different times, as queries were answered in blocks; from {least} on "
@@ -154,4 +173,5 @@ def _too_few(
 
 
 def _amount(values: FloatArray, quantile: float | None) -> float:
+    """Return the total of costs, or their quantile."""
     return float(values.sum() if quantile is None else np.quantile(values, quantile))

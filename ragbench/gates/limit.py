@@ -1,4 +1,4 @@
-"""`min`, `max` and `failed`: a mean, a cost, or the share of failed items keeps a limit."""
+"""Gates `min`, `max` and `failed`: a mean, a cost or a share of failed items keeps a limit."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ragbench.gates.base import (
     Most,
     SystemGate,
     out_of_range,
-    unless_turned,
+    undecided_if_turned,
     within,
 )
-from ragbench.gates.scores import KnownScore
+from ragbench.gates.scores import ScoreFacts
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, TokenCounts
@@ -54,23 +54,26 @@ class Limit(MeasureGate):
 
     @property
     def limit(self) -> float:
-        """The limit of `min` or `max`, whichever the gate has."""
+        """Value of `min`, or else of `max`."""
         return float(self.max or 0) if self.min is None else self.min
 
-    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
-        """Yield the problem of a limit on the worse side, or out of the range of the score."""
+    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
+        """Yield a problem for a limit on the worse side of a score, or out of its range."""
         if score is None:
             return
         key = "max" if self.min is None else "min"
         allowed = "min" if score.direction == "higher" else "max"
         if key != allowed:
-            found = f"{score.direction} {score.name} is better"
-            yield GateProblem(key, found, f"{allowed}: a number")
+            problem = f"{score.direction} {score.name} is better"
+            yield GateProblem(key, problem, f"{allowed}: a number")
         elif score.aggregate != "sum" and not score.low <= self.limit <= score.high:
             yield out_of_range(key, score.low, score.high)
 
     def decide_system(self, candidate: Candidate) -> Decision:
-        """Decide by the column of the score; a gate that did not pass names five worst queries."""
+        """Return the decision on the score of a system.
+
+        A mean that did not pass comes with up to five queries that are farthest beyond the limit.
+        """
         column = candidate.column
         decision = self.decide_column(column, candidate.run.method.confidence)
         if decision.verdict == "pass" or column.aggregate != "mean":
@@ -85,10 +88,10 @@ class Limit(MeasureGate):
         return replace(decision, worst_queries=worst)
 
     def decide_column(self, column: ScoreColumn, confidence: float = 0.95) -> Decision:
-        """Decide whether the mean of a score, or the worse end of its interval, reaches the limit.
+        """Return the decision on the mean of a score, or on the worse end of its interval.
 
-        Queries that failed count at their worst and at their best: a verdict that they could turn
-        is undecided. A score of no query is undecided.
+        Failed queries count at their worst and at their best: a verdict that they could change is
+        undecided. A score without any value, or without an interval, is undecided.
 
         Example:
             >>> from ragbench.signature import Signature
@@ -111,26 +114,29 @@ class Limit(MeasureGate):
             return Decision("undecided", nothing, facts=facts)
         why = f"mean {summary.mean:.4g} over {summary.n} queries"
         if self.decide == "interval":
-            limits = f"[{_float(low):.4g}, {_float(high):.4g}] over {summary.n} queries"
+            limits = f"[{_or_nan(low):.4g}, {_or_nan(high):.4g}] over {summary.n} queries"
             end = "upper" if self.min is None else "lower"
             why = f"mean {summary.mean:.4g} {limits}; its {end} end is compared"
         values = self._at_worst_and_best(column, confidence) if n_failed else ()
         at_ends = ("undecided" if math.isnan(v) else within(v, self.min, self.max) for v in values)
         decision = Decision(within(value, self.min, self.max), why, facts=facts)
-        return unless_turned(decision, n_failed, at_ends)
+        return undecided_if_turned(decision, n_failed, at_ends)
 
     def _compared(self, summary: SystemScore) -> float:
         """Return the number that is compared with the limit; NaN if there is none."""
         if self.decide != "interval":
-            return _float(summary.mean)
-        return _float((summary.interval or (None, None))[1 if self.min is None else 0])
+            return _or_nan(summary.mean)
+        return _or_nan((summary.interval or (None, None))[1 if self.min is None else 0])
 
     def _at_worst_and_best(self, column: ScoreColumn, confidence: float) -> tuple[float, float]:
-        """Return the same number with all that failed at one end, then at the other."""
+        """Return the compared number with all failed queries at one end, then at the other.
+
+        NaN for a score without bounds, or one that is no mean of queries.
+        """
         if self.decide != "interval":
             return bounds_of(column)
         bounded = math.isfinite(column.low) and math.isfinite(column.high)
-        if not bounded or column.total is not None:  # it could be anything
+        if not bounded or column.total is not None:  # a failed query could have any effect
             return (math.nan, math.nan)
         causes = np.where(is_open(column), Cause.SCORED, column.causes).astype(np.uint8)
         complete = replace(column, causes=causes, answer_causes=None)
@@ -141,7 +147,8 @@ class Limit(MeasureGate):
         return (self._compared(low), self._compared(high))
 
 
-def _float(value: float | None) -> float:
+def _or_nan(value: float | None) -> float:
+    """Return a number, NaN for None."""
     return math.nan if value is None else value
 
 
@@ -156,11 +163,11 @@ class Cost(MeasureGate):
 
     @property
     def text(self) -> str:
-        """The condition."""
+        """Condition as summaries show it."""
         return f"{self.measure} <= {self.max:g}"
 
     def decide_system(self, candidate: Candidate) -> Decision:
-        """Compare the cost as `summary.json` has it."""
+        """Return the decision on a cost of `summary.json`; undecided without a summary."""
         summary = candidate.run.summary
         system = None if summary is None else summary.system(candidate.system.name)
         if summary is None or system is None:
@@ -171,7 +178,7 @@ class Cost(MeasureGate):
         return self.decide_value(dict(zip(COSTS, costs, strict=True))[self.measure])
 
     def decide_value(self, value: float | None) -> Decision:
-        """Decide by the cost of a system; None if it is not known."""
+        """Return the decision on the cost of a system; undecided if it is None."""
         facts = Facts(value=value)
         if value is None:
             return Decision("undecided", "not known", facts=facts)
@@ -192,27 +199,28 @@ class Failed(SystemGate):
 
     @property
     def about(self) -> str:
-        """The score."""
+        """Score whose items are counted."""
         return self.failed
 
     @property
     def text(self) -> str:
-        """The condition."""
+        """Condition as summaries show it."""
         return f"failed {self.failed} <= {self.max:g}"
 
-    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
-        """Yield the problem of a limit that is no share."""
+    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
+        """Yield a problem for a limit that is no share."""
         if not 0 <= self.max <= 1:
             yield out_of_range("max", 0, 1)
 
     def decide_system(self, candidate: Candidate) -> Decision:
-        """Decide by the column of the score."""
+        """Return the decision on the items of a score of one system."""
         return self.decide_column(candidate.column)
 
     def decide_column(self, column: ScoreColumn) -> Decision:
-        """Decide by the items of a score; those that it does not apply to are not among them.
+        """Return the decision on the share of failed items of a score.
 
-        Where a query has several answers, an item is an answer.
+        Items that the score does not apply to are left out; without any item it is undecided. If
+        queries have several answers, an item is an answer.
         """
         codes = column.causes if column.answer_causes is None else column.answer_causes
         counts = {Cause(code): n for code, n in enumerate(np.bincount(codes.ravel())) if n}

@@ -1,4 +1,4 @@
-"""Names that a gate may refer to: the scores and systems of a run, before anything is computed."""
+"""Names that a gate may refer to: scores and systems, as declared before anything is computed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from ragbench.records.score import Kind
 
 
 @dataclass(frozen=True, slots=True)
-class KnownScore:
-    """A score before it is computed.
+class ScoreFacts:
+    """A score as its measure, metric or rubric declares it, before it is computed.
 
     Attributes:
-        name: As tables and keys will show it.
-        kind: What it looks at.
-        aggregate: How the values become one number.
+        name: Name in tables and keys.
+        kind: Whether it scores rankings, or answers by a formula or a judge.
+        direction: `higher` or `lower`, whichever is better.
+        low: Smallest possible value; -inf without one.
+        high: Largest possible value; inf without one.
+        aggregate: How the values of queries become one number.
     """
 
     name: str
@@ -31,21 +34,20 @@ class KnownScore:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownNames:
-    """Scores and systems that a gate may refer to, as far as they are known when it is checked.
+class GateNames:
+    """Scores and systems that a gate may refer to, as far as they are known before a run.
 
     Attributes:
-        open_kinds: Kinds that may have other scores: their block is left out, so that the data
-            decide, or what they name was not run.
+        scores: Name -> declared score.
+        open_kinds: Kinds that may have other scores, as the data decide, or as a judge was skipped.
         retrievers: Systems that have scores of rankings.
         pairs: Pairs of a retriever and a generator.
         apps: Systems that retrieve and answer in one, and have scores of both kinds.
-        sweeps: Swept retrievers -> the names that they stand for.
-        may_have_others: Whether the data set may bring systems of its own, whose names it alone
-            knows.
+        sweeps: Swept retriever -> the names of its combinations.
+        may_have_others: Whether the data set may bring systems of its own, with unknown names.
     """
 
-    scores: Mapping[str, KnownScore]
+    scores: Mapping[str, ScoreFacts]
     open_kinds: frozenset[Kind] = frozenset()
     retrievers: Sequence[str] = ()
     pairs: Sequence[str] = ()
@@ -55,27 +57,30 @@ class KnownNames:
 
     @property
     def systems(self) -> list[str]:
-        """All systems that are known before the data are read."""
+        """Systems that are known before the data are read."""
         return [*self.retrievers, *self.pairs, *self.apps]
 
-    def systems_with(self, score: KnownScore | None) -> list[str]:
-        """Return the systems that may have a score; without a score, all systems."""
+    def systems_with(self, score: ScoreFacts | None) -> list[str]:
+        """Return the systems that may have a score; all systems if the score is None."""
         if score is None:
             return self.systems
         return [*(self.retrievers if score.kind == "retrieval" else self.pairs), *self.apps]
 
-    def find(self, name: str) -> KnownScore | None:
-        """Return the score that a name in any spelling means; None if it is no score."""
+    def find(self, name: str) -> ScoreFacts | None:
+        """Return the score that a name means, in any spelling; None if there is no such score.
+
+        A score of an open kind is found by its name alone.
+        """
         score = find_score(name, list(self.scores))
         if score is not None:
             return self.scores[score]
         kinds: tuple[Kind, ...] = ("retrieval", "generation", "judge")
-        possible = (known_score(name, kind) for kind in kinds if kind in self.open_kinds)
+        possible = (declared_score(name, kind) for kind in kinds if kind in self.open_kinds)
         return next((score for score in possible if score is not None), None)
 
 
-def known_score(source: str | Path | Mapping[str, Any], kind: Kind) -> KnownScore | None:
-    """Return the declared facts of a measure, a metric or a rubric; None if there is none.
+def declared_score(source: str | Path | Mapping[str, Any], kind: Kind) -> ScoreFacts | None:
+    """Return a score as its measure, metric or rubric declares it; None if there is none.
 
     Args:
         source: Name of the score; a rubric may also be a file or a mapping.
@@ -90,12 +95,12 @@ def known_score(source: str | Path | Mapping[str, Any], kind: Kind) -> KnownScor
     try:
         if kind == "retrieval":
             spec = parse_measure(name).spec
-            return KnownScore(name, kind, spec.direction, spec.low, spec.high, spec.aggregate)
+            return ScoreFacts(name, kind, spec.direction, spec.low, spec.high, spec.aggregate)
         if kind == "generation":
             metric = parse_metric(name)
             facts = metric.declaration
-            return KnownScore(name, kind, facts.direction, *metric.range, facts.aggregate)
+            return ScoreFacts(name, kind, facts.direction, *metric.range, facts.aggregate)
         rubric = load_rubric(source)
-    except RagbenchError:  # reported where it stands in the metrics, or no score at all
+    except RagbenchError:  # an unknown name, or one whose problem stands in the metrics
         return None
-    return KnownScore(rubric.name, "judge", rubric.direction, 0.0, 1.0, "mean")
+    return ScoreFacts(rubric.name, "judge", rubric.direction, 0.0, 1.0, "mean")

@@ -104,7 +104,11 @@ def test_a_sweep_is_all_that_it_stands_for(load):
         ("{measure: rouge1, system: §swept, min: 0.1}", "no system 'swept'", "bm25/ex"),
         ("{measure: ndcg@10, against: §dta, max_drop: 0}", "no such file: dta", "mean 'data'?"),
         ("{measure: ndcg@10, against: §bm52, max_drop: 0}", "no system or file 'bm52'", "bm25"),
-        ("{measure: ndcg@10, system: bm25, against: §bm25, max_drop: 0}", "against itself", ""),
+        (
+            "{measure: ndcg@10, system: bm25, against: §bm25, max_drop: 0}",
+            "is compared with itself",
+            "",
+        ),
         ("§{measure: usd}", "no condition", conditions("cost")),
         ("§{measure: usd, max: 1, max_increase: 1}", "max and max_increase in one gate", "one of"),
         ("{measure: usd, max: 1, §against: data}", "no effect with max of usd", "measure"),

@@ -306,7 +306,7 @@ def test_the_baseline_may_be_a_system_of_the_records(tmp_path, monkeypatch):
         ),
         pytest.param(
             {"gates": [{"measure": "map", "system": [], "min": 0.1}]},
-            "gates.0.system: an empty list names no system",
+            "gates.0.system: the list of systems is empty",
             id="nobody is not everybody",
         ),
         pytest.param(

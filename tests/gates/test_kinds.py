@@ -56,7 +56,7 @@ def test_a_foreign_key_means_nothing(name):
 
     _, (problem, *_) = kind_of_gate({**values, foreign: VALUES[foreign]})
 
-    assert (problem.key, problem.found.partition(" with ")[0]) == (foreign, "it means nothing")
+    assert (problem.key, problem.found.partition(" with ")[0]) == (foreign, "no effect")
     allowed = problem.allowed.split(", ")
     assert allowed == sorted(allowed)
     assert {*values, "system", "undecided"} <= set(allowed)
