@@ -87,7 +87,7 @@ class Certificate(Gate):
         return certified.model, certified.agreement[KAPPA]
 
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
-        """Yield one decision, without a system: the judge is the same for all systems.
+        """Yield the decision, without a system: the judge is the same for all systems.
 
         It is undecided if the run was judged by another model, or not by this rubric.
         """

@@ -69,40 +69,40 @@ class Increase(Change):
         return with_cost_column(system, score)
 
     def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
-        """Decide whether a cost rose by more than a share of the baseline's.
+        """Return the decision on the relative increase of a cost.
 
-        With [L, U] the interval of the relative increase: pass where U < max_increase, fail where
-        L > max_increase, else undecided, with the queries that it would take. Two bare numbers are
-        never compared: too few queries are undecided, and so are times that were measured for
-        blocks of queries at once. What is the same on every query passes; one factor on every query
-        is compared with the share as it is. Clusters, where there are any, are the unit.
+        With [L, U] the interval of the increase: pass if U < max_increase, fail if L >
+        max_increase, else undecided, with the number of queries that would decide. Two bare numbers
+        are never compared: too few queries are undecided, and so are times that were measured for
+        blocks of queries. Equal costs on every query pass; one factor on every query is compared as
+        it is. Clusters are the unit if there are any.
 
         Example:
             >>> from ragbench.types import ScoreColumn
             >>> from ragbench.signature import Signature
             >>> column = lambda values: ScoreColumn(
             ...     "usd", values, np.zeros(40, np.uint8), Signature("usd"), "lower", 0.0, math.inf)
-            >>> before = np.linspace(0.01, 0.02, 40)
-            >>> now = column(before * np.tile([1.0, 1.2], 20))
-            >>> pairs = PairedScores(now, column(before), "q" * 40)
+            >>> old = np.linspace(0.01, 0.02, 40)
+            >>> new = column(old * np.tile([1.0, 1.2], 20))
+            >>> pairs = PairedScores(new, column(old), "q" * 40)
             >>> decision = Increase(measure="usd", max_increase=0.2).decide_pairs(pairs, Method())
             >>> decision.verdict, round(decision.facts.increase, 3)
             ('pass', 0.101)
         """
         quantile, margin = _QUANTILES.get(self.measure), self.max_increase
         has_both = ~np.isnan(pairs.gains)
-        now, before = pairs.system.values[has_both], pairs.baseline.values[has_both]
+        costs, baseline_costs = pairs.system.values[has_both], pairs.baseline.values[has_both]
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[has_both]
-        if not len(now):
+        if not len(costs):
             why = "not compared: known of no query in both"
             return Decision("undecided", why, facts=Facts(n=0))
         interval = increase_interval(
-            now, before, quantile=quantile, confidence=method.confidence, clusters=clusters,
-            resamples=method.resamples, seed=method.seed,
+            costs, baseline_costs, quantile=quantile, confidence=method.confidence,
+            clusters=clusters, resamples=method.resamples, seed=method.seed,
         )  # fmt: skip
         n, increase, upper = interval.n, interval.increase, interval.upper
         n_clusters = None if clusters is None else len(np.unique(clusters))
-        value, baseline = (_amount(costs, quantile) for costs in (now, before))
+        value, baseline = (_amount(values, quantile) for values in (costs, baseline_costs))
         decision = partial(
             Decision,
             facts=Facts(
@@ -123,7 +123,7 @@ class Increase(Change):
                 why = f"the same on all {n} queries: nothing changed, or nothing was called again"
                 return decision("undecided" if self.identical == "undecided" else verdict, why)
             return decision(verdict, f"{why} {_SHARE} on every one of {n} queries")
-        if few := _too_few(interval, now, before, quantile, n_clusters):
+        if few := _too_few(interval, costs, baseline_costs, quantile, n_clusters):
             return decision("undecided", f"{why}; {few}")
         why = f"{why} [{interval.lower:+.4g}, {upper:+.4g}] {_SHARE} over {n} queries"
         if upper < margin:

@@ -1,4 +1,4 @@
-"""Causes of lost answers: their counts of queries, and moves between them."""
+"""Causes of lost answers: their meanings, counts of queries, and moves between causes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AnswerCause = Literal[
     "failed",
     "unknown",
 ]
-# Every cause, in the order of tables: the way of a query through a system.
+# Every cause, in the order of tables, which is the way of a query through a system
 CAUSES: tuple[AnswerCause, ...] = get_args(AnswerCause)
 
 # Cause -> its meaning in a sentence, the name first.
@@ -55,7 +55,7 @@ CAUSE_CHANGES: Mapping[AnswerCause, str] = {
 
 
 class Loss(NamedTuple):
-    """The cause of one query."""
+    """Cause of one query with its reason; the cause `right` is no loss."""
 
     cause: AnswerCause
     why: str
@@ -66,9 +66,9 @@ class CauseShare(Record):
     """Count and share of the queries of a system that have a cause.
 
     Attributes:
-        share: Of all queries of the system.
-        interval: Confidence limits of the share: Wilson's, or by clusters where queries are
-            clustered.
+        count: Number of queries.
+        share: Share of all queries of the system.
+        interval: Confidence limits of the share: Wilson's, or by clusters if queries are clustered.
     """
 
     count: int
@@ -81,8 +81,8 @@ class CauseMove(Record):
     """Queries that have one cause in the baseline and another one in a system.
 
     Attributes:
-        before: With the baseline.
-        after: With the system.
+        before: Cause in the baseline.
+        after: Cause in the system.
         queries: Their ids, in the order of the data set.
     """
 
@@ -93,11 +93,13 @@ class CauseMove(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseFlow(Record):
-    """A system beside its baseline: which queries moved from which cause to which.
+    """Moves of queries between causes, from the baseline to a system.
 
     Attributes:
-        same: How many queries have the same cause with both.
-        moves: The others, the largest group first.
+        system: Name of the system.
+        baseline: Name of the baseline.
+        same: Number of queries with the same cause in both.
+        moves: The other queries, the largest group first.
     """
 
     system: str
@@ -111,7 +113,7 @@ class CauseRow(Record):
     """A line of `causes.csv`.
 
     Attributes:
-        why: The facts that the rule looked at, in a sentence.
+        why: Facts behind the cause, in a sentence.
     """
 
     system: str

@@ -1,4 +1,4 @@
-"""The decision on a gate: an entry of `gates` in `summary.json` and in comparisons."""
+"""Decision on a gate: an entry of `gates` in `summary.json` and in comparisons."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from ragbench.records.codec import ABSENT, Record, flat
 from ragbench.records.score import Ends
 from ragbench.types.json_fields import Prose, optional
 
-# What a gate says; `undecided` is neither: the data cannot tell.
+# `undecided`: the data allow neither of the others
 Verdict = Literal["pass", "fail", "undecided"]
 
 
+# Place of an estimate relative to its margin
 Side = Literal["within", "beyond"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueriesNeeded(Record):
-    """How many queries, or clusters, decide with power 0.8; None where no number does.
+    """Numbers of queries, or clusters, that decide with power 0.8; None if no number does.
 
     Attributes:
         equal: If the systems are equal.
@@ -31,12 +32,13 @@ class QueriesNeeded(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power(Record):
-    """What the queries of an undecided gate can decide, and what it would take.
+    """Changes that the queries of an undecided gate can detect, and the number of queries needed.
 
     Attributes:
-        detectable: The smallest true drop, or increase, that fails in 4 of 5 runs with so many
-            queries; None where none does.
-        estimate: Where the estimate is: within the margin, or beyond it.
+        queries_needed: Queries, or clusters, that would decide.
+        detectable: Smallest true drop, or increase, that fails in 4 of 5 runs with so many queries;
+            None if none does.
+        estimate: Whether the estimate is within the margin or beyond it.
     """
 
     queries_needed: QueriesNeeded
@@ -49,8 +51,10 @@ class WorseQuery(Record):
     """A query that lost much, or has a bad score.
 
     Attributes:
-        baseline: What it was; None where the gate compares with nothing.
-        question: Empty where it is not known.
+        query_id: Its id.
+        score: Score of the system.
+        baseline: Score of the baseline; None if the gate compares with nothing.
+        question: Its text; empty if it is not known.
     """
 
     query_id: str
@@ -61,24 +65,25 @@ class WorseQuery(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts(Record):
-    """The numbers behind a verdict, in full; those that its kind of gate has.
+    """Numbers behind a verdict, in full; each kind of gate has some of them.
 
-    Of a number that was looked for and is not known, None is written; `ABSENT` is not.
+    Here null and an absent key differ: a number that the gate looked for and that is not known is
+    null, a number of other kinds of gates (`ABSENT`) has no key.
 
     Attributes:
-        value: A cost.
-        baseline: What it was before.
-        kappa: Of a judge and people.
-        mean: Of a score.
-        difference: Mean paired difference of a score, not turned round where lower is better.
-        increase: Of a cost, as a share of the baseline.
-        interval: Of the kappa, mean, difference or increase.
-        n: Queries with a value, in both runs where two are compared; of a kappa labelled answers.
+        value: Cost of the system.
+        baseline: Cost of the baseline.
+        kappa: Agreement of a judge and people.
+        mean: Mean of a score.
+        difference: Mean paired difference of a score, in the direction of the score.
+        increase: Increase of a cost, as a share of the baseline.
+        interval: Interval of the kappa, mean, difference or increase.
+        n: Queries with a value, in both runs if two are compared; labelled answers for a kappa.
         n_changed: Queries whose score differs.
         n_worse: Queries that became worse, by as much as counts.
-        rule: How the interval was computed.
-        n_clusters: How many clusters these queries are in, where they are in any.
-        n_failed: Queries, or items, that a failure left out.
+        rule: Method of the interval.
+        n_clusters: Clusters of these queries; absent without clusters.
+        n_failed: Queries, or items, without a value because of a failure.
     """
 
     value: float | None = optional(ABSENT)
@@ -98,12 +103,13 @@ class Facts(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropFacts(Record):
-    """The numbers behind a condition of `--fail-if`.
+    """Numbers behind a condition of `--fail-if`.
 
     Attributes:
-        worst_queries: Those that lost most, the worst first; None where nothing was compared.
-        means: Before and after, over the queries that both have.
-        power: What so many queries can decide, where they do not.
+        numbers: The numbers of the gate, whose keys stand in this object.
+        worst_queries: Queries that lost most, the worst first; None if nothing was compared.
+        means: Means of the baseline and of the system, over the queries that both have.
+        power: Changes that so many queries can detect, for an undecided condition.
     """
 
     numbers: Facts = flat(Facts())
@@ -114,22 +120,22 @@ class DropFacts(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Record):
-    """The decision on a gate for one system, and the numbers behind it.
+    """Decision on a gate for one system, with the numbers behind it.
 
     The kind of gate decides; `decide_gates` adds the gate and its line.
 
     Attributes:
         gate: The condition.
-        system: None where the gate is about no single system: a certificate, a judge that was
-            skipped.
+        system: Name of the system; None for a gate on no single system, such as a certificate.
+        verdict: Pass, fail or undecided.
         why: The numbers in words.
-        line: Where the gate stands in its config; None where it comes from elsewhere.
+        line: Line of the gate in its config; None for a gate from elsewhere.
         refused: Whether system and baseline may not be compared.
-        power: Of an undecided difference: what so many queries can decide.
-        means: Of a difference: mean of the baseline and of the system, over the queries that both
-            have.
-        worst_queries: Of a difference those that lost most, of a limit those farthest beyond it,
-            the worst first; at most five.
+        power: Changes that so many queries can detect, for an undecided difference.
+        means: Means of baseline and system, over the queries that both have; None without a
+            baseline.
+        worst_queries: At most five queries that lost most, or are farthest beyond a limit, the
+            worst first.
         facts: The numbers in full, which depend on the kind of gate.
     """
 

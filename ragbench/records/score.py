@@ -1,6 +1,6 @@
-"""What is kept of a score: in `summary.json`, baseline files, and by `ragbench score`.
+"""Records of a score: in `summary.json`, baseline files, and the output of `ragbench score`.
 
-Not with the other records of a summary, since `ragbench score` starts without these.
+They are apart from the other records of a summary, which `ragbench score` does not load.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBy(Record):
-    """Pairs of query and passage behind a score of rankings, where a model judged some; by whom."""
+    """Pairs of query and passage behind a score of rankings, if a model graded some of them.
+
+    Attributes:
+        people: Pairs that people judged.
+        model: Pairs that the model graded.
+        failed: Pairs that the model could not grade.
+    """
 
     people: int
     model: int
@@ -34,22 +40,27 @@ class JudgedBy(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemScore(Record):
-    """One score of one system over all queries.
+    """A score of a system over all queries.
 
     Attributes:
-        mean: The aggregate over the scored queries; None where none is scored.
-        interval: Confidence limits of the mean; null where they are not defined.
-        n: How many queries are in the mean.
-        failed: Cause -> how many queries failed.
-        not_applicable: How many queries the score does not apply to.
-        bounds: The aggregate if all that failed, queries and single answers, had the worst, or the
-            best, value.
-        kind: None in what `ragbench score` and `ragbench compare` print.
-        baseline: What the system is compared with by this score, where that is another than by its
-            others; its own name where it is the baseline itself.
-        model: The model that judged, as its server names it.
-        spread: How far samples or models of the judge lie apart, on average.
-        judged_by: Whose judgements it rests on, where a model made some.
+        mean: The aggregate over the scored queries; None if none is scored.
+        interval: Confidence limits of the mean; null if they are not defined.
+        n: Number of queries in the mean.
+        failed: Cause -> number of failed queries.
+        not_applicable: Number of queries that the score does not apply to.
+        bounds: The aggregate if all failed queries and answers had the worst, or the best, value.
+        kind: What the score looks at; None in the output of `ragbench score` and `ragbench
+            compare`.
+        direction: Whether higher or lower is better.
+        aggregate: How the values of queries become one number.
+        range: Smallest and largest value of a query.
+        signature: Everything that the score depends on, as text.
+        baseline: Baseline by this score, if it is another than by the other scores; the system's
+            own name for the baseline itself.
+        judge: Name of the judge; None without one.
+        model: Model of the judge, as its server names it.
+        spread: Mean distance between samples or models of the judge.
+        judged_by: Sources of the judgements, if a model made some.
     """
 
     mean: float | None
@@ -71,25 +82,24 @@ class SystemScore(Record):
 
     @property
     def n_failed(self) -> int:
-        """How many queries failed, whatever their cause."""
+        """Number of failed queries, whatever their cause."""
         return sum(self.failed.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCounts(Record):
-    """What the values of a run rest on; printed beside them.
+    """Counts behind the scores of a run, which are printed beside them.
 
     Attributes:
         queries: Queries of the qrels.
         scored: Queries that a measure of binary relevance has a value for.
         missing: Judged queries that the run lacks.
-        without_judgements: Queries of the run that are not judged, and those of the qrels without
-            any judgement.
-        without_relevant: Judged queries for which no document is relevant.
+        without_judgements: Queries of the run, or of the qrels, without any judgement.
+        without_relevant: Judged queries without a relevant document.
         duplicates: Retrieved documents that were dropped because their query had them already.
         judged_share: Share of the retrieved documents of judged queries that are judged; None
             without any.
-        tag: What the run file calls its run; None for a run that comes from no file.
+        tag: Name of the run in its run file; None for a run that comes from no file.
     """
 
     queries: int
@@ -104,11 +114,11 @@ class RunCounts(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineScore(Record):
-    """What is known of a score besides its values.
+    """A score of a system in a baseline file, without the values of queries.
 
     Attributes:
-        mean: The aggregate; None where no query is scored.
-        n: How many queries have a value.
+        mean: The aggregate; None if no query is scored.
+        n: Number of queries with a value.
     """
 
     mean: float | None
@@ -122,19 +132,18 @@ class BaselineScore(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineSystem(Record):
-    """One system, query by query.
+    """A system in a baseline file, with its values query by query.
 
     Attributes:
-        retriever: The retriever's name; None for a system that the records came with, and for an
-            app.
-        generator: The generator's name; None for a retriever alone.
-        scores: Score name -> what is known of it.
-        per_query: Query -> a value or the word of a cause for each score.
-        answers: How many answers each query has; None where it is one.
-        unscored_answers: Query -> score -> cause -> how many of its several answers have no value;
-            what failed leaves the value of the query open.
-        cost_columns: What `costs` has of each query.
-        costs: Query -> what it cost; empty where it was not asked for.
+        retriever: Name of the retriever; None for a system of the records, and for an app.
+        generator: Name of the generator; None for a retriever alone.
+        scores: Score name -> the score without its values.
+        per_query: Query -> for each score its value, or the word of a cause.
+        answers: Number of answers to each query; None for one.
+        unscored_answers: Query -> score -> cause -> number of its several answers without a value.
+            Failed answers leave the value of the query open.
+        cost_columns: Names of the numbers that `costs` has of each query.
+        costs: Query -> its costs; empty if they were not asked for.
     """
 
     retriever: str | None
@@ -152,11 +161,13 @@ class BaselineFile(Record):
     """A whole baseline file, to be committed.
 
     Attributes:
-        baseline: The system that the experiment compared the others with.
+        name: Name of the experiment.
+        baseline: System that the experiment compared the others with.
         data: Part of the data set -> fingerprint.
-        query_parts: What `query_fingerprints` has of each query: `question`, `judgements`,
-            `answers`.
-        query_fingerprints: Query -> fingerprints of what it was, null where it has no such part.
+        queries: Number of queries.
+        query_parts: Names of the fingerprints of each query: `question`, `judgements`, `answers`.
+        query_fingerprints: Query -> its fingerprints, null for a part that it lacks.
+        systems: System -> its scores.
     """
 
     schema: str = BASELINE_SCHEMA

@@ -1,4 +1,4 @@
-"""`summary.json`: a run, its systems, and every score with what one must know to believe it."""
+"""Records of `summary.json`: a run, its systems, and every score with its uncertainty."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounts(Record):
-    """Tokens of models; None where they are not known.
+    """Numbers of tokens of models; None if they are not known.
 
     Attributes:
-        input: Sent.
-        output: Received.
-        reasoning: Those of the received that are reasoning, as far as servers say.
+        input: Tokens that were sent.
+        output: Tokens that were received.
+        reasoning: Tokens among the received ones that are reasoning, if servers report them.
     """
 
     input: int | None = None
@@ -38,15 +38,16 @@ class TokenCounts(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset(Record):
-    """The data of a run.
+    """The data set of a run.
 
     Attributes:
         name: Its folder or file, with the split.
-        queries: How many were asked.
-        documents: Size of the corpus; None where there is none.
-        judgements: How many pairs of query and document people have judged; None where there are no
-            qrels.
-        answers: How many queries have a gold answer.
+        type: Its type in the config.
+        queries: Number of queries of the run.
+        documents: Size of the corpus; None without one.
+        judgements: Pairs of query and document that people judged; None without qrels.
+        answers: Number of queries with a gold answer.
+        notes: How the data were read, in sentences.
     """
 
     name: Prose = ""
@@ -63,7 +64,7 @@ class DeclaredJudge(Record):
     """A judge as the config declares it.
 
     Attributes:
-        model: The model that is asked for.
+        model: Name of the model in the config.
     """
 
     type: str = ""
@@ -73,10 +74,12 @@ class DeclaredJudge(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging(Record):
-    """What the verdicts of a judge took, in this run or an earlier one.
+    """Models, tokens and cost of the verdicts of a judge, in this run or an earlier one.
 
     Attributes:
-        models: The models as their servers name them.
+        models: Names of the models, as their servers report them.
+        tokens: Tokens of the verdicts.
+        usd: Cost; None if a price is not known.
     """
 
     models: tuple[str, ...]
@@ -86,12 +89,12 @@ class Judging(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCounts(Record):
-    """The answers of a system that answers each query several times.
+    """Numbers of answers of a system that answers each query several times.
 
     Attributes:
-        per_query: How many each query has.
-        asked: How many there are in all.
-        failed: Score -> cause -> how many answers failed.
+        per_query: Number of answers to each query.
+        asked: Number of all answers.
+        failed: Score -> cause -> number of failed answers.
     """
 
     per_query: int
@@ -101,11 +104,11 @@ class AnswerCounts(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency(Record):
-    """Milliseconds that queries took; None where they are not known.
+    """Milliseconds per query; None if they are not known.
 
     Attributes:
-        p50: Half of the queries took at most this long.
-        p95: 95 of 100 queries took at most this long.
+        p50: Median.
+        p95: 95th percentile.
     """
 
     p50: float | None = None
@@ -114,10 +117,11 @@ class Latency(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemTiming(Record):
-    """How fast a system was.
+    """Speed of a system; None if it is not known.
 
     Attributes:
-        queries_per_second: By what the calls took, with as many at once as the config allows.
+        latency_ms: Milliseconds per query.
+        queries_per_second: Throughput of its calls, with the concurrency of the config.
     """
 
     latency_ms: Latency | None = None
@@ -126,40 +130,43 @@ class SystemTiming(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing(Record):
-    """All that differs where the same run is made twice.
+    """The part of a summary that differs if the same run is repeated.
 
     Attributes:
-        run_id: The name of its folder: when it was started, and a random part.
-        systems: System -> how fast it was.
+        run_id: Name of the run folder: its start, and a random part.
+        systems: System -> its speed.
     """
 
     run_id: str = ""
     systems: Mapping[str, SystemTiming] = field(default_factory=dict)
 
     def of(self, system: str) -> SystemTiming:
-        """Return how fast a system was, as far as it is known."""
+        """Return the speed of a system; an empty record if it is not known."""
         return self.systems.get(system, SystemTiming())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSummary(Record):
-    """One system: what it scored, and what it took.
+    """A system with its scores, causes and costs.
 
     Attributes:
         name: `bm25`, `bm25/extractive`, `given`.
-        retriever: The retriever's name; None for a system that the records came with, and for an
-            app.
-        generator: The generator's name; None for a retriever alone.
-        ranking_of: Whose ranking in `rankings/` it has: its retriever's, or its own; None: no
-            ranking is known, as of a control.
-        baseline: What it is compared with; None for a baseline itself.
-        scores: Score name -> what is known of it, in the order of the config.
-        counts: How its run was read; None of what retrieves nothing that judgements are of.
-        causes: Where answers are lost: cause -> how many queries; they add up to the queries.
+        retriever: Name of the retriever; None for a system of the records, and for an app.
+        generator: Name of the generator; None for a retriever alone.
+        role: Whether the system competes, is a whole app, or is a control.
+        type: The parts that it is made of.
+        ranking_of: System whose ranking in `rankings/` it has: its retriever, or itself; None if no
+            ranking is known, as for a control.
+        baseline: System that it is compared with; None for a baseline itself.
+        scores: Score name -> score, in the order of the config.
+        counts: How its run was read; None without rankings that judgements apply to.
+        causes: Cause -> number of queries; they add up to all queries.
         cause_shares: Cause that occurs -> its share of the queries, with an interval.
-        causes_by: Field -> slice -> how many of its queries have each cause that occurs there.
-        tokens: What models got and sent.
-        judging: Judge -> what judging this system took.
+        causes_by: Field -> slice -> cause that occurs there -> number of queries.
+        answers: Numbers of answers, if each query has several.
+        tokens: Tokens that its models got and sent.
+        usd: Cost of its models; None if it is not known.
+        judging: Judge -> cost of judging this system.
     """
 
     name: str
@@ -180,16 +187,19 @@ class SystemSummary(Record):
     judging: Mapping[str, Judging] = optional({})
 
     def baseline_by(self, score: str) -> str | None:
-        """Return the system that this one is compared with by a score."""
-        found = self.scores.get(score)
-        if found is None or found.baseline is None:
+        """Return the system that this one is compared with by a score.
+
+        None if it is the baseline.
+        """
+        system_score = self.scores.get(score)
+        if system_score is None or system_score.baseline is None:
             return self.baseline
-        return None if found.baseline == self.name else found.baseline
+        return None if system_score.baseline == self.name else system_score.baseline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTotal(Record):
-    """Dollars and tokens; None where they are not known."""
+    """Total of dollars and tokens; None if they are not known."""
 
     usd: float | None
     tokens: int | None
@@ -197,13 +207,14 @@ class CostTotal(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending(Record):
-    """What a run with a budget spent, what it left out, and what finishing would cost.
+    """Spending of a run with a budget: limits, costs so far, and the cost of the rest.
 
     Attributes:
-        limits: `usd`, `tokens`, `minutes`: those that are set.
-        reached: Whether anything was left out for it.
-        missing: Stage -> how many of its items were left out.
-        to_finish: An estimate.
+        limits: `usd`, `tokens`, `minutes`: the limits that are set.
+        spent: Cost so far.
+        reached: Whether anything was left out because of a limit.
+        missing: Stage -> number of items that were left out.
+        to_finish: Estimated cost of these items.
     """
 
     limits: Mapping[str, float]
@@ -215,16 +226,19 @@ class Spending(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillCounts(Record):
-    """Who graded passages beside people, how many, and what it took.
+    """Counts of passages that people judged and a model graded, with the cost.
 
     Attributes:
-        model_name: The model, as its server names it.
-        depth: The best so many hits of each retriever.
+        judge: Name of the judge.
+        model_name: Its model, as the server names it.
+        rubric: Name of its rubric.
+        depth: Number of best hits of each retriever in the pool.
         pairs: Pairs of query and passage in the pool.
-        people: Of these, judged by people.
-        model: Graded by the model.
-        failed: Cause -> how many could not be graded.
-        without_text: How many have no text to grade.
+        people: Pairs of these that people judged.
+        model: Pairs of these that the model graded.
+        failed: Cause -> number of pairs that could not be graded.
+        without_text: Number of pairs without a text to grade.
+        judging: Cost of grading.
     """
 
     judge: str
@@ -244,11 +258,12 @@ class PreferredSystem(Record):
     """A system in a ranking by preference.
 
     Attributes:
-        rank: 1 is the strongest; None where comparisons do not connect all systems.
+        rank: 1 is the strongest; None if comparisons do not connect all systems.
         strength: Log-odds against the average of the systems.
-        win_rate: Wins and half the ties over all its comparisons.
-        failed: Cause -> comparisons that failed.
-        not_applicable: Queries without anything to compare.
+        interval: Interval of the strength.
+        win_rate: Wins and half the ties, as a share of all its comparisons.
+        failed: Cause -> number of failed comparisons.
+        not_applicable: Number of queries without two answers to compare.
     """
 
     system: str
@@ -264,19 +279,20 @@ class PreferredSystem(Record):
 
     @property
     def n_failed(self) -> int:
-        """How many comparisons failed, whatever their cause."""
+        """Number of failed comparisons, whatever their cause."""
         return sum(self.failed.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking(Record):
-    """The systems as one judge prefers them by one rubric.
+    """Systems in the order in which one judge prefers them by one rubric.
 
     Attributes:
         pairs: `all` pairs of systems, or each with the `baseline`.
-        baseline: What all others are compared with; None for all pairs.
-        rule: How the strengths were computed.
-        notes: What limits them.
+        baseline: System that all others are compared with; None for all pairs.
+        systems: The systems, strongest first.
+        rule: Method of the strengths.
+        notes: Limits of the ranking, in sentences.
     """
 
     name: str = ""
@@ -292,28 +308,38 @@ class Ranking(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferenceSummary(Ranking):
-    """What one judge prefers by one rubric, without the single pairs."""
+    """Ranking by one judge and one rubric, without the single pairs, with its cost.
+
+    Attributes:
+        judging: Cost of the comparisons.
+    """
 
     judging: Judging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary(Record):
-    """A whole run.
+    """A whole run: `summary.json`.
 
     Attributes:
-        complete: Whether so many items were scored that the means are to be trusted.
-        budget: What was spent, where there is a budget.
-        baseline: The retriever that the others are compared with.
-        cluster: What names the clusters of queries, where there are any.
-        judges: Judges that were asked.
-        skipped_judges: Judge -> why it was not asked.
-        fill: Who graded passages beside people.
+        name: Name of the experiment.
+        complete: Whether enough items were scored to trust the means.
+        dataset: The data set.
+        budget: Spending; None without a budget.
+        seed: Seed of all random choices.
+        confidence: Level of the intervals.
+        baseline: Retriever that the others are compared with.
+        cluster: Field that names the clusters of queries; None without clusters.
+        judges: Name -> judge that was asked.
+        skipped_judges: Name -> reason why the judge was not asked.
+        fill: Counts of passages that a model graded; None without `fill`.
         systems: Every system, in the order of the tables.
-        warnings: What makes numbers doubtful, a sentence each.
-        notes: What the reader of the numbers should know, a sentence each.
-        timing: What varies from run to run; all else is the same as long as config, data, code and
-            replies are.
+        preferences: Rankings by preference.
+        gates: Decisions on gates.
+        warnings: Doubts about the numbers, a sentence each.
+        notes: Facts that a reader of the numbers needs, a sentence each.
+        timing: The part that varies from run to run; the rest is equal as long as config, data,
+            code and replies are.
     """
 
     schema: str = SUMMARY_SCHEMA
@@ -337,9 +363,9 @@ class Summary(Record):
 
     @property
     def run_id(self) -> str:
-        """The name of its folder."""
+        """Name of the run folder."""
         return self.timing.run_id
 
     def system(self, name: str) -> SystemSummary | None:
-        """Return a system by name; None where there is none."""
+        """Return a system by name; None if there is no such system."""
         return next((system for system in self.systems if system.name == name), None)
