@@ -171,11 +171,7 @@ def common_keys(family: Family) -> dict[str, DeclaredOption]:
 
 
 def _build(
-    name: str,
-    loaded: tuple[str, Any],
-    values: Mapping[str, Any],
-    names: Sequence[str],
-    place: Place,
+    name: str, loaded: tuple[str, Any], values: Mapping[str, Any], keys: Sequence[str], place: Place
 ) -> Component:
     """Return the component from its valid values.
 
@@ -183,7 +179,7 @@ def _build(
         name: Its name in the config.
         loaded: Name and class of its type.
         values: All valid values, with defaults.
-        names: Keys that go to the constructor.
+        keys: Keys that go to the constructor.
         place: Where the entry stands.
     """
     type_name, cls = loaded
@@ -191,7 +187,7 @@ def _build(
     # `concurrency` and `version` in any case
     is_python = type_name.startswith(PYTHON)
     shared = frozenset[str]() if is_python else _CALLER_KEYS
-    common = {key: value for key, value in values.items() if key not in names or key in shared}
+    common = {key: value for key, value in values.items() if key not in keys or key in shared}
     waits = is_python or is_opaque(cls)
     if common.get("timeout") is None and waits and "timeout" in common:
         common["timeout"] = PYTHON_TIMEOUT
@@ -201,7 +197,7 @@ def _build(
         name=name,
         type=type_name,
         cls=cls,
-        options={key: values[key] for key in names if key in values},
+        options={key: values[key] for key in keys if key in values},
         place=place,
         **common,
     )

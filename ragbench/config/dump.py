@@ -37,8 +37,8 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 def _style(value: str) -> str | None:
-    # without quotes, a number in the place of `${NAME}` would no longer be text
     """Return the style of a text: double quotes if it reads back differently without; else None."""
+    # without quotes, a number in the place of `${NAME}` would no longer be text
     if isinstance(value, Quoted) and "${" in value:
         return '"'
     if _CONTROL.search(value):  # also line breaks, which other styles turn into spaces
@@ -91,10 +91,8 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     metrics = resolved.get("metrics") or {}
     if config.metrics.generation is not None and "generation" in metrics and folder is not None:
         metrics["generation"] = [
-            _metric(metric_config.metric, metric_name, path_text)
-            for metric_config, metric_name in zip(
-                config.metrics.generation, metrics["generation"], strict=True
-            )
+            _metric(entry.metric, text, path_text)
+            for entry, text in zip(config.metrics.generation, metrics["generation"], strict=True)
         ]
     return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 

@@ -16,7 +16,7 @@ from ragbench.config.yaml_reader import read_file
 from ragbench.errors import DataError
 from ragbench.gates import GATES
 from ragbench.gates.base import Gate, GateProblem
-from ragbench.gates.scores import GateNames, declared_score
+from ragbench.gates.scores import GateNames, score_facts
 from ragbench.records.score import Kind
 from ragbench.registry import REQUIRED, DeclaredOption, declared_options, nearest
 from ragbench.score.base import add_option
@@ -119,19 +119,19 @@ def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | Non
     ]
 
 
-def declared_scores(metrics: Metrics) -> GateNames:
+def gate_scores(metrics: Metrics) -> GateNames:
     """Return the scores of a checked `metrics` block, for gates that name them.
 
     Blocks that are left out are open kinds: the data decide their scores. With several judges the
     names of rubrics have the judge in parentheses.
     """
     measures, generation = metrics.retrieval.measures, metrics.generation
-    scores = [declared_score(name, "retrieval") for name in measures or ()]
-    scores += [declared_score(entry.metric.name, "generation") for entry in generation or ()]
+    scores = [score_facts(name, "retrieval") for name in measures or ()]
+    scores += [score_facts(entry.metric.name, "generation") for entry in generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():
         for source in block.rubrics:
-            rubric = declared_score(source, "judge")
+            rubric = score_facts(source, "judge")
             if rubric is not None and len(judges) > 1:
                 rubric = replace(rubric, name=add_option(rubric.name, "judge", judge))
             scores.append(rubric)

@@ -150,11 +150,9 @@ def _types(
             component = family.load(name)
         except DataError:  # a broken package, which `ragbench list` reports
             continue
-        own_options = declared_options(component)
-        options = [
-            *own_options.values(),
-            *(option for key, option in common.items() if key not in own_options),
-        ]
+        declared = declared_options(component)
+        shared = [option for key, option in common.items() if key not in declared]
+        options = [*declared.values(), *shared]
         schema = _object(options, summary_line(component))
         schema["properties"] = {"type": {"const": name}, **schema["properties"]}
         if family.noun == "retriever" and indexes(component):
@@ -193,7 +191,7 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
         "properties": axes,
         "additionalProperties": False,
     }
-    alternatives = [
+    either = [
         {
             "anyOf": [
                 {"required": [key]},
@@ -202,7 +200,7 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
         }
         for key in required
     ]
-    return {**schema, "required": ["type"], **({"allOf": alternatives} if alternatives else {})}
+    return {**schema, "required": ["type"], **({"allOf": either} if either else {})}
 
 
 def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:

@@ -16,7 +16,7 @@ from ragbench.config.tree import KeyEntry, Node, WrittenPath
 from ragbench.config.variables import escaped
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, shorten_names
-from ragbench.gates.scores import declared_score
+from ragbench.gates.scores import score_facts
 from ragbench.records.score import Kind
 from ragbench.registry import PYTHON, Option, declared_options, nearest
 
@@ -193,21 +193,17 @@ _PLACES: Mapping[Kind, tuple[str, str]] = {
 }
 
 
-def report_misplaced(node: Node, kind_here: Kind, report: Report) -> bool:
+def report_misplaced(node: Node, expected: Kind, report: Report) -> bool:
     """Return True if a name is a score of another kind, and report where the config may name it.
 
     Args:
         node: The name.
-        kind_here: Kind of the scores that stand here.
+        expected: Kind of the scores that stand here.
         report: Receives the problem.
     """
     name = str(node.value)
     for kind, (description, place) in _PLACES.items():
-        if (
-            kind != kind_here
-            and not name.startswith(PYTHON)
-            and declared_score(name, kind) is not None
-        ):
+        if kind != expected and not name.startswith(PYTHON) and score_facts(name, kind) is not None:
             report.wrong(node, f"{node.quote()} is {description}", f"this name under {place}")
             return True
     return False

@@ -391,11 +391,11 @@ class TreeCheck:
         if node is None:
             return ()
         # a config without gates does not load them
-        from ragbench.config.gates import check_gates, declared_scores, pairs_of
+        from ragbench.config.gates import check_gates, gate_scores, pairs_of
 
         live_generators = dict.fromkeys(self.live.generators)
         names = replace(
-            declared_scores(metrics),
+            gate_scores(metrics),
             retrievers=self.context.retrievers,
             pairs=pairs_of(self.context.retrievers, {**generators, **live_generators}),
             apps=[*self.swept["apps"].components, *self.live.apps],

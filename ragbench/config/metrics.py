@@ -366,9 +366,9 @@ def check_causes(node: Node, metrics: schema.Metrics, context: Context) -> Cause
 
 def _check_answer_score(node: Node, metrics: schema.Metrics, report: Report) -> None:
     """Report a measure that does not score answers, or that the config does not compute."""
-    from ragbench.config.gates import declared_scores  # a config without gates does not load them
+    from ragbench.config.gates import gate_scores  # a config without gates does not load them
 
-    scores, name = declared_scores(metrics), str(node.value)
+    scores, name = gate_scores(metrics), str(node.value)
     score = scores.find(name)
     names = [declared.name for declared in scores.scores.values() if declared.kind != "retrieval"]
     if any(full_name.startswith(f"{name}(judge=") for full_name in names):

@@ -147,9 +147,7 @@ def report_secret_paths(tree: Node, environment: Environment, report: Report) ->
             if value.startswith(("/", "~", "./")) and os.path.exists(value):
                 continue  # an existing folder, such as the value of `SECRETS_DIR`, is no secret
             names = [r.name for r in node.references() if r.name in environment.hidden]
-            names += [
-                n for n, secret in environment.secrets.items() if contains_secret(value, secret)
-            ]
+            names += [n for n, text in environment.secrets.items() if contains_secret(value, text)]
             if names:
                 is_variable = names[0] in environment.references
                 secret = f"the secret ${{{names[0]}}}" if is_variable else "a secret"

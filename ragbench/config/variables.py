@@ -327,9 +327,7 @@ def _put(
     if isinstance(node.value, tuple):
         if not (key.isascii() and key.isdigit() and int(key) < len(node.elements)):
             last = len(node.elements) - 1
-            allowed = (
-                f"a number from 0 to {last}" if node.elements else "nothing: the list is empty"
-            )
+            allowed = f"a number from 0 to {last}" if node.elements else "nothing: it is empty"
             report.wrong(override, f"no element '{key}' in {dotted(parents)}", allowed)
             return node
         items = list(node.elements)
@@ -460,9 +458,8 @@ def _name_part(value: Node) -> str:
     if isinstance(value.value, tuple):
         return "_".join(_name_part(part) for part in value.elements)
     # names are printed everywhere: values of variables may stand in them, secrets may not
-    may_show = value.parts and not any(
-        is_hidden(value, reference) for reference in value.references()
-    )
+    hidden = [reference for reference in value.references() if is_hidden(value, reference)]
+    may_show = value.parts and not hidden
     text = text_of(value.parts) if may_show else "mapping" if value.entries else value.source
     if not value.parts and (is_secret_value(value.path, text) or secrets.looks_secret(text)):
         text = value.path[-1]  # its number in the list

@@ -35,7 +35,7 @@ _TAGS = {
     "mapping": {f"{_TAG}map"},
 }
 # The line breaks that the YAML parser counts, so that columns fit its marks
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -117,13 +117,9 @@ def _decode(data: bytes, file: str, report: Report) -> str | None:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        lines_before = _LINE_BREAK.split(data[: error.start].decode("utf-8-sig", "replace"))
-        line_end = _LINE_BREAK.split(
-            data[error.start : error.start + 200].decode("utf-8", "replace")
-        )[0]
-        place = Place(
-            file, len(lines_before), len(lines_before[-1]) + 1, lines_before[-1] + line_end
-        )
+        lines = _BREAK.split(data[: error.start].decode("utf-8-sig", "replace"))
+        tail = _BREAK.split(data[error.start : error.start + 200].decode("utf-8", "replace"))[0]
+        place = Place(file, len(lines), len(lines[-1]) + 1, lines[-1] + tail)
         report.add(place, (), f"byte 0x{data[error.start]:02x} is not UTF-8", "a file in UTF-8")
         return None
 
@@ -154,7 +150,7 @@ class _YamlReader:
     nodes: int = 0
 
     def __post_init__(self) -> None:
-        self.lines = _LINE_BREAK.split(self.text)
+        self.lines = _BREAK.split(self.text)
 
     def read(self) -> Node | None:
         """Return the tree of the one document; None, with a problem, if it cannot be read."""
@@ -178,7 +174,7 @@ class _YamlReader:
         character = _UNPRINTABLE.search(self.text)
         if character is None:
             return True
-        lines_before = _LINE_BREAK.split(self.text[: character.start()])
+        lines_before = _BREAK.split(self.text[: character.start()])
         place = self._place_at(len(lines_before) - 1, len(lines_before[-1]), 1)
         problem = f"the character U+{ord(character[0]):04X} is not allowed in YAML"
         self.report.add(place, self.root, problem, 'an escape in double quotes, such as "\\u0000"')
@@ -249,13 +245,11 @@ class _YamlReader:
                 continue
             entry = KeyEntry(key.place, node)
             if name in entries:
-                first_entry = entries[name]
-                first_place = (
-                    f"line {first_entry.place.line}" if first_entry.place.line else "before"
-                )
-                problem = f"the key '{name}' is repeated; its first place is {first_place}"
+                first = entries[name]
+                origin = f"line {first.place.line}" if first.place.line else "before"
+                problem = f"the key '{name}' is repeated; its first place is {origin}"
                 self.report.add(key.place, path, problem, "each key once")
-                entry = KeyEntry(first_entry.place, first_entry.node, (*first_entry.repeats, entry))
+                entry = KeyEntry(first.place, first.node, (*first.repeats, entry))
             entries[name] = entry
         return Node(entries, place, path)
 
@@ -312,22 +306,22 @@ class _YamlReader:
         line = lines[mark.line]
         word = line[mark.column :]
         if opened is not None:
-            start_place = self._place_at(opened.line, opened.column, 1)
+            start = self._place_at(opened.line, opened.column, 1)
             bracket = lines[opened.line][opened.column : opened.column + 1]
             is_open = opened.line != mark.line or not word
             if "flow" in context and bracket in _CLOSING_BRACKET and is_open:
-                message = f"'{bracket}' is not closed"
-                self.report.add(start_place, self.root, message, f"a '{_CLOSING_BRACKET[bracket]}'")
+                found = f"'{bracket}' is not closed"
+                self.report.add(start, self.root, found, f"a '{_CLOSING_BRACKET[bracket]}'")
                 return
             if "quoted scalar" in context and "end of stream" in problem:
-                self.report.add(start_place, self.root, "the quote is not closed", "a quote")
+                self.report.add(start, self.root, "the quote is not closed", "a quote")
                 return
-        message, allowed = _describe_problem(
+        found, allowed = _describe_problem(
             problem, context, re.split(r"[\s,\]}]", word)[0] or word[:1]
         )
         if word.startswith("{") and line[: mark.column].endswith("$"):
-            message, allowed = "'${' inside braces or brackets", '"${VAR}" in quotes'
-        self.report.add(self._place_at(mark.line, mark.column, 1), self.root, message, allowed)
+            found, allowed = "'${' inside braces or brackets", '"${VAR}" in quotes'
+        self.report.add(self._place_at(mark.line, mark.column, 1), self.root, found, allowed)
 
 
 _QUOTE = 'a value with a bracket, a brace or a comma in quotes: "precision[rel=2]@5"'

@@ -15,7 +15,7 @@ from ragbench.comparison.pairs import reaches
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import ConfigError, DataError, Place
-from ragbench.gates.scores import GateNames, ScoreFacts, declared_score
+from ragbench.gates.scores import GateNames, ScoreFacts, score_facts
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
@@ -205,7 +205,7 @@ class SystemGate(Gate):
             # where a cost may stand, the misspelt name may be one of a cost
             allowed = [*names.scores, *(COSTS if self.subject == "measure" else ())]
             problem = "{} is not scored"
-            if declared_score(self.score, "judge") is not None:
+            if score_facts(self.score, "judge") is not None:
                 problem += ": no judge in metrics.judge names this rubric"
             near = nearest(self.score, allowed)
             words = allowed or "a measure, metric or rubric"

@@ -32,7 +32,7 @@ Identical = Annotated[
 ]
 
 
-def too_few_clusters(n_clusters: int | None) -> str:
+def few_clusters(n_clusters: int | None) -> str:
     """Return the reason why so few clusters cannot decide.
 
     Empty if they can, or without clusters.
@@ -293,7 +293,7 @@ def _detectable(spread: Spread, margin: float, confidence: float, widest: float)
     return high if high <= widest else None
 
 
-def describe_power(power: Power, n_units: int, unit: str, change: str) -> str:
+def power_text(power: Power, n_units: int, unit: str, change: str) -> str:
     """Return the power in words.
 
     Args:

@@ -12,14 +12,7 @@ import numpy as np
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, paired_interval, reaches
 from ragbench.gates.base import DecideBy, GateProblem, not_compared, undecided_if_turned, within
-from ragbench.gates.change import (
-    Change,
-    Identical,
-    Spread,
-    describe_power,
-    power_of,
-    too_few_clusters,
-)
+from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, power_text
 from ragbench.gates.scores import ScoreFacts
 from ragbench.records.gate import Decision, Facts, QueriesNeeded, Verdict
 from ragbench.registry import Option
@@ -135,7 +128,7 @@ class Drop(Change):
             why, excludes = _identical(interval, unit, margin, confidence)
             passes = self.identical == "pass" or excludes
             return Decision("pass" if passes else "undecided", why, facts=facts)
-        if few := too_few_clusters(interval.n_clusters):
+        if few := few_clusters(interval.n_clusters):
             return Decision("undecided", few, facts=facts)
         if math.isnan(interval.lower):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
@@ -152,7 +145,7 @@ class Drop(Change):
         if clusters is None and math.isfinite(width):
             # planned by the interval itself, which is exact and slow
             power = replace(power, queries_needed=_queries_needed(d, margin, confidence, width))
-        words = describe_power(power, interval.n_units, unit, "drop")
+        words = power_text(power, interval.n_units, unit, "drop")
         why = f"{why} includes a drop of {margin:g}; {words}"
         return Decision("undecided", why, facts=facts, power=power)
 

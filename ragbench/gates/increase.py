@@ -15,14 +15,7 @@ from ragbench.comparison.systems import with_cost_column
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates.base import within
-from ragbench.gates.change import (
-    Change,
-    Identical,
-    Spread,
-    describe_power,
-    power_of,
-    too_few_clusters,
-)
+from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, power_text
 from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option
 from ragbench.stats import IncreaseInterval, increase_interval, queries_for, t_quantile
@@ -91,18 +84,18 @@ class Increase(Change):
         """
         quantile, margin = _QUANTILES.get(self.measure), self.max_increase
         has_both = ~np.isnan(pairs.gains)
-        costs, baseline_costs = pairs.system.values[has_both], pairs.baseline.values[has_both]
+        costs, base_costs = pairs.system.values[has_both], pairs.baseline.values[has_both]
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[has_both]
         if not len(costs):
             why = "not compared: known of no query in both"
             return Decision("undecided", why, facts=Facts(n=0))
         interval = increase_interval(
-            costs, baseline_costs, quantile=quantile, confidence=method.confidence,
+            costs, base_costs, quantile=quantile, confidence=method.confidence,
             clusters=clusters, resamples=method.resamples, seed=method.seed,
         )  # fmt: skip
         n, increase, upper = interval.n, interval.increase, interval.upper
         n_clusters = None if clusters is None else len(np.unique(clusters))
-        value, baseline = (_amount(values, quantile) for values in (costs, baseline_costs))
+        value, baseline = (_amount(values, quantile) for values in (costs, base_costs))
         decision = partial(
             Decision,
             facts=Facts(
@@ -123,7 +116,7 @@ class Increase(Change):
                 why = f"the same on all {n} queries: nothing changed, or nothing was called again"
                 return decision("undecided" if self.identical == "undecided" else verdict, why)
             return decision(verdict, f"{why} {_SHARE} on every one of {n} queries")
-        if few := _too_few(interval, costs, baseline_costs, quantile, n_clusters):
+        if few := _too_few(interval, costs, base_costs, quantile, n_clusters):
             return decision("undecided", f"{why}; {few}")
         why = f"{why} [{interval.lower:+.4g}, {upper:+.4g}] {_SHARE} over {n} queries"
         if upper < margin:
@@ -136,14 +129,14 @@ class Increase(Change):
         sd = half * math.sqrt(n_units) / t_quantile(1 - tail, n_units - 1)
         spread = Spread(increase, sd, n_units)
         power = power_of(spread, margin, method.confidence, widest=math.inf)
-        words = describe_power(power, n_units, unit, "increase")
+        words = power_text(power, n_units, unit, "increase")
         return decision("undecided", f"{why} includes {margin:g}; {words}", power=power)
 
 
 def _too_few(
     interval: IncreaseInterval,
     costs: FloatArray,
-    baseline_costs: FloatArray,
+    base_costs: FloatArray,
     quantile: float | None,
     n_clusters: int | None,
 ) -> str:
@@ -152,16 +145,16 @@ def _too_few(
     Args:
         interval: Interval of the increase.
         costs: Costs of the system.
-        baseline_costs: Costs of its baseline.
+        base_costs: Costs of its baseline.
         quantile: Quantile that counts; None for a total.
         n_clusters: Number of clusters; None without clusters.
     """
     least = queries_for(quantile)
-    if few := too_few_clusters(n_clusters):
+    if few := few_clusters(n_clusters):
         return few
     if interval.n < least:
         return f"{interval.n} queries are too few; from {least} on they can decide"
-    n_times = min(len(np.unique(costs)), len(np.unique(baseline_costs)))
+    n_times = min(len(np.unique(costs)), len(np.unique(base_costs)))
     if quantile is not None and n_times < least:
         return (
             f"only {n_times} different times, as queries were answered in blocks; from {least} on "

@@ -75,11 +75,11 @@ class GateNames:
         if score is not None:
             return self.scores[score]
         kinds: tuple[Kind, ...] = ("retrieval", "generation", "judge")
-        possible = (declared_score(name, kind) for kind in kinds if kind in self.open_kinds)
+        possible = (score_facts(name, kind) for kind in kinds if kind in self.open_kinds)
         return next((score for score in possible if score is not None), None)
 
 
-def declared_score(source: str | Path | Mapping[str, Any], kind: Kind) -> ScoreFacts | None:
+def score_facts(source: str | Path | Mapping[str, Any], kind: Kind) -> ScoreFacts | None:
     """Return a score as its measure, metric or rubric declares it; None if there is none.
 
     Args:

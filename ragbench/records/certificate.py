@@ -1,4 +1,4 @@
-"""`ragbench.certificate/1` and `probes/1`: how well a judge agrees with people."""
+"""Records `ragbench.certificate/1` and `probes/1`: agreement of a judge with people."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ PROBES_SCHEMA = "ragbench.probes/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementFound(Record):
-    """A statistic of agreement with its interval; None where it is not defined, and the reason.
+    """A statistic of agreement with its interval.
 
     Attributes:
-        n: Answers that it is of.
-        level: As what the labels are taken: nominal, ordinal or interval.
-        rule: How the interval was computed.
+        value: The statistic; None if it is not defined.
+        interval: Its confidence limits.
+        n: Number of answers.
+        level: Level of the labels: nominal, ordinal or interval.
+        rule: Method of the interval.
+        reason: Why the statistic is not defined; None or empty if it is.
     """
 
     value: float | None
@@ -33,16 +36,16 @@ class AgreementFound(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrelationLevel(Record):
-    """The judge's scores beside the mean label of people, at one level.
+    """Correlations of the judge's scores with the mean label of people, at one level.
 
     Attributes:
         unit: What is counted: answers, queries or systems.
-        n: How many of them the coefficients are of.
-        constant_people: Queries left out since people give all answers the same rating.
-        constant_judge: Queries left out since the judge gives all answers the same score, and
+        n: Number of these.
+        constant_people: Queries left out because people give all answers the same rating.
+        constant_judge: Queries left out because the judge gives all answers the same score, and
             people do not.
-        single: Queries left out since they have one rated answer.
-        coefficients: Pearson's, Spearman's and Kendall's.
+        single: Queries left out because they have one rated answer.
+        coefficients: Name -> coefficient: Pearson's, Spearman's and Kendall's.
     """
 
     unit: str
@@ -55,13 +58,13 @@ class CorrelationLevel(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlations(Record):
-    """The levels at which papers print correlations.
+    """Correlations at the three levels that papers print.
 
     Attributes:
         item: Over all answers.
         question: Inside each query, averaged over the queries: the summary or sample level of
             papers.
-        system: Of the systems' means.
+        system: Over the means of systems.
     """
 
     item: CorrelationLevel
@@ -71,14 +74,21 @@ class Correlations(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFound(Record):
-    """The shift of a judge's scores by another order of passages: `measured`, or why not.
+    """Shift of a judge's scores if the passages have another order.
 
     Attributes:
-        queries: Queries that they are to.
-        unscored: Cause -> answers without a verdict one way or the other.
+        status: `measured`, or another word if the probe is not available.
+        statistic: Name of the statistic.
+        value: Its value.
+        interval: Its confidence limits.
+        n: Number of answers.
+        queries: Number of their queries.
+        unscored: Cause -> answers without a verdict in one of the orders.
         reason: Why it is not available.
-        flip_rate: Share of answers with another level; None where the judge was not asked again.
-        flip_interval: None where there are too few queries.
+        finding: The result in words.
+        flip_rate: Share of answers with another level; None if the judge was not asked again.
+        flip_interval: Its confidence limits; None if there are too few queries. Other probes have
+            no such key.
         mean_difference: Mean absolute difference of the scores.
         unit: What flips: a level, or the score.
     """
@@ -100,17 +110,21 @@ class ProbeFound(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Record):
-    """A mean, or a difference of means: `corrected` by labels, or `not available` and why.
+    """A mean, or a difference of means, corrected by labels.
 
     Attributes:
-        against: Of a difference: the system that is compared with.
-        mean: What people would say of all answers.
-        judge_mean: What the judge says.
-        labels_mean: What the labels alone say.
-        width_ratio: Width of the interval over that of the labels alone; None where that has none.
-        lambda_: How far the judge is relied on.
+        against: For a difference: the system that is compared with.
+        status: `corrected` or `not available`.
+        reason: Why it is not available.
+        mean: Estimated mean label of all answers.
+        judge_mean: Mean of the judge.
+        labels_mean: Mean of the labels alone.
+        width_ratio: Width of the interval over that of the labels alone; None if that has none.
+        lambda_: Weight of the judge in the estimate.
         n_labels: Answers with a label.
-        n_judged: Answers with a verdict, the labelled ones included.
+        n_judged: Answers with a verdict, labelled ones included.
+        interval: Confidence limits of the mean.
+        labels_interval: Confidence limits from the labels alone.
     """
 
     against: str | None = optional()
@@ -129,13 +143,18 @@ class Correction(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsRead(Record):
-    """The labels that a certificate rests on, and those that it leaves out.
+    """The labels behind a certificate, and the labels that it leaves out.
 
     Attributes:
         n: Answers with a label and a verdict.
-        fingerprint: Of who said what of which answer.
+        raters: Names of the raters.
+        without_label: Answers without a label.
+        without_verdict: Labelled answers without a verdict.
+        between_levels: Labels that lie between two levels of the scale.
+        queries: Queries of the answers.
+        fingerprint: Hash of raters, answers and labels.
         random: Whether the labelled answers are a random sample of the judged ones.
-        why: How that is known, or what speaks against it.
+        why: How that is known, or the evidence against it.
     """
 
     n: int
@@ -151,9 +170,10 @@ class LabelsRead(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion(Record):
-    """Labels of people by level of the judge; empty where the scale has no levels.
+    """Labels of people by level of the judge; empty if the scale has no levels.
 
     Attributes:
+        levels: Levels, in ascending order.
         counts: A row for each level of people, a column for each of the judge.
     """
 
@@ -163,12 +183,14 @@ class Confusion(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRubric(Record):
-    """The rubric, judge and model of a score.
+    """Rubric, judge and model of a score.
 
     Attributes:
-        rubric: What was asked.
-        rubric_fingerprint: Of the rubric.
-        signature: What the score depends on.
+        rubric: Name of the rubric.
+        rubric_fingerprint: Hash of the rubric.
+        judge: Name of the judge.
+        model: Its model.
+        signature: Everything that the score depends on, as text.
     """
 
     rubric: str
@@ -180,7 +202,11 @@ class JudgedRubric(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedRubric(JudgedRubric):
-    """A judge asked again by one rubric."""
+    """Probes of a judge by one rubric.
+
+    Attributes:
+        probes: Probe -> its result.
+    """
 
     probes: Mapping[str, ProbeFound]
 
@@ -191,17 +217,19 @@ KAPPA = "kappa"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedRubric(JudgedRubric):
-    """A judge against people by one rubric.
+    """Agreement of a judge with people by one rubric.
 
     Attributes:
         scale: Worst and best label.
-        good: Which labels count as good, in words.
-        agreement: Statistic -> judge and people.
-        ceiling: Statistic -> people among each other; empty where there is one rater.
-        correlations: Of the judge's scores with the mean label.
-        probes: Probe -> its result; empty where the judge was not asked again.
-        corrected: System -> its mean.
-        corrected_differences: System -> its difference from what it is compared with.
+        good: Labels that count as good, in words.
+        labels: The labels.
+        agreement: Statistic -> agreement of judge and people.
+        ceiling: Statistic -> agreement among people; empty for one rater.
+        correlations: Correlations of the judge's scores with the mean label.
+        confusion: Labels of people by level of the judge.
+        probes: Probe -> its result; empty if the judge was not asked again.
+        corrected: System -> its corrected mean.
+        corrected_differences: System -> its corrected difference from its baseline.
     """
 
     scale: tuple[float, float]
@@ -221,8 +249,11 @@ class JudgeCertificate(Record):
     """Agreement of a judge with labels of people.
 
     Attributes:
-        data: Fingerprints of the data set.
-        systems: The systems that were judged.
+        run: Name of the run.
+        data: Part of the data set -> fingerprint.
+        systems: Systems that were judged.
+        confidence: Level of the intervals.
+        rubrics: Score -> its agreement.
     """
 
     schema: str = CERTIFICATE_SCHEMA
@@ -238,8 +269,11 @@ class ProbeReport(Record):
     """Results of the probes of a judge, which need no labels.
 
     Attributes:
-        data: Fingerprints of the data set.
-        systems: The systems that were judged.
+        run: Name of the run.
+        data: Part of the data set -> fingerprint.
+        systems: Systems that were judged.
+        confidence: Level of the intervals.
+        rubrics: Score -> its probes.
     """
 
     schema: str = PROBES_SCHEMA
@@ -255,8 +289,8 @@ class RequiredRubric(Record):
     """The part of a certified rubric that gates read.
 
     Attributes:
-        model: What gave the verdicts.
-        agreement: Statistic -> judge and people.
+        model: Model of the verdicts.
+        agreement: Statistic -> agreement of judge and people.
     """
 
     model: str | None = None
@@ -268,7 +302,7 @@ class RequiredCertificate(Record):
     """The part of a certificate that gates read.
 
     Attributes:
-        rubrics: Score -> what is known of it.
+        rubrics: Score -> its agreement.
     """
 
     schema: str = CERTIFICATE_SCHEMA

@@ -1,10 +1,11 @@
 """Records as JSON and back: one writer and one reader, both made from a record's annotations.
 
 A record is a frozen dataclass whose fields have the names and the order of the keys of the file: a
-`Record`, or a class of `ragbench.types` within one.
-A field without a default has to be there. One with a default may be missing in a file; `optional`
-says that we leave it out where it has its default. The keys of a record that is a `flat` field
-stand among those of the record around it. Keys that no field has are ignored.
+`Record`, or a class of `ragbench.types` inside one.
+
+A field without a default must be in the file. A field with a default may be missing in a file;
+`optional` fields are left out of a written file if they have their default. The keys of a record in
+a `flat` field stand among those of the record around it. Unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -27,29 +28,37 @@ Write = Callable[[Any], Any]
 Clean = Callable[[Any, Callable[[str], str]], Any]
 
 
-_SCHEMA = "schema"  # says of which kind a file is, and in which version
+_SCHEMA = "schema"  # key with the kind and version of a file
 _FLAT = "flat"  # key of a field's metadata
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """An object of a file."""
+    """An object of a JSON file."""
 
 
 class Unfit(Exception):
-    """A value that is no such record; the reader adds the place."""
+    """A value that does not fit its record; the reader adds the place.
+
+    Attributes:
+        problem: The mistake.
+        name: Form in which the key stands before the problem: `'{}'` or `{}`; empty afterwards.
+        allowed: What is allowed instead.
+        near: The allowed name nearest to a wrong one.
+        path: Keys that lead to the value.
+    """
 
     def __init__(
         self, problem: str, *, name: str = "", allowed: str | None = None, near: str | None = None
     ) -> None:
-        """Keep the problem; `name` is how the key of the value stands before it: `'{}'` or `{}`."""
+        """Keep the problem; for the parameters see the attributes."""
         super().__init__(problem)
         self.problem, self.name, self.allowed, self.near = problem, name, allowed, near
         self.path: list[str] = []
 
     def inside(self, key: str) -> Unfit:
-        """Return the same problem as the object around the value sees it."""
+        """Return the same problem, with the key of the value added to it."""
         if self.name:
             self.problem, self.name = self.name.format(key) + self.problem, ""
         else:
@@ -57,12 +66,16 @@ class Unfit(Exception):
         return self
 
 
-# The default of an optional field of which null says something else than its absence.
+# Default of an optional field for which null and an absent key differ: null means "not known", an
+# absent key "does not apply"
 ABSENT: Any = ()
 
 
 def flat(default: Record | None = None) -> Any:
-    """Declare a record whose keys stand in the object itself; the default, where none of them does.
+    """Declare a field with a record whose keys stand in the object itself.
+
+    Args:
+        default: Value if the object has none of its keys.
 
     Example:
         >>> from ragbench.records.gate import Facts, Decision
@@ -74,7 +87,7 @@ def flat(default: Record | None = None) -> Any:
 
 
 def kind(value: Any) -> str:
-    """Name the type of a JSON value for people.
+    """Return the type of a JSON value in words.
 
     Example:
         >>> kind([1]), kind(True), kind(1.5), kind(None)
@@ -88,11 +101,16 @@ def kind(value: Any) -> str:
 
 
 class _Field(NamedTuple):
-    """A field of a record, as files have it.
+    """A field of a record with its key in files.
 
     Attributes:
-        key: Its name; one that is a word of Python has a `_` behind it, which its key lacks.
-        omitted: The value with which it is left out; MISSING where it never is.
+        name: Its name.
+        key: Its key; a name that is a word of Python ends with a `_`, which the key lacks.
+        hint: Its annotation.
+        is_required: Whether a file must have the key.
+        omitted: The value with which it is left out; MISSING if it never is.
+        is_flat: Whether the keys of its record stand in the object itself.
+        write: Returns its value as JSON.
     """
 
     name: str
@@ -105,18 +123,22 @@ class _Field(NamedTuple):
 
     @property
     def read(self) -> Read:
-        """Return the reader of the field: records that are only written may lack one."""
+        """Return the reader of the field.
+
+        Made on use, as records that are only written may lack one.
+        """
         return _reader(self.hint)
 
 
 @cache
 def _fields(record: Any) -> tuple[_Field, ...]:
+    """Return the fields of a record, in the order of its keys."""
     hints = typing.get_type_hints(record, include_extras=True)
-    found = []
+    record_fields = []
     for declared in fields(record):
         factory = declared.default_factory
         default = declared.default if factory is MISSING else factory()
-        found.append(
+        record_fields.append(
             _Field(
                 declared.name,
                 declared.name.rstrip("_"),
@@ -127,26 +149,36 @@ def _fields(record: Any) -> tuple[_Field, ...]:
                 _writer(hints[declared.name]),
             )
         )
-    return tuple(found)
+    return tuple(record_fields)
 
 
 def to_json(record: object) -> dict[str, Any]:
-    """Return a record as JSON has it: objects, lists, texts, numbers."""
+    """Return a record as a JSON object, without optional fields that have their default."""
     cls: Any = type(record)
-    written: dict[str, Any] = {}
+    json_object: dict[str, Any] = {}
     for declared in _fields(cls):
         value = getattr(record, declared.name)
         if declared.is_flat:
-            written.update(declared.write(value) or {})
+            json_object.update(declared.write(value) or {})
         elif declared.omitted is MISSING or value != declared.omitted:
-            written[declared.key] = declared.write(value)
-    return written
+            json_object[declared.key] = declared.write(value)
+    return json_object
 
 
 def from_json(
     record: type[T], value: Any, *, file: object = None, line: int | None = None, path: str = ""
 ) -> T:
-    """Read a record strictly; the error names the file and the dotted place, `path` first.
+    """Return the record in a JSON value, whose types and words are checked.
+
+    Args:
+        record: Class of the record.
+        value: The JSON value.
+        file: Name of the file, for the error.
+        line: Line in the file, for the error.
+        path: Dotted path of the value in the file, for the error.
+
+    Raises:
+        DataError: The value does not fit; the error names the file and the dotted path.
 
     Example:
         >>> from ragbench.records.gate import Decision
@@ -157,29 +189,33 @@ def from_json(
     """
     try:
         return cast("T", _read_record(record, value))
-    except Unfit as wrong:
-        place = ".".join(filter(None, [path, *wrong.path]))
+    except Unfit as error:
+        place = ".".join(filter(None, [path, *error.path]))
         raise DataError(
-            wrong.problem,
+            error.problem,
             file=file,
             line=line,
             record=place,
-            allowed=wrong.allowed,
-            nearest=wrong.near,
+            allowed=error.allowed,
+            nearest=error.near,
         ) from None
 
 
 def from_file(record: type[T], value: object, *, file: object, line: int | None = None) -> T:
-    """Read what a whole file, or a line of it, holds: its `schema` has to be that of the record."""
-    [schema] = (str(each.default) for each in fields(record) if each.name == _SCHEMA)
-    found = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
-    if found != f"schema {schema!r}":
-        raise DataError(f"found {found}", file=file, line=line, allowed=schema)
+    """Return the record in a whole file, or in a line of it.
+
+    Raises:
+        DataError: The `schema` is not that of the record, or the value does not fit.
+    """
+    [schema] = (str(declared.default) for declared in fields(record) if declared.name == _SCHEMA)
+    problem = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
+    if problem != f"schema {schema!r}":
+        raise DataError(f"found {problem}", file=file, line=line, allowed=schema)
     return from_json(record, value, file=file, line=line)
 
 
 def cleaned(record: T, clean: Callable[[str], str]) -> T:
-    """Return the record with every text that may hold a secret, its `Prose`, written anew."""
+    """Return the record with `clean` applied to every text that may hold a secret (`Prose`)."""
     cls: Any = type(record)
     changed = {name: change(getattr(record, name), clean) for name, change in _cleaners(cls)}
     return replace(record, **changed) if changed else record
@@ -187,6 +223,7 @@ def cleaned(record: T, clean: Callable[[str], str]) -> T:
 
 @cache
 def _cleaners(record: Any) -> tuple[tuple[str, Clean], ...]:
+    """Return name and cleaner of each field of a record that may hold a secret."""
     changes = ((declared.name, _cleaner(declared.hint)) for declared in _fields(record))
     return tuple((name, change) for name, change in changes if change is not None)
 
@@ -194,72 +231,75 @@ def _cleaners(record: Any) -> tuple[tuple[str, Clean], ...]:
 @cache
 def _cleaner(hint: Any) -> Clean | None:
     """Return the function that cleans prose in values of a type; None if the type has no prose."""
-    origin, inner = get_origin(hint), get_args(hint)
+    origin, part_types = get_origin(hint), get_args(hint)
     if origin is Annotated and MayHoldSecrets in hint.__metadata__:
         return clean_tree
     if _is_record(hint):
         return cleaned if _cleaners(hint) else None
-    changes = [change for each in inner if (change := _cleaner(each)) is not None]
+    changes = [change for part in part_types if (change := _cleaner(part)) is not None]
     if not changes:
         return None
     change = changes[0]
     if origin is tuple:
-        return lambda value, clean: tuple(change(each, clean) for each in value)
+        return lambda value, clean: tuple(change(part, clean) for part in value)
     if origin in (Union, types.UnionType):
         return lambda value, clean: None if value is None else change(value, clean)
-    return lambda value, clean: {key: change(each, clean) for key, each in value.items()}
+    return lambda value, clean: {key: change(part, clean) for key, part in value.items()}
 
 
 def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
-    """Write every text of a JSON value anew, those of keys too."""
+    """Return a JSON value with `clean` applied to every text, keys included."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {clean(key): clean_tree(each, clean) for key, each in value.items()}
-    return [clean_tree(each, clean) for each in value] if isinstance(value, list) else value
+        return {clean(key): clean_tree(part, clean) for key, part in value.items()}
+    return [clean_tree(part, clean) for part in value] if isinstance(value, list) else value
 
 
 def _is_record(hint: Any) -> bool:
+    """Return True if a type is a dataclass."""
     return isinstance(hint, type) and is_dataclass(hint)
 
 
-def _some(hint: Any) -> Any:
-    """The type that a value has where it is not None."""
+def _not_none(hint: Any) -> Any:
+    """Return the member of a union with None that is not None; any other type as it is."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint
-    (some,) = (each for each in get_args(hint) if each is not type(None))
+    (some,) = (member for member in get_args(hint) if member is not type(None))
     return some
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
+    """Return the value."""
     return value
 
 
 @cache
 def _writer(hint: Any) -> Write:
-    origin, inner = get_origin(hint), get_args(hint)
+    """Return the function that writes values of a type as JSON."""
+    origin, part_types = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _writer(inner[0])
+        return _writer(part_types[0])
     if origin in (Union, types.UnionType):
-        write = _writer(_some(hint))
-        if write is _as_it_is:
+        write = _writer(_not_none(hint))
+        if write is _unchanged:
             return write
         return lambda value: None if value is None else write(value)
     if _is_record(hint):
         return to_json
     if origin is tuple:
-        write = _writer(inner[0])
-        return list if write is _as_it_is else lambda value: [write(each) for each in value]
+        write = _writer(part_types[0])
+        return list if write is _unchanged else lambda value: [write(part) for part in value]
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        write = _writer(inner[1])
-        if write is _as_it_is:
+        write = _writer(part_types[1])
+        if write is _unchanged:
             return dict
-        return lambda value: {key: write(each) for key, each in value.items()}
-    return _as_it_is
+        return lambda value: {key: write(part) for key, part in value.items()}
+    return _unchanged
 
 
-# What calculates with larger ones ends with an OverflowError.
-_MOST = {int: 2**63 - 1, float: sys.float_info.max}
+# Larger numbers raise an OverflowError in NumPy and floats
+_LARGEST = {int: 2**63 - 1, float: sys.float_info.max}
 _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "text"),
     bool: ((bool,), "true or false"),
@@ -271,40 +311,53 @@ _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
 
 @cache
 def _reader(hint: Any) -> Read:
+    """Return the function that reads values of a type from JSON; it raises `Unfit`."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         read = _reader(inner[0])
         return partial(_read_worded, read, inner[1]) if isinstance(inner[1], str) else read
     if origin in (Union, types.UnionType):
-        read = _reader(_some(hint))
+        read = _reader(_not_none(hint))
         return lambda value: None if value is None else read(value)
     if origin is Literal:
         return partial(_read_word, inner)
     if origin is tuple and inner[-1] is ...:
-        # of objects the place is named, of numbers the list
+        # a wrong object is named by its own key; for numbers the message names the list
         allowed = "a list of objects" if _is_record(inner[0]) else "a list"
         return partial(_read_items, _reader(inner[0]), allowed)
     if origin is tuple:
-        return partial(_read_pair, [_reader(each) for each in inner])
+        return partial(_read_pair, [_reader(part) for part in inner])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return partial(_read_mapping, _reader(inner[1]))
     if _is_record(hint):
         return partial(_read_record, hint)
     if hint in (Any, object):
-        return _as_it_is
-    return partial(_read_leaf, *_LEAVES[hint], _MOST.get(hint))
+        return _unchanged
+    return partial(_read_leaf, *_LEAVES[hint], _LARGEST.get(hint))
 
 
-def _read_leaf(known: tuple[type, ...], allowed: str, most: float | None, value: Any) -> Any:
-    # the exact type: a truth value is an int to Python
-    if type(value) not in known:
+def _read_leaf(kinds: tuple[type, ...], allowed: str, limit: float | None, value: Any) -> Any:
+    """Return a text, number or truth value.
+
+    Args:
+        kinds: Allowed types, exactly.
+        allowed: These types in words.
+        limit: Largest allowed absolute value; None without a limit.
+        value: The JSON value.
+
+    Raises:
+        Unfit: The value has another type, or is out of range.
+    """
+    # the exact type, as True is an int in Python
+    if type(value) not in kinds:
         raise Unfit(f" is {kind(value)}", name="'{}'", allowed=allowed)
-    if most is not None and not -most <= value <= most:
+    if limit is not None and not -limit <= value <= limit:
         raise Unfit(" is out of range", name="'{}'", allowed=allowed)
     return value
 
 
 def _read_word(words: tuple[str, ...], value: Any) -> Any:
+    """Return a text that is one of some words; raise `Unfit` for anything else."""
     if type(value) is not str:
         raise Unfit(f" is {kind(value)}", name="'{}'", allowed="text")
     if value not in words:
@@ -314,66 +367,75 @@ def _read_word(words: tuple[str, ...], value: Any) -> Any:
 
 
 def _read_worded(read: Read, allowed: str, value: Any) -> Any:
+    """Return the value of a reader, whose errors get the description of the type."""
     try:
         return read(value)
-    except Unfit as wrong:
-        wrong.allowed = allowed
+    except Unfit as error:
+        error.allowed = allowed
         raise
 
 
 def _read_items(read: Read, allowed: str, value: Any) -> Any:
+    """Return a list as a tuple; raise `Unfit` for anything else, or for a wrong element."""
     if type(value) is not list:
         raise Unfit(f" is {kind(value)}", name="'{}'", allowed=allowed)
     return tuple(_read_inside(read, str(place), part) for place, part in enumerate(value))
 
 
 def _read_pair(readers: list[Read], value: Any) -> Any:
+    """Return a list of fixed length as a tuple; raise `Unfit` for anything else."""
     try:
         if type(value) is list and len(value) == len(readers):
-            return tuple(read(each) for read, each in zip(readers, value, strict=True))
+            return tuple(read(part) for read, part in zip(readers, value, strict=True))
     except Unfit:
-        pass  # the pair as a whole is named below
+        pass  # the message names the pair as a whole
     raise Unfit(f" is {value!r}", name="{}", allowed="[low, high]")
 
 
 def _read_mapping(read: Read, value: Any) -> Any:
+    """Return an object with its values read.
+
+    Raise `Unfit` for anything else, or for a wrong value.
+    """
     if type(value) is not dict:
         raise Unfit(f"found {kind(value)}", allowed="an object")
     return {key: _read_inside(read, key, part) for key, part in value.items()}
 
 
 def _read_inside(read: Read, key: str, value: Any) -> Any:
+    """Return the value of a reader, whose errors get the key added."""
     try:
         return read(value)
-    except Unfit as wrong:
-        raise wrong.inside(key) from None
+    except Unfit as error:
+        raise error.inside(key) from None
 
 
 @cache
 def _keys(record: Any) -> tuple[str, ...]:
-    """The keys of a record, those of its flat records among them."""
+    """Return the keys of a record, those of its flat records included."""
     keys: list[str] = []
     for declared in _fields(record):
-        keys += _keys(_some(declared.hint)) if declared.is_flat else [declared.key]
+        keys += _keys(_not_none(declared.hint)) if declared.is_flat else [declared.key]
     return tuple(keys)
 
 
 def _read_record(record: Any, value: Any) -> Any:
+    """Return the record in an object; raise `Unfit` for a missing key or a wrong value."""
     if type(value) is not dict:
         raise Unfit(f"found {kind(value)}", allowed="an object")
     arguments: dict[str, Any] = {}
     for declared in _fields(record):
         if declared.is_flat:
-            part = {key: value[key] for key in _keys(_some(declared.hint)) if key in value}
-            if part:
-                arguments[declared.name] = declared.read(part)
+            flat_part = {key: value[key] for key in _keys(_not_none(declared.hint)) if key in value}
+            if flat_part:
+                arguments[declared.name] = declared.read(flat_part)
         elif declared.key in value:
-            # not by `_read_inside`: a call more for each key of each line of a large file
+            # not `_read_inside`, which costs a call for each key of each line of a large file
             try:
                 arguments[declared.name] = declared.read(value[declared.key])
-            except Unfit as wrong:
-                raise wrong.inside(declared.key) from None
+            except Unfit as error:
+                raise error.inside(declared.key) from None
         elif declared.is_required:
-            has = ", ".join(value) or "none"
-            raise Unfit(f"no '{declared.key}' (keys: {has})", near=nearest(declared.key, value))
+            keys = ", ".join(value) or "none"
+            raise Unfit(f"no '{declared.key}' (keys: {keys})", near=nearest(declared.key, value))
     return record(**arguments)

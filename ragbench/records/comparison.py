@@ -1,4 +1,4 @@
-"""`comparisons.json`, and what `ragbench compare` finds: systems beside each other, paired."""
+"""Records of `comparisons.json` and `ragbench compare`: systems compared with baselines, paired."""
 
 from __future__ import annotations
 
@@ -18,22 +18,27 @@ COMPARISON_SCHEMA = "ragbench.comparison/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference(Record):
-    """A system and its baseline by one measure, paired over the queries that both have.
+    """Difference between a system and its baseline by one measure, over the queries that both have.
 
     Attributes:
-        difference: Mean of the system's score minus the baseline's; None where no query has both.
-        n: Queries that both have.
-        n_changed: Queries whose score differs.
-        n_clusters: How many clusters these queries are in, where they are in any.
-        rule: How the interval was computed.
+        system: Name of the system.
+        baseline: Name of the baseline.
+        difference: Mean of the system's score minus the baseline's; None if no query has both.
+        interval: Confidence limits of the difference; None without any.
+        n: Number of queries that both have.
+        n_changed: Number of queries whose score differs.
+        n_clusters: Number of clusters of these queries; None without clusters.
+        rule: Method of the interval.
         effect_size: The difference in standard deviations of the differences.
-        minimum_detectable: The smallest difference that so many queries are likely to show.
-        test: What gives p.
+        effect_interval: Confidence limits of the effect size.
+        minimum_detectable: Smallest difference that so many queries detect with power 0.8.
+        test: Test that gives p; None if nothing was tested.
         resamples: Sign flips behind p; None for a test without.
-        p_adjusted: Adjusted for its family; None where nothing was tested.
+        p: P-value of the single comparison.
+        p_adjusted: P-value adjusted for its family; None if nothing was tested.
         differs: True if the adjusted p is at most 1 - confidence and the interval excludes 0; None
-            where nothing was tested.
-        n_failed: Pairs that a failure left out, where runs are compared.
+            if nothing was tested.
+        n_failed: Pairs without a value because of a failure, if runs are compared.
     """
 
     system: str
@@ -57,14 +62,19 @@ class Difference(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureComparison(Record):
-    """All systems by one measure.
+    """Comparisons of all systems by one measure.
 
     Attributes:
-        best: The system with the best mean; None for a count, and where the measure tells nothing.
-        tied_with_best: The best, and those that were compared with it and cannot be told from it.
-        tells_nothing: Why no system can be told from another by it: all have the same value on
-            every query, or it cannot have another one here.
-        better_than: System -> those that it is significantly better than, where runs are compared.
+        measure: Name of the measure.
+        kind: What the measure looks at.
+        direction: Whether higher or lower is better.
+        signature: Everything that the score depends on, as text.
+        best: System with the best mean; None for a count, and if the measure tells nothing.
+        tied_with_best: The best system, and systems that are not shown to differ from it.
+        comparisons: Differences of systems from their baselines.
+        tells_nothing: Reason why no system can be told from another by it, such as equal values on
+            every query; None if it can.
+        better_than: System -> systems that it is significantly better than, if runs are compared.
     """
 
     measure: str
@@ -79,33 +89,35 @@ class MeasureComparison(Record):
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """The systems that cannot be told from the best one, which is not among them.
+        """Systems that are not shown to differ from the best one, without the best itself.
 
-        Of a system and its baseline their own test decides, which was planned and has more power;
-        of all other pairs the test over all pairs. So no pair has two answers.
+        For a system and its baseline their own planned test decides, which has more power; for all
+        other pairs the test over all pairs. So no pair has two answers.
         """
         planned = {
             c.system if c.baseline == self.best else c.baseline: c.differs
             for c in self.comparisons
             if self.best in (c.system, c.baseline) and c.differs is not None
         }
-        known = dict.fromkeys(name for name in self.tied_with_best if name != self.best)
-        known |= dict.fromkeys(name for name, differs in planned.items() if not differs)
-        return tuple(name for name in known if not planned.get(name))
+        untold = dict.fromkeys(name for name in self.tied_with_best if name != self.best)
+        untold |= dict.fromkeys(name for name, differs in planned.items() if not differs)
+        return tuple(name for name in untold if not planned.get(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceDifference(Record):
-    """A system and its baseline over a slice of the queries.
+    """Difference between a system and its baseline over a slice of the queries.
 
     Attributes:
-        field: What sorts the queries: `metadata.topic`, `query_length`.
-        difference: Mean difference; None where no query has both.
+        field: Field that sorts the queries: `metadata.topic`, `query_length`.
+        slice: Value of the field.
+        difference: Mean difference; None if no query has both.
+        interval: Confidence limits of the difference.
         n: Queries of the slice that both have.
         n_changed: Queries whose score differs.
-        n_clusters: How many clusters these are in.
-        p_adjusted: One-sided, adjusted for the slices of the field; None where it was not tested.
-        worse: Whether the system is worse there; None where it was not tested.
+        n_clusters: Clusters of these queries; None without clusters.
+        p_adjusted: One-sided p-value, adjusted for the slices of the field; None if not tested.
+        worse: Whether the system is worse there; None if not tested.
     """
 
     field: str
@@ -125,19 +137,24 @@ class SliceDifference(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferredPair(Record):
-    """Two systems whose answers were compared query by query.
+    """Two systems whose answers a judge compared query by query.
 
     Attributes:
-        system: A win is its win.
+        system: System whose wins are counted.
+        other: The other system.
+        wins: Queries where the system was preferred.
         ties: Queries where neither was preferred.
-        same_answer: How many of the ties are equal answers.
-        win_rate: Wins and half the ties; None where nothing was judged.
+        losses: Queries where the other was preferred.
+        same_answer: Ties with equal answers.
+        win_rate: Wins and half the ties, as a share; None if nothing was judged.
+        interval: Confidence limits of the win rate.
         n: Queries that were judged.
-        failed: Cause -> queries that failed.
-        not_applicable: Queries without anything to compare.
-        bounds: The win rate if the failed ones were all lost, or won.
-        p: That no side is preferred.
-        p_adjusted: Adjusted for all pairs.
+        failed: Cause -> number of failed queries.
+        not_applicable: Queries without two answers to compare.
+        bounds: The win rate if all failed queries were lost, or won.
+        signature: Everything that the preference depends on, as text.
+        p: P-value of no preference.
+        p_adjusted: P-value adjusted for all pairs.
         differs: Whether a preference was shown.
     """
 
@@ -169,8 +186,8 @@ class Preference(Ranking):
     """Preferences of a judge by a rubric, pair by pair.
 
     Attributes:
-        win_matrix: Row system -> column system -> win rate of the row, for the pairs that were
-            judged.
+        comparisons: The pairs.
+        win_matrix: Row system -> column system -> win rate of the row, for the judged pairs.
     """
 
     comparisons: tuple[PreferredPair, ...]
@@ -179,11 +196,16 @@ class Preference(Ranking):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverSource(Record):
-    """The difference of a retriever, such as a reranker, from its source by a measure.
+    """Difference between a retriever that uses another one, such as a reranker, and its source.
 
     Attributes:
-        system: A reranker, say.
-        over: Its first stage.
+        system: The retriever, such as a reranker.
+        over: Its source, such as the first stage.
+        measure: Name of the measure.
+        difference: Mean difference; None if no query has both.
+        interval: Confidence limits of the difference.
+        n: Queries that both have.
+        n_changed: Queries whose score differs.
     """
 
     system: str
@@ -197,12 +219,18 @@ class OverSource(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlDifference(Record):
-    """A generator with other passages than its retriever found, by one score.
+    """Difference between a generator with other passages and with those of the baseline retriever.
 
     Attributes:
-        control: Which passages it gets: `gold_context`, `no_context`, `shuffled_context`.
-        system: What it is compared with: the generator on the baseline retriever.
-        difference: How far the control lies above it.
+        control: Passages that it gets: `gold_context`, `no_context`, `shuffled_context`.
+        generator: Name of the generator.
+        score: Name of the score.
+        mean: Mean of the control.
+        system: The generator on the baseline retriever.
+        system_mean: Mean of that system.
+        difference: Mean of the control minus that of the system.
+        interval: Confidence limits of the difference.
+        n: Queries that both have.
     """
 
     control: str
@@ -218,19 +246,23 @@ class ControlDifference(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparisons(Record):
-    """The systems of one run, measure by measure.
+    """Comparisons of the systems of a run, measure by measure.
 
     Attributes:
-        baseline: The retriever that the others are compared with, or the first of several runs.
-        confidence: Level of every interval; 1 minus it is the error rate of every family of tests.
-        test: How a pair is tested.
-        correction: How the p-values of a family are adjusted.
+        baseline: Retriever that the others are compared with, or the first of several runs.
+        confidence: Level of every interval; 1 minus it is the error rate of a family of tests.
+        test: Test of a pair.
+        correction: Method that adjusts the p-values of a family.
         family: `measure`: the comparisons by one measure; `all`: those by all measures together.
-        cluster: What names the clusters; None where each query stands for itself.
+        cluster: Field that names the clusters; None if each query is a unit.
         resamples: Sign flips of a randomization test, and bootstrap resamples.
-        slices: Where the queries are sorted into slices.
-        over_sources: What retrievers over others add to these.
-        causes: Each system beside its baseline: which queries moved from which cause to which.
+        seed: Seed of these.
+        measures: Comparisons by measure.
+        slices: Differences over slices of the queries.
+        preferences: Preferences of judges.
+        over_sources: Differences between retrievers and the retrievers that they use.
+        controls: Differences of controls.
+        causes: Moves of queries between causes, for each system and its baseline.
     """
 
     schema: str = COMPARISON_SCHEMA
@@ -250,8 +282,8 @@ class Comparisons(Record):
     causes: tuple[CauseFlow, ...] = optional(())
 
     def measure(self, name: str) -> MeasureComparison | None:
-        """Return what is known of a measure; None where nothing is."""
-        return next((each for each in self.measures if each.measure == name), None)
+        """Return the comparisons by a measure; None if there are none."""
+        return next((family for family in self.measures if family.measure == name), None)
 
 
 def no_comparisons() -> Comparisons:
@@ -261,12 +293,15 @@ def no_comparisons() -> Comparisons:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedSystem(Record):
-    """A system among those of compared runs.
+    """A system of one of the compared runs.
 
     Attributes:
-        name: Unlike that of any other: `bm25`, or `bm25 (runs/new)`.
-        letter: Stands for it in marks.
-        system: Its own name.
+        name: Name that no other compared system has: `bm25`, or `bm25 (runs/new)`.
+        letter: Letter that stands for it in tables.
+        system: Its name in its own run.
+        source: Run folder or file that it comes from.
+        retriever: Name of the retriever; None for an app and for a system of the records.
+        generator: Name of the generator; None for a retriever alone.
         scores: Its scores over the common queries.
     """
 
@@ -281,11 +316,15 @@ class ComparedSystem(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedGate(Record):
-    """A condition of `--fail-if`, checked on one comparison.
+    """Decision on a condition of `--fail-if` for one comparison.
 
     Attributes:
-        gate: The condition as it was written.
-        system: The system; None where no system has the measure.
+        gate: The condition as the user wrote it.
+        system: Name of the system; None if no system has the measure.
+        baseline: Name of the baseline; None if no system has the measure.
+        measure: Name of the measure.
+        max_drop: Largest allowed drop.
+        verdict: Pass, fail or undecided.
         why: The numbers in words.
         facts: The numbers in full.
     """
@@ -305,11 +344,13 @@ class MovedQuery(Record):
     """A query whose score moved.
 
     Attributes:
-        baseline_score: Of what it is compared with.
-        difference: The first minus the second.
-        question: What it asks, where a run folder of either says it.
-        ranking: The system's first documents, where rankings are at hand.
-        baseline_ranking: Those of the other.
+        query_id: Its id.
+        score: Score of the system.
+        baseline_score: Score of the baseline.
+        difference: Score minus baseline score.
+        question: Its text; empty if no run folder has it.
+        ranking: First documents of the system; None without rankings.
+        baseline_ranking: First documents of the baseline; None without rankings.
     """
 
     query_id: str
@@ -323,7 +364,14 @@ class MovedQuery(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedQueries(Record):
-    """The queries that moved most between two systems by one measure, the most moved first."""
+    """Queries that moved most between two systems by one measure, the most moved first.
+
+    Attributes:
+        up: Number of queries with a higher score.
+        down: Number of queries with a lower score.
+        same: Number of queries with the same score.
+        queries: The queries that moved most.
+    """
 
     measure: str
     system: str
@@ -336,12 +384,13 @@ class MovedQueries(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSince(Record):
-    """A compared run: its commit, and its changes since the first run.
+    """A compared run folder, with its changes since the first run.
 
     Attributes:
-        started: When, in UTC.
-        commit: The commit of the config's repository; None where there is none.
-        changed: What differs from the first run in config and data; empty of the first one itself.
+        source: The folder.
+        started: Start in UTC.
+        commit: Commit of the config's repository; None if there is none.
+        changed: Keys of config and data that differ from the first run; empty for the first run.
     """
 
     source: str
@@ -352,17 +401,20 @@ class RunSince(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRuns(Comparisons):
-    """The systems of several runs, or of one, as `ragbench compare` shows them.
+    """Comparisons of the systems of several runs, or of one, as `ragbench compare` shows them.
 
     Attributes:
-        sources: What was compared; the first is what the others are compared with.
-        left_out: Source -> how many of its queries the others lack.
-        differing: `question`, `judgements`, `subtopics`, `answers` -> the queries that all sources
-            have and that were left out, as it is not the same in all.
-        notes: What a reader should know, one sentence each.
-        gates: The verdict on each condition and system.
-        runs: The sources that are run folders, where the first one is.
-        questions: Query -> what it asks, of those that changed their cause.
+        sources: Compared runs and files; the first is the baseline of the others.
+        queries: Number of common queries.
+        left_out: Source -> number of its queries that other sources lack.
+        differing: `question`, `judgements`, `subtopics`, `answers` -> queries that all sources
+            have, and that are left out because this part differs.
+        systems: The compared systems.
+        notes: Facts that a reader needs, one sentence each.
+        gates: Decision on each condition and system.
+        moved: Queries that moved most.
+        runs: The sources that are run folders, if the first one is.
+        questions: Query -> its text, for queries that changed their cause.
     """
 
     sources: tuple[str, ...]
@@ -378,7 +430,7 @@ class ComparedRuns(Comparisons):
 
     @property
     def firsts(self) -> list[MeasureComparison]:
-        """The first measure of each kind that tells systems apart."""
+        """First measure of each kind that tells systems apart; of any kind if none does."""
         by_kind: dict[str | None, MeasureComparison] = {}
         # a page without any measure that tells systems apart still shows one
         for family in [f for f in self.measures if not f.tells_nothing] or self.measures:

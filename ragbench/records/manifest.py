@@ -1,4 +1,4 @@
-"""`manifest.json`, and the rows of `unscored.jsonl`, `predictions/*.jsonl` and `judgements/`."""
+"""Records of `manifest.json`, and of the rows of predictions, judgements, prompts and texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
 
 
 def form_id(system: str, user: str) -> str:
-    """Return what the words of prompts are called that differ in their texts alone."""
+    """Return the id of a prompt form, a hash of its words without the judged texts.
+
+    Args:
+        system: Words of the system message.
+        user: Words of the user's message.
+    """
     return fingerprint([system, user])
 
 
@@ -25,12 +30,15 @@ MANIFEST_SCHEMA = "ragbench.manifest/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgePayment(Record):
-    """What a run sent to a judge, and paid for it.
+    """Calls, tokens and cost of a judge in one run.
 
     Attributes:
-        models: The models as their servers name them.
-        stored: Replies that were stored already.
-        usd: Dollars; None where a price is not known.
+        models: Names of the models, as their servers report them.
+        calls: Number of calls.
+        stored: Replies that were stored by an earlier run.
+        failed: Calls that failed.
+        tokens: Tokens of the calls.
+        usd: Cost in dollars; None if a price is not known.
     """
 
     models: tuple[str, ...]
@@ -43,7 +51,12 @@ class JudgePayment(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageWork(Record):
-    """How many items a stage had, and how many of them were stored already."""
+    """Items of a stage.
+
+    Attributes:
+        items: Number of items.
+        stored: Number of these that were stored already.
+    """
 
     items: int
     stored: int
@@ -51,11 +64,12 @@ class StageWork(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentVariable(Record):
-    """A variable that the config names, as it was.
+    """A variable that the config names, as it was in the run.
 
     Attributes:
-        set: Whether the environment had it; where not, its default counted.
-        value: What it held; None where it was not set, and of a secret.
+        set: Whether the environment had it; if not, its default counted.
+        value: Its value; None if it was not set, and for a secret.
+        secret: Whether its value is a secret.
     """
 
     set: bool
@@ -65,12 +79,13 @@ class EnvironmentVariable(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices(Record):
-    """What the caller narrows a run to.
+    """Restrictions of a run by its caller, such as `--limit` and `--only`.
 
     Attributes:
-        limit: A seeded sample of this many queries.
+        limit: Number of queries in a seeded sample; None for all queries.
         only: Names of retrievers, generators or pairs; empty means all.
-        judge_replay: Whether judges answer from stored replies alone; what is missing is an error.
+        judge: Whether judges are asked.
+        judge_replay: Whether judges answer from stored replies alone; a missing reply is an error.
         retry_failed: Whether items that failed before are asked again.
     """
 
@@ -83,25 +98,30 @@ class Choices(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(Record):
-    """Versions, data fingerprints, signatures, seeds and timings; never a secret.
+    """Versions, data fingerprints, signatures, seeds and timings of a run; never a secret.
 
     Attributes:
+        ragbench: Version of ragbench.
+        python: Version of Python.
         platform: Operating system and processor.
-        packages: Package whose version may move a number -> its version; None where it is not
-            installed.
+        packages: Package whose version may change a number -> its version; None if not installed.
+        seed: Seed of all random choices.
+        choices: Restrictions by the caller.
         live: Components that were Python objects, which no file describes.
-        versions: Component -> its version, where the config gives one.
-        environment: Variable that the config names -> what it held.
-        commit: The commit of the repository that the config lies in; None where there is none.
-        reproduces: The run that this one repeats.
+        versions: Component -> its version, if the config gives one.
+        environment: Variable that the config names -> its value.
+        commit: Commit of the config's repository; None if there is none.
+        reproduces: Run that this one repeats; None for a new run.
         data: Part of the data set -> fingerprint.
-        queries: How many were asked.
-        signatures: Score -> what it depends on.
-        judging: System -> judge -> what was paid.
-        judging_passages: What grading passages took.
-        judging_pairs: Judge -> what comparing answers took.
-        started: When, in UTC.
+        queries: Number of queries.
+        signatures: Score -> everything that it depends on, as text.
+        judging: System -> judge -> calls and cost.
+        judging_passages: Calls and cost of grading passages.
+        judging_pairs: Judge -> calls and cost of comparing answers.
+        started: Start in UTC.
+        seconds: Duration of the run.
         stages: Stage -> seconds.
+        work: Stage -> number of its items.
     """
 
     schema: str = MANIFEST_SCHEMA
@@ -130,13 +150,13 @@ class Manifest(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnscoredRow(Record):
-    """Why a query has no score.
+    """A query without a score, and the cause.
 
     Attributes:
-        status: Whether it failed or does not apply.
+        status: Whether the score failed or does not apply.
         cause: The word of the cause.
         detail: The cause in full: the text of an error.
-        sample: Which of several answers; None where the query as a whole has no score.
+        sample: Number of the answer, of several; None if the query as a whole has no score.
     """
 
     system: str
@@ -153,7 +173,9 @@ class Passage(Record):
     """A passage that a generator got.
 
     Attributes:
-        text: Its text; None where a service gave ids alone.
+        id: Its id.
+        title: Its title; None without one.
+        text: Its text; None if a service gave ids alone.
     """
 
     id: str
@@ -163,17 +185,18 @@ class Passage(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionRow(Record):
-    """What a system said to a query.
+    """Answer of a system to a query.
 
     Attributes:
-        sample: Which of several answers.
-        answer: The text; None where there is none.
-        contexts: The passages that it was made from; None where they are not known.
-        queries: The queries that the system formulated.
-        tool_calls: The tools that it called; None where that is not known.
-        prompt: What the model was told, `[[passage 1]]` in the place of a text; None where it is
-            not known here.
-        usage: What it took; None where it failed.
+        sample: Number of the answer, of several; None for one.
+        answer: The text; None if there is none.
+        contexts: Passages that it was made from; None if they are not known.
+        queries: Queries that the system formulated.
+        tool_calls: Tools that it called; None if that is not known.
+        prompt: Prompt of the model, with `[[passage 1]]` in the place of a text; None if it is not
+            known here.
+        usage: Tokens and cost; None if the answer failed.
+        latency_ms: Duration in milliseconds; None if it was not measured.
     """
 
     query_id: str
@@ -189,10 +212,12 @@ class PredictionRow(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedPrediction(Record):
-    """Why a system has no answer to a query.
+    """A query that a system gave no answer to, and the cause.
 
     Attributes:
+        sample: Number of the answer, of several; None for one.
         cause: The word of the cause.
+        detail: The cause in full: the text of an error.
     """
 
     query_id: str
@@ -208,8 +233,10 @@ class PromptForm(Record):
     """A line of `prompts.jsonl`: the words of prompts that differ in the judged texts alone.
 
     Attributes:
-        system: What to do; the same for every item.
-        user: What was asked; `[[fence]]` is the word of its fences, `[[1]]` the first of its texts.
+        id: Hash of the words, see `form_id`.
+        system: System message; the same for every item.
+        user: User's message; `[[fence]]` stands for the word of its fences, `[[1]]` for its first
+            text.
     """
 
     id: str
@@ -222,8 +249,10 @@ class PromptRow(Record):
     """A prompt that was sent for a verdict: see `SentPrompt`.
 
     Attributes:
-        form: The words around the texts, by their id in `prompts.jsonl`.
-        texts: The judged texts; `[[passage 2]]` in the place of one that the answer's line has.
+        form: Id of its words in `prompts.jsonl`.
+        fence: Word of its fences.
+        texts: Judged texts; `[[passage 2]]` stands for a passage in the line of the answer.
+        to: Models and number of times, unless it was sent once to each model.
     """
 
     form: str
@@ -231,27 +260,32 @@ class PromptRow(Record):
     texts: tuple[Prose, ...]
     to: str = optional("")
 
-    def filled(self, form: PromptForm, known: Mapping[str, str]) -> str:
-        """Return the user's message, with the texts that it names."""
-        return filled_prompt(form.user, self.fence, self.texts, known)
+    def filled(self, form: PromptForm, passages: Mapping[str, str]) -> str:
+        """Return the user's message with its texts.
+
+        Args:
+            form: The words.
+            passages: Name of a passage, as `texts` has it -> its text.
+        """
+        return filled_prompt(form.user, self.fence, self.texts, passages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictRow(Record):
-    """What a judge said of an answer, of a pair of answers, or of a passage: see `Verdict`.
+    """Verdict of a judge on an answer, on a pair of answers, or on a passage: see `Verdict`.
 
     Attributes:
-        system: Of a pair: whose answer is preferred, or not.
-        other: Of a pair: to whose answer.
-        winner: Of a pair: the one of the two whose answer is better; None for a tie, and where the
-            verdict failed.
-        document_id: Of a passage: its document.
-        grade: Of a passage: its relevance; None where the verdict failed.
-        by: Of a passage: that a model graded it.
-        sample: Which of several answers; None where each query has one.
-        reasoning: Or the text of an error.
-        claims: The claims that it rests on; none where several samples or models were asked.
-        prompts: What was sent for it; none of judges that send nothing.
+        system: For a pair: the system whose answer is preferred, or not.
+        other: For a pair: the other system.
+        winner: For a pair: the system with the better answer; None for a tie, and for a failed
+            verdict.
+        document_id: For a passage: its document.
+        grade: For a passage: its relevance; None for a failed verdict. Other rows have no such key.
+        by: For a passage: that a model graded it.
+        sample: Number of the answer, of several; None if each query has one.
+        reasoning: Reasoning of the judge, or the text of an error.
+        claims: Claims behind the verdict; empty if several samples or models were asked.
+        prompts: Prompts that were sent; empty for judges that send nothing.
     """
 
     system: str | None = optional()
@@ -280,8 +314,13 @@ class VerdictRow(Record):
     prompts: tuple[PromptRow, ...] = optional(())
 
     @classmethod
-    def of(cls, verdict: Verdict, **asked: Any) -> VerdictRow:
-        """Return the row of a verdict; `asked` has the fields that a verdict lacks."""
+    def of(cls, verdict: Verdict, **fields: Any) -> VerdictRow:
+        """Return the row of a verdict.
+
+        Args:
+            verdict: The verdict.
+            **fields: Fields that a verdict lacks, such as `query_id` and `judge`.
+        """
         return cls(
             score=verdict.score,
             level=verdict.level,
@@ -299,22 +338,22 @@ class VerdictRow(Record):
                 PromptRow(form=form_id(p.system, p.user), fence=p.fence, texts=p.texts, to=p.to)
                 for p in verdict.prompts
             ),
-            **asked,
+            **fields,
         )
 
     @property
     def answer(self) -> tuple[str, int]:
-        """The answer that it is on: its query, and which of several it is."""
+        """Query and number of the answer that the verdict is on."""
         return self.query_id, self.sample or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRow(Record):
-    """A line of `questions.jsonl`: what a query asks, and what is known to be right.
+    """A line of `questions.jsonl`: the text of a query, its gold answers and judgements.
 
     Attributes:
         answers: Gold answers.
-        judged: Document -> its grade; judged by people, or filled in by a model.
+        judged: Document -> its grade, by people or by a model.
     """
 
     query_id: str
@@ -325,7 +364,7 @@ class QuestionRow(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRow(Record):
-    """What may name a group of queries, as `queries.jsonl` has it.
+    """Metadata of a query, which may name groups of queries, in `queries.jsonl`.
 
     Attributes:
         metadata: Texts, numbers and truth values, also in mappings.
@@ -340,9 +379,9 @@ class TextRow(Passage):
     """A line of `texts.jsonl`: the text of a gold document, or of a hit near the top.
 
     Attributes:
-        system: Whose hit it is, where another text has the same id; None holds for all.
-        query_id: The question that it was found for, beside `system`.
-        cut: Whether the text goes on.
+        system: System whose hit it is, if another text has the same id; None for all systems.
+        query_id: Query of that hit; None for all queries.
+        cut: Whether the text is longer than this.
     """
 
     system: str | None = optional()

@@ -203,27 +203,17 @@ def plain_signature(
     if not inspect.isroutine(function):
         raise OptionError(owner, "", type(function).__name__, allowed)
     signature = inspect.signature(function)
-    input_parameters = [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    positional = [
+        p
+        for p in signature.parameters.values()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
-    other_parameters = [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter not in input_parameters
-    ]
-    keyword_kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    is_wrong = any(
-        parameter.default is parameter.empty or parameter.kind not in keyword_kinds
-        for parameter in other_parameters
-    )
-    if len(input_parameters) not in inputs or is_wrong:
+    options = [p for p in signature.parameters.values() if p not in positional]
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    is_wrong = any(p.default is p.empty or p.kind not in kinds for p in options)
+    if len(positional) not in inputs or is_wrong:
         raise OptionError(owner, "", f"{function.__name__}{signature}", allowed)
-    return len(input_parameters), inspect.Signature(
-        [*input_parameters, *option_parameters(function, other_parameters)]
-    )
+    return len(positional), inspect.Signature([*positional, *option_parameters(function, options)])
 
 
 def option_parameters(
