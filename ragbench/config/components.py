@@ -123,6 +123,7 @@ def check_component(
     options, common = options_of(cls), common_keys(family)
     is_chunked = family.noun == "retriever" and CHUNK in node.entries and CHUNK not in options
     chunking = check_chunk(node, type_name, cls, context) if is_chunked else None
+    # checked above, so that the options of the type do not report it
     node = node.without(CHUNK) if is_chunked else node
     common_options = {key: option for key, option in common.items() if key not in options}
     declared = {**options, **common_options}
@@ -132,6 +133,7 @@ def check_component(
     extra = ["type", *undeclared, *chunk_key]
     order = ("type", *options, *undeclared, *common_options, CHUNK)
     values = context.check(node, declared, place=entry.place, extra=extra, order=order)
+    # without a declaration they reach the code of the user unchecked
     values |= {key: node.entries[key].node.plain() for key in undeclared}
     context.references[name] = references_of(node, declared, values, context)
     if len(report) > n_problems or not values.keys() >= declared.keys():

@@ -65,6 +65,7 @@ _Dumper.add_implicit_resolver(
 )
 for _type in (str, Quoted, WrittenPath):
     _Dumper.add_representer(_type, _text)
+# SafeDumper has no representation of tuples
 _Dumper.add_representer(tuple, _Dumper.represent_list)
 _Dumper.add_representer(float, _number)
 

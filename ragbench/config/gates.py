@@ -156,6 +156,7 @@ def check_gates(node: Node, names: GateNames, context: Context) -> tuple[Gate, .
             problem = f"{node.quote()} is not a list"
             report.wrong(node, problem, "a list: - {measure: ndcg@10, min: 0.4}")
         return ()
+    # keys of all kinds, as the kind of a gate follows from its keys
     declared = gate_options()
     gates = []
     for entry in node.elements:
@@ -186,6 +187,7 @@ def _check_gate(
     _report(node, gate.check(names), context.report)
     systems = [system for name in gate.systems for system in names.sweeps.get(name, (name,))]
     if systems:
+        # the resolved config writes sweeps out, so that gates name their combinations
         context.fill(node, "system", systems)
     file = _file_of(gate, node, names, context)
     return replace(gate, system=systems or None, file=file, place=node.place)

@@ -58,6 +58,7 @@ def config_schema() -> Schema:
             },
             "dataset": {"oneOf": _types(LOADERS, common_keys(LOADERS))},
             "retriever": {
+                # not oneOf: some types, such as http, are a retriever and a reranker
                 "anyOf": [
                     *_types(RETRIEVERS, common_keys(RETRIEVERS), sweeps=True),
                     *_types(RERANKERS, common_keys(RERANKERS), sweeps=True),
@@ -216,6 +217,7 @@ def _value(declared: DeclaredOption) -> Schema:
     """Return the schema of one option; a number or a choice may also be a text with `${VAR}`."""
     schema: Schema = _type(declared.annotation, declared.option)
     if schema.get("type") not in ("string", "array", "object"):
+        # one list of alternatives reads better in an editor than nested ones
         choices = schema.pop("anyOf", None) or [schema]
         schema = {"anyOf": [*choices, _VARIABLE]}
     elif "enum" in schema or "const" in schema:

@@ -89,6 +89,7 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
     n_problems = len(report)
     common = declared_options(JudgeCommon)
     loaded = load_type(entry, JUDGES, context)
+    # an entry of the wrong type has its common keys checked below
     if loaded is None and not node.entries:
         return None
     options = options_of(loaded[1]) if loaded else {}
@@ -108,6 +109,7 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
     rubric_nodes = (node.get("rubrics") or Node((), node.place, ())).elements
     sources = [
         WrittenPath(escaped(str(part.value))) if isinstance(source, Path) else source
+        # without the key there are no nodes, and these are the default rubrics
         for part, source in itertools.zip_longest(rubric_nodes, rubrics)
     ]
     context.fill(node, "rubrics", sources)
@@ -154,6 +156,7 @@ def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSo
                 details = error.problem
                 problem = ": ".join(filter(None, [details.path, details.found]))
                 context.report.wrong(part, problem, details.allowed, details.nearest)
+        # a judge of the user may bring a rubric of its own, which no list has
         elif own_rubric is not None and part.value == own_rubric["name"]:
             named_source = str(own_rubric["name"]), own_rubric
         elif isinstance(part.value, str):

@@ -88,6 +88,7 @@ def load_config(
         OptionError: `source` is neither a path nor a mapping.
     """
     report, variables = Report(), os.environ if environment is None else environment
+    # before anything is read, so that errors of reading do not show them either
     hidden = secrets_of_process(variables)
     path: Path | None
     original: Node | None
@@ -107,9 +108,11 @@ def load_config(
         hidden |= environment_of(tree).secrets
         note_secrets(hidden)
         surroundings = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
+        # names of scores may hold `python:` paths, deep in a text
         with looking_in(folders):
             check = TreeCheck(tree, report, path, surroundings)
             config = check.build()
+            # later values of a repeated key are checked as well, so that all mistakes show at once
             for places, tree_of_repeats in alternatives(tree):
                 problems = Report()
                 TreeCheck(tree_of_repeats, problems, path, surroundings).build()
@@ -122,6 +125,7 @@ def load_config(
         clean = redactor(hidden)
         subject = os.fspath(path) if path else "the config"
         raise report.error(subject, lambda text: mask_addresses(clean(text)))
+    # keys that options name, such as `api_key_env`, are known only after the checks
     keys = {name: variables.get(name) for name in named_keys(config)}
     hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **variables_used.secrets}
     note_secrets(hidden)
@@ -164,6 +168,7 @@ def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
     metrics = tree.get("metrics")
     part = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
     judge = None if metrics is None else metrics.get("judge")
+    # an empty tuple asks for no judge; None asks for all
     if metrics is None or judge is None or judges == ():
         return part
     if judges is not None and all(isinstance(e.node.value, dict) for e in judge.entries.values()):
@@ -214,6 +219,7 @@ class TreeCheck:
         self.tree, self.report, self.path = tree, report, path
         self.live = around
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
+        # names of live objects come last, as they stand in no file
         names = dict.fromkeys([*self.swept["retrievers"].components, *self.live.retrievers])
         members = self.swept["retrievers"].members
         self.context = Context(report, around.base, list(names), members, around.code)
@@ -231,11 +237,13 @@ class TreeCheck:
         dataset = self._dataset(LOADERS)
         retrievers = self._components("retrievers", retriever_family)
         references = self.context.references
+        # with the references of all retrievers
         report_cycles({name: references.get(name, []) for name in retrievers}, self.report)
         generators = self._components("generators", lambda _: GENERATORS)
         apps = self._components("apps", lambda _: APPS)
         self._check_names()
         self._require_a_system(LOADERS)
+        # before causes and gates, which name its scores
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
         causes = check_causes(self._item("causes"), metrics, self.context)
@@ -302,6 +310,7 @@ class TreeCheck:
             self.report.wrong(self.tree, "missing key 'dataset'", allowed)
             return None
         checked = check_component("dataset", entry, loaders, self.context)
+        # a loader of the user may give these options another meaning
         if entry.node.text("type") in loaders.table:
             check_dataset_options(entry, self.report)
         return checked
@@ -315,6 +324,7 @@ class TreeCheck:
             name = next(iter(EXECUTORS.table))
             cls = EXECUTORS.load(name)
             options = {option.name: option.default for option in declared_options(cls).values()}
+            # the resolved config names every component of a run
             self.context.fill(self.tree, "executor", {"type": name})
             return schema.Component(name="executor", type=name, cls=cls, options=options)
         return check_component("executor", entry, EXECUTORS, self.context)

@@ -251,6 +251,7 @@ def _fill(
     if depth is not None and depth > top_k:
         problem = f"{depth} is more than top_k"
         report.wrong(node.get("depth") or node, problem, f"at most top_k, which is {top_k}")
+    # grades are of passages, which the other levels fold or match by words
     if level != "id":
         problem = f"fill cannot be combined with match: level: {level}"
         report.wrong(node, problem, "match: level: id")
@@ -334,6 +335,7 @@ def check_statistics(node: Node, context: Context) -> schema.Statistics:
         conflict = node.entries["test"].node
         problem = "test: mcnemar counts single queries and cannot be combined with cluster"
         context.report.wrong(conflict, problem, "randomization, t, wilcoxon")
+    # an alias; records have one spelling
     if values.get("correction") == "bh":
         values["correction"] = "benjamini_hochberg"
     cluster, slices = node.get("cluster"), node.get("slices")
@@ -342,6 +344,7 @@ def check_statistics(node: Node, context: Context) -> schema.Statistics:
     if slices is not None and values.get("slices"):
         for field in slices.elements:
             _check_field(field, schema.SLICES, context)
+        # a field twice would be tested twice, and count twice in the correction
         values["slices"] = tuple(dict.fromkeys(values["slices"]))
     return schema.Statistics(**values)
 

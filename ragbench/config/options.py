@@ -171,6 +171,7 @@ class Context:
         options = {key: values[key] for key in declared if key in values}
         targets = {str(declared[key].option.refers_to) for key, value in options.items() if value}
         is_built_in = inspect.isclass(cls) and cls.__module__.partition(".")[0] == "ragbench"
+        # `object` options import code of the user
         if not is_built_in or self.code is None or "object" in targets:
             return
         # a key of all generators, which the component may refuse: equal answers need no samples
@@ -248,6 +249,7 @@ def references_of(
                 for name in check_reference(part, context, many=True)
             ]
             references += part_references
+            # a retriever may stand in the list by its own name and by that of its sweep
             values[key] = list(dict.fromkeys(name for name, _ in part_references))
         elif isinstance(value.value, str):
             references += [(name, value) for name in check_reference(value, context)]
@@ -263,6 +265,7 @@ def check_reference(node: Node, context: Context, *, many: bool = False) -> tupl
         many: True if a sweep may stand for its combinations; else a sweep is a problem.
     """
     name, report = str(node.value), context.report
+    # first, as the name of a sweep is no retriever itself
     if name in context.members:
         members = context.members[name]
         if many:
@@ -301,10 +304,12 @@ def resolve_path(node: Node, context: Context) -> Path | None:
     """Return the absolute path of a value; None, with a problem, if no such file exists."""
     text, base = str(node.value), context.base
     context.paths.add(node.path)
+    # `os.path` raises ValueError for a NUL character
     path = Path(os.path.abspath(base / os.path.expanduser(text))) if "\0" not in text else None
     if path is not None and os.path.exists(path):
         return path
     near = nearest(path.name, names_in(path.parent)) if path is not None else None
+    # the source, as the value of a variable may be a secret
     directory = os.path.dirname(node.source)
     context.report.wrong(
         node,

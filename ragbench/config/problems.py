@@ -111,6 +111,7 @@ class Report:
 
         The key of a value is a guess there, so that any later line may hold the secret.
         """
+        # lines are counted from 1 in problems, from 0 here
         secret = next((i for i, line in enumerate(lines) if _names_secret(line)), len(lines))
         self._problems = {
             replace(problem, source=None) if (problem.line or 0) > secret else problem: None
@@ -133,5 +134,6 @@ class Report:
             subject: Name of the config in the first line.
             clean: Removes secrets from a text; applied to every problem.
         """
+        # problems without a line, of overrides, come last
         ordered = sorted(self, key=lambda p: (p.line is None, p.line or 0, p.column or 0))
         return ConfigError([problem.cleaned(clean) for problem in ordered], subject)

@@ -82,6 +82,7 @@ def environment_of(tree: Node, declared: Collection[KeyPath] = ()) -> Environmen
             references[reference.name] = reference
             if node.path in declared or is_hidden(node, reference):
                 hidden.add(reference.name)
+    # a variable without a telling name may hold the same secret
     values = [references[name].value for name in hidden]
     for name, reference in references.items():
         if any(contains_secret(reference.value, value) for value in values):
@@ -215,6 +216,7 @@ class _Resolver:
         resolved: dict[str, Any] = {}
         for key in keys:
             path, option, value = (*node.path, key), declared.get(key), node.get(key)
+            # at the top level a null key means its default
             is_absent = value is None or (value.value is None and not node.path)
             if path in filled:
                 resolved[key] = filled[path]

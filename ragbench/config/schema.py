@@ -21,6 +21,7 @@ from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
 from ragbench.score.retrieval.score_run import ScoringRules
 from ragbench.text.chunk import Chunking
 
+# loading these takes longer than reading a config
 if TYPE_CHECKING:
     from ragbench.gates.base import Gate
     from ragbench.score.text.base import Metric

@@ -14,12 +14,14 @@ from ragbench.errors import Place
 
 Scalar = str | int | float | bool | None
 
+# Plain words of the core schema of YAML 1.2; `yes`, `no`, `on` and `off` are text there
 _WORDS: dict[str, Scalar] = {"": None, "~": None}
 _WORDS |= dict.fromkeys(("null", "Null", "NULL"))
 _WORDS |= dict.fromkeys(("true", "True", "TRUE"), True)
 _WORDS |= dict.fromkeys(("false", "False", "FALSE"), False)
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9](?:_?[0-9])*)")
+# YAML 1.1 reads 010 as 8, YAML 1.2 as 10, so that such numbers are refused
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 _OF_ANOTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -254,6 +256,7 @@ def alternatives(tree: Node) -> Iterator[tuple[list[KeyPath], Node]]:
     In each tree these values replace the first ones, so that all values of a key can be checked.
     Ends after 20 rounds.
     """
+    # a limit, as each round checks the whole config again
     for number in range(MAX_REPEATS):
         places: list[KeyPath] = []
         tree_of_repeats = _with_repeats(tree, number, places)
@@ -308,6 +311,7 @@ class PythonReader:
             parts = enumerate(value)
             items = tuple(self.read(part, (*path, str(i)), depth + 1) for i, part in parts)
             return Node(items, self.place, path)
+        # a scalar of NumPy or torch; arrays are refused below
         if hasattr(value, "dtype") and callable(getattr(value, "item", None)):
             value = value.item() if getattr(value, "ndim", 1) == 0 else value
         if isinstance(value, int) and abs(value) > _LARGEST:
@@ -340,6 +344,7 @@ def is_level(key: object, path: KeyPath) -> bool:
         >>> is_level(5, ("metrics", "judge", "rubrics", 0, "scale")), is_level(5, ("metrics",))
         (True, False)
     """
+    # rubrics may stand in a config as mappings
     of_rubric = path[-1:] == ("scale",) and "rubrics" in path
     return of_rubric and isinstance(key, int) and not isinstance(key, bool)
 

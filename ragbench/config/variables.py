@@ -26,6 +26,7 @@ from ragbench.config.yaml_reader import read_value
 from ragbench.errors import Place
 from ragbench.registry import nearest
 
+# `$${` comes first, as it contains `${`
 _START = re.compile(
     r"\$(?P<escape>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<end>\}|:-)|(?P<bad>\$\{)"
 )
@@ -123,6 +124,7 @@ def _interpolated(node: Node, text: str, environment: Mapping[str, str], report:
         return replace(node, value=UNREADABLE, parts=(text,))
     if not any(isinstance(part, Reference) for part in parts):
         return replace(node, value=_resolved(node, text_of(parts), report))
+    # all at once, so that a user sets them in one go
     missing = [name for part in parts for name in _missing(part)]
     for name in missing:
         problem = f"the environment variable {name} is not set"
@@ -209,6 +211,7 @@ def in_secret_option(path: KeyPath) -> bool:
         >>> in_secret_option(("retrievers", "a", "headers", "X"))
         True
     """
+    # without the name of the component
     keys = (*path[:1], *path[2:]) if path[:1] in _BLOCKS else path
     return secrets.is_secret_place(keys)
 
@@ -279,6 +282,7 @@ def _read(overrides: Overrides, report: Report) -> Iterable[Node]:
         place = Place(f"--set {secrets.mask_secrets(text)}")
         path, value_text = _split(text, place, report)
         if value_text and (in_secret_option(path) or ": " in value_text):
+            # errors print the place; a value with ": " may be a mapping with a secret in it
             masked = secrets.MASK if in_secret_option(path) else "..."
             place = Place(f"--set {dotted(path)}={masked}")
         if path and value_text is None:
@@ -391,6 +395,7 @@ def _grid(name: str, entry: KeyEntry, sweep: Node, report: Report) -> dict[str, 
     """
     if not _is_well_formed(entry.node, sweep, report):
         return {}
+    # combinations have no sweep of their own
     base = entry.node.without(SWEEP)
     axes = {key: axis.node.elements for key, axis in sweep.entries.items()}
     combinations: dict[str, KeyEntry] = {}
@@ -460,6 +465,7 @@ def _name_part(value: Node) -> str:
     # names are printed everywhere: values of variables may stand in them, secrets may not
     hidden = [reference for reference in value.references() if is_hidden(value, reference)]
     may_show = value.parts and not hidden
+    # a mapping has no text that fits into a name
     text = text_of(value.parts) if may_show else "mapping" if value.entries else value.source
     if not value.parts and (is_secret_value(value.path, text) or secrets.looks_secret(text)):
         text = value.path[-1]  # its number in the list

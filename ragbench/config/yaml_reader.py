@@ -27,6 +27,7 @@ from ragbench.errors import Place
 # Values in a config, aliases counted in full: an alias of aliases of aliases grows quickly.
 MAX_NODES = 100_000
 
+# The parser in C is much faster, and PyYAML may be built without it
 _PARSER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _TAG = "tag:yaml.org,2002:"
 _TAGS = {
@@ -36,6 +37,7 @@ _TAGS = {
 }
 # The line breaks that the YAML parser counts, so that columns fit its marks
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+# Everything outside the printable set of YAML, which the parser would report without a place
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -163,6 +165,7 @@ class _YamlReader:
             return self._item(yaml_node, self.root, 0)
         except yaml.MarkedYAMLError as error:
             self._explain(error)
+        # the parser itself recurses, before the nesting is counted
         except RecursionError:
             self.report.add(self._place_at(0, 0, 1), self.root, _TOO_DEEP, "a flatter config")
         except _StopReadingError:
@@ -188,6 +191,7 @@ class _YamlReader:
         """
         place = self._place(yaml_node)
         if id(yaml_node) in self.items:
+            # an alias: counted in full, as later checks visit all its values
             node, size = self.items[id(yaml_node)]
             self._count(size, place)
             return node
@@ -313,12 +317,14 @@ class _YamlReader:
                 found = f"'{bracket}' is not closed"
                 self.report.add(start, self.root, found, f"a '{_CLOSING_BRACKET[bracket]}'")
                 return
+            # the parser marks the end of the file; a person looks for the first quote
             if "quoted scalar" in context and "end of stream" in problem:
                 self.report.add(start, self.root, "the quote is not closed", "a quote")
                 return
         found, allowed = _describe_problem(
             problem, context, re.split(r"[\s,\]}]", word)[0] or word[:1]
         )
+        # braces belong to YAML there, so that `${VAR}` without quotes cannot be read
         if word.startswith("{") and line[: mark.column].endswith("$"):
             found, allowed = "'${' inside braces or brackets", '"${VAR}" in quotes'
         self.report.add(self._place_at(mark.line, mark.column, 1), self.root, found, allowed)

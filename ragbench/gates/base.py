@@ -237,6 +237,7 @@ class SystemGate(Gate):
             if score is not None and name in names.systems:
                 problem = f"{{}} has no {score.name}"
             allowed = systems or "a retriever, or a pair retriever/generator"
+            # a single name has no position in a list
             part = position if isinstance(self.system, list) else None
             yield GateProblem("system", problem, allowed, nearest(name, systems), part)
 
@@ -248,11 +249,13 @@ class SystemGate(Gate):
         systems, score = run.scored.systems, self.about
         if self.of != "cost":  # every system has costs
             names = dict.fromkeys(name for system in systems.values() for name in system.columns)
+            # the config may spell the score in another way than the run
             score = find_score(self.about, list(names)) or self.about
             systems = {name: system for name, system in systems.items() if score in system.columns}
         if not systems:
             yield run.not_scored(self.about)
             return
+        # in the order of the gate, else in that of the run
         for name in self.systems or self.default_systems(systems, run):
             if name in systems:
                 decision = self.decide_system(Candidate(systems[name], score, systems, run))
@@ -338,6 +341,7 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
     for gate in gates:
         for decision in gate.decide_systems(run):
             verdict, why = decision.verdict, decision.why
+            # after the decision, so that its reason stays in the text
             if verdict == "undecided" and gate.undecided == "fail":
                 verdict, why = "fail", f"undecided, which counts as failed here: {why}"
             line = gate.place.line
@@ -365,6 +369,7 @@ def read_baselines(
         try:
             gate.read(baselines, baseline)
         except DataError as error:
+            # all files are read, so that all problems show at once
             problems.append(gate.place.problem(str(error), "gates"))
     if problems:
         raise ConfigError(problems, problems[0].file or subject)

@@ -99,6 +99,7 @@ class Certificate(Gate):
             for system in (() if run.summary is None else run.summary.systems)
             if self.rubric in system.scores
         ]
+        # systems may have been judged by several models
         models = {score.model for score in scores if score.judge is not None}
         if not models:
             yield run.not_scored(self.rubric)

@@ -88,6 +88,7 @@ class Change(MeasureGate):
         """Yield a problem for a score without a mean, or a margin beyond its range."""
         if score is None:
             return
+        # sums over other numbers of queries differ without any change of quality
         if score.aggregate == "sum":
             problem = f"{score.name} is a sum over the queries, which is not compared"
             yield GateProblem(self.conditions[0], problem, "min or max")
@@ -111,6 +112,7 @@ class Change(MeasureGate):
                 if needs_qrels(self.file):  # a gate has no key for the qrels of a TREC run
                     allowed = "a file of ragbench baseline, or a run folder"
                     raise DataError("no baseline file", file=self.file, allowed=allowed)
+                # several gates may name one file
                 baselines[self.file] = read_scored(self.file, name=self.against)
             baseline = baselines[self.file]
         elif self.against is not None:
@@ -172,6 +174,7 @@ class Change(MeasureGate):
         if self.file is None and name == self.against:
             return Decision("undecided", f"{name} is what it is compared with")
         source, baseline = self.find_baseline(candidate.system, candidate.having, run)
+        # the baseline of the run itself has nothing to be compared with
         if baseline is None and source is run.scored and self.against is None:
             return Decision("undecided", f"{name} is the baseline; against: names something else")
         baseline = None if baseline is None else self.columns_of(baseline, score)
@@ -187,6 +190,7 @@ class Change(MeasureGate):
             )
         except DataError as error:
             n, total = len(run.scored.query_ids), run.n_queries
+            # `--limit` draws a sample, whose queries need not be those of the baseline
             if n < total:
                 return Decision("undecided", f"a sample of {n} of {total} queries was asked")
             why = "; ".join(str(error).splitlines())
@@ -283,6 +287,7 @@ def _detectable(spread: Spread, margin: float, confidence: float, widest: float)
     if not spread.sd > 0 or math.isnan(errors):
         return None
     low, high = margin, margin + max(spread.sd, 1e-9)
+    # no closed form, as the spread depends on the change: double, then bisect
     while not is_detected(high):
         if high >= widest or not math.isfinite(high):
             return None

@@ -139,6 +139,7 @@ class Drop(Change):
             return Decision("pass", f"{why}: no drop by {margin:g} or more", facts=facts)
         if interval.upper < -margin:
             return Decision("fail", f"{why}: a drop by more than {margin:g}", facts=facts)
+        # the size of a change is that of a query, not of a cluster
         size = 0.0 if clusters is not None else _size(d)
         spread = Spread(-interval.mean, interval.sd, interval.n_units, size)
         power = power_of(spread, margin, confidence, widest=width)
@@ -194,6 +195,7 @@ def _queries_needed(d: FloatArray, margin: float, confidence: float, width: floa
     """
     d = d[~np.isnan(d)]
     noise = _NOISE_ERRORS * float(d.std()) / math.sqrt(len(d))
+    # an observed drop near the margin would need an enormous number of queries
     near = abs(float(d.mean()) + margin) <= noise
     if not margin < width:
         return QueriesNeeded(equal=None, as_observed=None)
@@ -241,6 +243,7 @@ class QueriesWorse(Change):
         d = pairs.gains
         n = int((~np.isnan(d)).sum())
         count = self._n_worse(d)
+        # failed queries at their best and worst bound the number
         least, most = (self._n_worse(pairs.with_failed(end)) for end in ("best", "worst"))
         by = f"by {self.by:g} or more" if self.by else "at all"
         why = f"{count} of {n} queries became worse {by}; allowed: {self.max_queries_worse}"
@@ -255,5 +258,6 @@ class QueriesWorse(Change):
 
     def _n_worse(self, differences: FloatArray) -> int:
         """Return the number of differences that are a drop by `by` or more."""
+        # without `by` the margin is 0, which an unchanged query reaches too
         is_worse = reaches(-differences, self.margin) & (differences < 0)
         return int(is_worse.sum())

@@ -16,6 +16,7 @@ from ragbench.gates.drop import Drop
 from ragbench.records.comparison import ComparedGate, Comparisons
 from ragbench.records.gate import Decision, DropFacts
 
+# The name of a measure may have spaces inside its parentheses
 _FORM = re.compile(r"\s*(\S.*?)\s+drop\s*>\s*(\S+)\s*")
 _ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
 

@@ -83,6 +83,7 @@ class Increase(Change):
             ('pass', 0.101)
         """
         quantile, margin = _QUANTILES.get(self.measure), self.max_increase
+        # queries without a cost on either side are left out of both
         has_both = ~np.isnan(pairs.gains)
         costs, base_costs = pairs.system.values[has_both], pairs.baseline.values[has_both]
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[has_both]
@@ -149,11 +150,13 @@ def _too_few(
         quantile: Quantile that counts; None for a total.
         n_clusters: Number of clusters; None without clusters.
     """
+    # a high quantile of few queries is their largest value
     least = queries_for(quantile)
     if few := few_clusters(n_clusters):
         return few
     if interval.n < least:
         return f"{interval.n} queries are too few; from {least} on they can decide"
+    # queries that were answered in one block have the same time
     n_times = min(len(np.unique(costs)), len(np.unique(base_costs)))
     if quantile is not None and n_times < least:
         return (

@@ -63,9 +63,11 @@ class Limit(MeasureGate):
             return
         key = "max" if self.min is None else "min"
         allowed = "min" if score.direction == "higher" else "max"
+        # a limit on the better side would pass whatever gets worse
         if key != allowed:
             problem = f"{score.direction} {score.name} is better"
             yield GateProblem(key, problem, f"{allowed}: a number")
+        # a sum grows with the number of queries and has no range
         elif score.aggregate != "sum" and not score.low <= self.limit <= score.high:
             yield out_of_range(key, score.low, score.high)
 
@@ -78,6 +80,7 @@ class Limit(MeasureGate):
         decision = self.decide_column(column, candidate.run.method.confidence)
         if decision.verdict == "pass" or column.aggregate != "mean":
             return decision
+        # sign 1 where low scores are bad
         ids, sign = candidate.run.scored.query_ids, -1 if self.min is None else 1
         upwards = sign * column.values
         worst = tuple(
@@ -175,6 +178,7 @@ class Cost(MeasureGate):
         latency = summary.timing.of(system.name).latency_ms or Latency()
         tokens = system.tokens or TokenCounts()
         costs = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
+        # in the order of COSTS
         return self.decide_value(dict(zip(COSTS, costs, strict=True))[self.measure])
 
     def decide_value(self, value: float | None) -> Decision:
@@ -222,6 +226,7 @@ class Failed(SystemGate):
         Items that the score does not apply to are left out; without any item it is undecided. If
         queries have several answers, an item is an answer.
         """
+        # with several answers to a query, each answer is an item
         codes = column.causes if column.answer_causes is None else column.answer_causes
         counts = {Cause(code): n for code, n in enumerate(np.bincount(codes.ravel())) if n}
         failed = {cause.word: int(n) for cause, n in counts.items() if cause.failed}

@@ -74,6 +74,7 @@ class GateNames:
         score = find_score(name, list(self.scores))
         if score is not None:
             return self.scores[score]
+        # the first kind that knows the name counts
         kinds: tuple[Kind, ...] = ("retrieval", "generation", "judge")
         possible = (score_facts(name, kind) for kind in kinds if kind in self.open_kinds)
         return next((score for score in possible if score is not None), None)

@@ -88,6 +88,7 @@ class CauseMove(Record):
 
     before: AnswerCause
     after: AnswerCause
+    # ids, so that a page can show the queries of a move
     queries: tuple[str, ...]
 
 

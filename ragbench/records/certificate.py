@@ -134,6 +134,7 @@ class Correction(Record):
     judge_mean: float | None = optional()
     labels_mean: float | None = optional()
     width_ratio: float | None = optional(ABSENT)
+    # `lambda` is a word of Python; the key has no underscore
     lambda_: float | None = optional()
     n_labels: int = optional(0)
     n_judged: int = optional(0)
@@ -293,6 +294,7 @@ class RequiredRubric(Record):
         agreement: Statistic -> agreement of judge and people.
     """
 
+    # with defaults, so that gates read certificates of other versions
     model: str | None = None
     agreement: Mapping[str, AgreementFound] = field(default_factory=dict)
 

@@ -133,9 +133,11 @@ class _Field(NamedTuple):
 @cache
 def _fields(record: Any) -> tuple[_Field, ...]:
     """Return the fields of a record, in the order of its keys."""
+    # cached with the fields, as evaluating annotations takes longer than reading a record
     hints = typing.get_type_hints(record, include_extras=True)
     record_fields = []
     for declared in fields(record):
+        # an optional mapping has a factory, whose empty value is the omitted one
         factory = declared.default_factory
         default = declared.default if factory is MISSING else factory()
         record_fields.append(
@@ -190,6 +192,7 @@ def from_json(
     try:
         return cast("T", _read_record(record, value))
     except Unfit as error:
+        # the outer path first, then the keys inside the record
         place = ".".join(filter(None, [path, *error.path]))
         raise DataError(
             error.problem,
@@ -209,6 +212,7 @@ def from_file(record: type[T], value: object, *, file: object, line: int | None 
     """
     [schema] = (str(declared.default) for declared in fields(record) if declared.name == _SCHEMA)
     problem = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
+    # before the fields, which a file of another version may lack
     if problem != f"schema {schema!r}":
         raise DataError(f"found {problem}", file=file, line=line, allowed=schema)
     return from_json(record, value, file=file, line=line)
@@ -239,6 +243,7 @@ def _cleaner(hint: Any) -> Clean | None:
     changes = [change for part in part_types if (change := _cleaner(part)) is not None]
     if not changes:
         return None
+    # a mapping has prose in its values alone, a union in its member that is not None
     change = changes[0]
     if origin is tuple:
         return lambda value, clean: tuple(change(part, clean) for part in value)
@@ -289,10 +294,12 @@ def _writer(hint: Any) -> Write:
         return to_json
     if origin is tuple:
         write = _writer(part_types[0])
+        # a copy in C, without a call for each element
         return list if write is _unchanged else lambda value: [write(part) for part in value]
     if isinstance(origin, type) and issubclass(origin, Mapping):
         write = _writer(part_types[1])
         if write is _unchanged:
+            # a copy in C, without a call for each value
             return dict
         return lambda value: {key: write(part) for key, part in value.items()}
     return _unchanged
@@ -360,6 +367,7 @@ def _read_word(words: tuple[str, ...], value: Any) -> Any:
     """Return a text that is one of some words; raise `Unfit` for anything else."""
     if type(value) is not str:
         raise Unfit(f" is {kind(value)}", name="'{}'", allowed="text")
+    # exact types above: words are texts in every file
     if value not in words:
         near = nearest(value, words)
         raise Unfit(f" is '{value}'", name="{}", allowed=", ".join(words), near=near)
@@ -379,6 +387,7 @@ def _read_items(read: Read, allowed: str, value: Any) -> Any:
     """Return a list as a tuple; raise `Unfit` for anything else, or for a wrong element."""
     if type(value) is not list:
         raise Unfit(f" is {kind(value)}", name="'{}'", allowed=allowed)
+    # a tuple, as records are frozen
     return tuple(_read_inside(read, str(place), part) for place, part in enumerate(value))
 
 
@@ -435,6 +444,7 @@ def _read_record(record: Any, value: Any) -> Any:
                 arguments[declared.name] = declared.read(value[declared.key])
             except Unfit as error:
                 raise error.inside(declared.key) from None
+        # unknown keys are no problem: a later version may have written them
         elif declared.is_required:
             keys = ", ".join(value) or "none"
             raise Unfit(f"no '{declared.key}' (keys: {keys})", near=nearest(declared.key, value))

@@ -94,6 +94,7 @@ class MeasureComparison(Record):
         For a system and its baseline their own planned test decides, which has more power; for all
         other pairs the test over all pairs. So no pair has two answers.
         """
+        # the system may stand on either side of the pair
         planned = {
             c.system if c.baseline == self.best else c.baseline: c.differs
             for c in self.comparisons
@@ -267,6 +268,7 @@ class Comparisons(Record):
 
     schema: str = COMPARISON_SCHEMA
     baseline: str | None = None
+    # null for a page that compares nothing
     confidence: float | None
     test: str = "test"
     correction: str = "none"

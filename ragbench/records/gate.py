@@ -139,8 +139,10 @@ class Decision(Record):
         facts: The numbers in full, which depend on the kind of gate.
     """
 
+    # set by `decide_gates`, not by the kind of gate
     gate: Prose = ""
     system: str | None = None
+    # positional, as every decision has these two
     verdict: Verdict = field(kw_only=False)
     why: Prose = field(kw_only=False)
     line: int | None = None

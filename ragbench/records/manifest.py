@@ -124,6 +124,7 @@ class Manifest(Record):
         work: Stage -> number of its items.
     """
 
+    # most keys have defaults, since runs of older versions lack them
     schema: str = MANIFEST_SCHEMA
     ragbench: str = ""
     python: str = ""
@@ -222,6 +223,7 @@ class FailedPrediction(Record):
 
     query_id: str
     sample: int | None = optional()
+    # null, so that every line of a predictions file has the same keys
     answer: None = None
     contexts: None = None
     cause: str
@@ -334,6 +336,7 @@ class VerdictRow(Record):
             spread=verdict.spread,
             orders=tuple(verdict.orders),
             usage=verdict.usage,
+            # the words are stored once for all prompts, in `prompts.jsonl`
             prompts=tuple(
                 PromptRow(form=form_id(p.system, p.user), fence=p.fence, texts=p.texts, to=p.to)
                 for p in verdict.prompts

@@ -177,4 +177,5 @@ class BaselineFile(Record):
     queries: int
     query_parts: tuple[str, ...] = optional(())
     query_fingerprints: Mapping[str, tuple[str | None, ...]] = optional({})
+    # a repr with the values of all queries could not be read
     systems: Mapping[str, BaselineSystem] = field(repr=False)

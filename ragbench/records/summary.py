@@ -359,6 +359,7 @@ class Summary(Record):
     gates: tuple[Decision, ...] = ()
     warnings: tuple[Prose, ...] = ()
     notes: tuple[Prose, ...] = ()
+    # last and apart, so that two equal runs differ in this key alone
     timing: Timing = field(default_factory=Timing)
 
     @property
