@@ -88,7 +88,6 @@ def load_config(
         OptionError: `source` is neither a path nor a mapping.
     """
     report, variables = Report(), os.environ if environment is None else environment
-    # before anything is read, so that errors of reading do not show them either
     hidden = secrets_of_process(variables)
     path: Path | None
     original: Node | None
@@ -108,7 +107,6 @@ def load_config(
         hidden |= environment_of(tree).secrets
         note_secrets(hidden)
         surroundings = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
-        # names of scores may hold `python:` paths, deep in a text
         with looking_in(folders):
             check = TreeCheck(tree, report, path, surroundings)
             config = check.build()
@@ -125,7 +123,6 @@ def load_config(
         clean = redactor(hidden)
         subject = os.fspath(path) if path else "the config"
         raise report.error(subject, lambda text: mask_addresses(clean(text)))
-    # keys that options name, such as `api_key_env`, are known only after the checks
     keys = {name: variables.get(name) for name in named_keys(config)}
     hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **variables_used.secrets}
     note_secrets(hidden)
