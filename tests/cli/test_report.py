@@ -90,7 +90,7 @@ def test_pictures_are_files_that_stand_alone(runs):
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert root.get("aria-label")
     _, err = ragbench("report", "runs/old", "runs/now", "--figures", "x", cwd=runs.parent, code=2)
-    assert "--figures is of one run" in err
+    assert "--figures takes one RUN" in err
 
 
 def test_pictures_are_pdf_and_png_where_their_extra_is_installed(runs):
