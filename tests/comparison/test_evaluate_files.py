@@ -200,8 +200,8 @@ def test_scattered_lines_keep_their_order():
 def test_a_query_longer_than_the_chunk_is_not_parsed_again_and_again(monkeypatch):
     """Its text grows twofold from one try to the next, so that time stays linear."""
     calls = []
-    parse = trec_stream.parse_regular
-    monkeypatch.setattr(trec_stream, "parse_regular", lambda text: calls.append(1) or parse(text))
+    parse = trec_stream.parse_uniform
+    monkeypatch.setattr(trec_stream, "parse_uniform", lambda text: calls.append(1) or parse(text))
     text = b"".join(b"q Q0 d%d 1 %d tag\n" % (n, -n) for n in range(5000))
 
     found = evaluate_run_file(io.BytesIO(text), QRELS, ["num_ret"], _chunk_bytes=16)
