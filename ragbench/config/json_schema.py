@@ -264,7 +264,7 @@ def _example(name: str, measure: Callable[..., object]) -> str:
     spec = spec_of(measure)
     if spec is None or spec.cutoff != "required":
         return name
-    return f"{name}@10" if spec.at_option == "k" else f"{name}@0.5"  # @ gives a recall level
+    return f"{name}@10" if spec.at == "k" else f"{name}@0.5"  # @ gives a recall level
 
 
 def _suggested(names: Iterable[str]) -> Schema:

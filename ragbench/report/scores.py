@@ -249,7 +249,7 @@ def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
     """
     family = _FAMILIES.get(f"{measure.spec.name}{'' if measure.k is None else '@'}")
     options = {name: value for name, value in measure.options.items() if name != "documents"}
-    recall_level = options.pop(measure.spec.at_option, None)
+    recall_level = options.pop(measure.spec.at, None)
     parts = measure.signature_parts()
     # the level of relevance is one option of the whole call, not of a measure
     if "rel" in parts and options.pop("rel", 1) != level:

@@ -224,9 +224,7 @@ def _all_orders() -> Iterator[Reference]:
     for name in MEASURES.table:
         spec = spec_of(MEASURES.load(name))
         if spec and spec.averages_ties:
-            at = (
-                {"k": "@3", "multiple": "@0.5"}[spec.at_option] if spec.cutoff == "required" else ""
-            )
+            at = {"k": "@3", "multiple": "@0.5"}[spec.at] if spec.cutoff == "required" else ""
             names[name] = [f"{name}{at}"]
     for name in AVERAGED:
         names[base_of(name)].append(name)

@@ -249,7 +249,7 @@ class MeasureSpec:
         direction: `higher` or `lower`, whichever is better.
         aggregate: Aggregate of the values of the queries.
         cutoff: Whether the name has `@k`: required, optional or none.
-        at_option: Option that the number after `@` sets.
+        at: Option that the number after `@` sets.
         averages_ties: True if the measure has a closed form of its expectation over the orders of
             tied documents.
         nan_means: Cause of a NaN.
@@ -268,7 +268,7 @@ class MeasureSpec:
     direction: Direction = "higher"
     aggregate: Aggregate = "mean"
     cutoff: Literal["required", "optional", "none"] = "optional"
-    at_option: str = "k"
+    at: str = "k"
     averages_ties: bool = False
     nan_means: Cause = Cause.NO_RELEVANT
     of_nothing: float | None = None

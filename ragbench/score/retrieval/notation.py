@@ -255,15 +255,15 @@ def _measure(
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
     parts = [*split_options(spelt), *split_options(options)]
     declared = declared_options(kernel)
-    declared.pop(spec.at_option, None)
+    declared.pop(spec.at, None)
     # those at their default are left out, the others come in their order
     values = read_options(spec.name, parts, declared, _respell, implied)
     cutoff = _cutoff(spec, kernel, k)
-    last = {} if cutoff is None else {spec.at_option: cutoff}
+    last = {} if cutoff is None else {spec.at: cutoff}
     inside = ",".join(f"{option}={value}" for option, value in values.items())
     call = f"{spec.name}({inside})" if inside else spec.name
     canonical = call if cutoff is None else f"{call}@{cutoff}"
-    if isinstance(cutoff, int) and spec.at_option == "k":
+    if isinstance(cutoff, int) and spec.at == "k":
         measure = Measure(canonical, text, spec, kernel, values, cutoff)
     else:
         measure = Measure(canonical, text, spec, kernel, values | last)
@@ -283,10 +283,7 @@ def _load(name: str, text: str) -> Callable[..., FloatArray]:
         close = nearest(name, [*_built_in_names(), *SPELLINGS])
         whole = text.replace(name, close, 1) if close else None
         specs = ((entry, spec_of(MEASURES.load(entry))) for entry in MEASURES.names())
-        forms = (
-            f"{entry}@{s.at_option}" if s and s.cutoff == "required" else entry
-            for entry, s in specs
-        )
+        forms = (f"{entry}@{s.at}" if s and s.cutoff == "required" else entry for entry, s in specs)
         raise OptionError("measure", "", text, ", ".join(forms), whole)
     kernel: Callable[..., FloatArray] = MEASURES.load(name)
     return kernel
@@ -306,14 +303,14 @@ def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any
     """
     if k is None:
         if spec.cutoff == "required":
-            example = f"{spec.name}@{'10' if spec.at_option == 'k' else '0.5'}"
-            raise OptionError(spec.name, spec.at_option, None, f"a cut-off, as in {example}")
+            example = f"{spec.name}@{'10' if spec.at == 'k' else '0.5'}"
+            raise OptionError(spec.name, spec.at, None, f"a cut-off, as in {example}")
         return None
     if spec.cutoff == "none":
         raise OptionError(spec.name, "k", k, f"no cut-off: {spec.name}")
     digits = k.strip()
-    if spec.at_option != "k":
-        return read_value(spec.name, declared_options(kernel)[spec.at_option], digits)
+    if spec.at != "k":
+        return read_value(spec.name, declared_options(kernel)[spec.at], digits)
     if not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
         value: object = int(k) if re.fullmatch(r"-?\d+", k) else k
         raise OptionError(spec.name, "k", value, "an integer >= 1")

@@ -105,7 +105,7 @@ def r_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     "r_precision_mult",
     aliases=("rprec_mult",),
     cutoff="required",
-    at_option="multiple",
+    at="multiple",
     averages_ties=True,
 )
 def r_precision_multiple(
@@ -166,7 +166,7 @@ def relative_precision(
     return ranked.divide(ranked.count_hits(rel, k), np.minimum(depth, relevant))
 
 
-@_measure("iprec_at_recall", cutoff="required", at_option="recall")
+@_measure("iprec_at_recall", cutoff="required", at="recall")
 def iprec_at_recall(
     ranked: RankedGrades, *, recall: RecallLevel = 0.0, rel: Grade = 1
 ) -> FloatArray:

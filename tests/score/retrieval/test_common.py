@@ -19,7 +19,7 @@ from tests.strategies import qrels_and_run
 def forms(name):
     """A measure with a cut-off, without one, or both, as its declaration allows."""
     spec = spec_of(MEASURES.load(name))
-    cut = f"{name}@{3 if spec.at_option == 'k' else 0.5}"
+    cut = f"{name}@{3 if spec.at == 'k' else 0.5}"
     return {"required": [cut], "optional": [name, cut], "none": [name]}[spec.cutoff]
 
 

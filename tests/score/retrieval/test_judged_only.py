@@ -43,7 +43,7 @@ def test_is_a_run_without_them(case, ties):
 def test_every_measure_with_ties_averaged(case):
     qrels, run = case
     names = [
-        f"{name}@{3 if spec.at_option == 'k' else 0.5}" if spec.cutoff == "required" else name
+        f"{name}@{3 if spec.at == 'k' else 0.5}" if spec.cutoff == "required" else name
         for name, spec in ((name, spec_of(MEASURES.load(name))) for name in MEASURES.table)
         if spec.averages_ties and spec.reads == "grades"
     ]
