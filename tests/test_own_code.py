@@ -150,7 +150,7 @@ def test_a_module_beside_the_config_has_every_kind(project, tmp_path):
     done = run_command("run", "project/own.yaml", "--quiet", cwd=tmp_path)
 
     assert checked.returncode == 0, checked.stderr
-    assert "not called" in checked.stdout
+    assert "is created by a run only" in checked.stdout
     assert done.returncode == 3, "a judge that always fails is no success"
     assert "found 7, allowed: a number from 0 to 1" in done.stdout
     (summary,) = (tmp_path / "runs" / "own").glob("2*/summary.json")

@@ -11,7 +11,7 @@ GATES = Family(
         "drop": "ragbench.gates.drop:Drop",
         "queries_worse": "ragbench.gates.drop:QueriesWorse",
         "cost": "ragbench.gates.limit:Cost",
-        "increase": "ragbench.gates.increase:Increase",
+        "increase": "ragbench.gates.increase:CostIncrease",
         "failed": "ragbench.gates.limit:Failed",
         "certificate": "ragbench.gates.certificate:Certificate",
     },

@@ -18,7 +18,7 @@ from ragbench.gates.base import within
 from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, power_text
 from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option
-from ragbench.stats import IncreaseInterval, increase_interval, queries_for, t_quantile
+from ragbench.stats import Increase, increase_interval, queries_for, t_quantile
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray
 
@@ -29,7 +29,7 @@ _ROUNDING = 1e-9  # a smaller increase is a rounding error
 
 
 @dataclass(frozen=True, kw_only=True)
-class Increase(Change):
+class CostIncrease(Change):
     """A latency, a price or a number of tokens did not rise by more than `max_increase`."""
 
     conditions = ("max_increase",)
@@ -78,7 +78,8 @@ class Increase(Change):
             >>> old = np.linspace(0.01, 0.02, 40)
             >>> new = column(old * np.tile([1.0, 1.2], 20))
             >>> pairs = PairedScores(new, column(old), "q" * 40)
-            >>> decision = Increase(measure="usd", max_increase=0.2).decide_pairs(pairs, Method())
+            >>> gate = CostIncrease(measure="usd", max_increase=0.2)
+            >>> decision = gate.decide_pairs(pairs, Method())
             >>> decision.verdict, round(decision.facts.increase, 3)
             ('pass', 0.101)
         """
@@ -135,7 +136,7 @@ class Increase(Change):
 
 
 def _too_few(
-    interval: IncreaseInterval,
+    interval: Increase,
     costs: FloatArray,
     base_costs: FloatArray,
     quantile: float | None,

@@ -41,7 +41,7 @@ _HOMES = {
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
-    "increase": "IncreaseInterval increase_interval queries_for",
+    "increase": "Increase increase_interval queries_for",
     "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
     "resamples_needed tied_with_best",

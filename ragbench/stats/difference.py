@@ -14,6 +14,7 @@ from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes, cluster_units
 from ragbench.stats.resampling import (
+    ENOUGH_CHANGED,
     RESAMPLES,
     bca_bootstrap,
     percentile_bootstrap,
@@ -28,8 +29,6 @@ DifferenceRule = Literal[
     "identical", "score", "tilting", "studentized", "percentile", "bca", "undefined"
 ]
 
-# Fewest changed queries (or clusters) from which resampling estimates the spread of their mean.
-ENOUGH_CHANGED = 20
 # Up to this many gained and lost hits, the exact distribution of the counts is summed. Beyond, the
 # saddlepoint approximation gives limits within a hundredth of the width.
 COUNTED_BELOW = 100

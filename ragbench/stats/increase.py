@@ -22,7 +22,7 @@ _BLOCK_BYTES = 8 * 2**20
 _SAME = 1e-9  # of the amounts; what differs by less is rounding
 
 
-class IncreaseInterval(NamedTuple):
+class Increase(NamedTuple):
     """By what share of the baseline's amount the system's is larger.
 
     Attributes:
@@ -59,7 +59,7 @@ def increase_interval(
     clusters: ArrayLike | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> IncreaseInterval:
+) -> Increase:
     """Return the relative increase of a cost over the same queries with its interval.
 
     - Totals: the ratio of the sums; its interval is that of the mean residual from this ratio, by
@@ -104,11 +104,11 @@ def increase_interval(
     if not point > 0:
         is_free = bool(n) and not ours.any() and not theirs.any()
         ends = (0.0, 0.0, 0.0) if is_free else (math.nan, math.nan, math.nan)
-        return IncreaseInterval(*ends, n, "same_factor" if is_free else "undefined")
+        return Increase(*ends, n, "same_factor" if is_free else "undefined")
     ratio = _amount(ours, quantile) / point
     residuals = ours - ratio * theirs
     if (np.abs(residuals) <= _SAME * np.maximum(ours, ratio * theirs)).all():
-        return IncreaseInterval(ratio - 1, ratio - 1, ratio - 1, n, "same_factor")
+        return Increase(ratio - 1, ratio - 1, ratio - 1, n, "same_factor")
     if quantile is None:
         interval = difference_interval(
             residuals, range=(-math.inf, math.inf), confidence=confidence, clusters=clusters,
@@ -122,9 +122,9 @@ def increase_interval(
         low, high = np.quantile(drawn, [tail, 1 - tail], method="inverted_cdf").tolist()
         low, high = min(low, ratio), max(high, ratio)
     if not math.isfinite(high - low):  # few queries, or resamples of which the baseline's is 0
-        return IncreaseInterval(ratio - 1, math.nan, math.nan, n, "undefined")
+        return Increase(ratio - 1, math.nan, math.nan, n, "undefined")
     rule = "ratio" if quantile is None else "quantile"
-    return IncreaseInterval(ratio - 1, low - 1, high - 1, n, rule)
+    return Increase(ratio - 1, low - 1, high - 1, n, rule)
 
 
 def _amount(values: FloatArray, quantile: float | None) -> float:

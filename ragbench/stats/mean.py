@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes, cluster_units
-from ragbench.stats.difference import ENOUGH_CHANGED
 from ragbench.stats.resampling import (
+    ENOUGH_CHANGED,
     RESAMPLES,
     bca_bootstrap,
     percentile_bootstrap,

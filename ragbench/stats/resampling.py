@@ -22,6 +22,9 @@ from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
 RESAMPLES = 10_000
+# From this many values (of queries or clusters) on that differ from the others, resampling says how
+# a mean of them varies.
+ENOUGH_CHANGED = 20
 _BLOCK_BYTES = 8 * 2**20
 _TIE = 1e-12
 _ROUNDING = 1e-9  # (1 - 0.9) / 2 is just below 0.05

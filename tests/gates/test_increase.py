@@ -8,7 +8,7 @@ import pytest
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.gates.increase import Increase
+from ragbench.gates.increase import CostIncrease
 from ragbench.signature import Signature
 from ragbench.stats import increase_interval
 from ragbench.types import ScoreColumn
@@ -24,7 +24,7 @@ MEASURES = {None: "usd", 0.5: "latency_ms.p50", 0.95: "latency_ms.p95"}
 
 
 def decide_increase(pairs, margin, method, *, quantile=None):
-    return Increase(measure=MEASURES[quantile], max_increase=margin).decide_pairs(pairs, method)
+    return CostIncrease(measure=MEASURES[quantile], max_increase=margin).decide_pairs(pairs, method)
 
 
 def column(values):
@@ -73,7 +73,7 @@ def test_what_is_not_known_is_left_out():
 
 
 def test_what_is_the_same_may_be_asked_to_be_undecided():
-    gate = Increase(measure="usd", max_increase=0.1, identical="undecided")
+    gate = CostIncrease(measure="usd", max_increase=0.1, identical="undecided")
 
     same, doubled = (gate.decide_pairs(pairs(BEFORE * k), METHOD) for k in (1.0, 2.0))
 
