@@ -17,7 +17,7 @@ from ragbench.cli import output
 if TYPE_CHECKING:
     from ragbench.experiment.plan.records import Plan
     from ragbench.experiment.result import Experiment
-    from ragbench.experiment.stages.base import Node
+    from ragbench.experiment.stages.base import Step
     from ragbench.experiment.stages.graph import Forecast
 
 # Standard deviations of paired differences, as they are between similar and different systems.
@@ -232,7 +232,7 @@ def plan(
         output.echo(f"note: {problem}")
 
 
-def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:
+def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:
     """Yield a line per stage, indented below the stage that it reads."""
     for node in nodes:
         name = f"{indent}{node.name}"
@@ -240,7 +240,7 @@ def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:
         yield from _tree(node.after, f"{indent}  ")
 
 
-def _state(node: Node) -> str:
+def _state(node: Step) -> str:
     """Return `stored`, or the items to do and their calls: `3 of 66 queries to do, 3 calls`."""
     from ragbench.report.text import counted
 

@@ -111,6 +111,7 @@ def calls_code(component: Component | None) -> bool:
         is_called = inspect.isclass(component.cls)  # an object or a function is used without a call
     else:
         is_called = not _is_built_in(component.cls)
+    # `chunk: {split: python:...}` is code of the user over a built-in retriever
     chunks_by_code = component.chunk is not None and component.chunk.code is not None
     return is_called or chunks_by_code or component.options.get("factory") is not None
 
@@ -359,6 +360,7 @@ def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
             judge = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
     # code of the user may raise anything; it gets the place of the entry
     except Exception as error:
+        # errors of this package have a place and a text of their own
         if not is_own or isinstance(error, RagbenchError):
             raise
         problem = f"{_path_of(block)}: {block.type}: {type(error).__name__}: {error}"
@@ -473,6 +475,7 @@ def connected(
     components = {} if config is None else config.generators
     with ExitStack() as stack:
         replies = None
+        # the file of replies is opened only by a run that asks models
         asking = [planned.judge.asks for planned in judges.values()]
         if any(asking) or any(generator.asks for generator in generators.values()):
             replies = stack.enter_context(
@@ -504,6 +507,7 @@ def connected(
 def build_executor(config: ExperimentConfig) -> Executor | None:
     """Return the executor of a config; None if it names none, or one without workers."""
     component = config.executor
+    # `type: local` without workers is the run itself
     executor: Executor | None = None if component is None else _make(component, "")
     return None if executor is None or executor.location is None else executor
 

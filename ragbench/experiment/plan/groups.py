@@ -213,6 +213,7 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
     names: "3 to 7 words".
     """
     values = np.asarray(counts)
+    # inverted_cdf: cuts are counts that occur, not values between two of them
     cuts = np.quantile(values, [1 / 3, 2 / 3], method="inverted_cdf")
     third = (values[:, np.newaxis] > cuts).sum(axis=1)
     names = {}

@@ -95,12 +95,14 @@ def make_plan(
     """
     config = _matching_texts(config, collection)
     check_live_names(config, live)
+    # before any work: a wrong baseline file would stop the run only at its end
     gate_baselines = read_baselines(config.gates)
     queries, sampled = sample(collection.queries, choices.limit, config.seed)
     systems = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, systems, calls=calls)
     qrels, query_ids = collection.qrels, frozenset(record_ids(queries))
     if qrels is not None and not query_ids.issuperset(qrels.query_ids):
+        # means are over the queries of the run, not over all judged ones
         qrels = qrels.of_queries(query_ids)
     warnings = [*collection.warnings, *sampled, *scores.warnings]
     warnings += _judgement_warnings(config, collection, qrels, scores.measures)
@@ -141,6 +143,7 @@ def make_plan(
         warnings=warnings,
         gate_baselines=gate_baselines,
     )
+    # with --no-judge or --only, gates may name scores and systems that do not run
     if choices.judge and not choices.only:
         answering = [system.name for system in plan.answering_systems if system.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
@@ -178,6 +181,7 @@ def _generator_warnings(
 
 def _secret_warning(place: str) -> str:
     """Return the warning on a secret that stands in the config itself, at a dotted path."""
+    # the name of the variable comes from the last key that is no index
     keys = [key.strip('"') for key in place.split(".")]
     last = next((key for key in reversed(keys) if not key.isdigit()), "")
     name = re.sub(r"\W+", "_", last).strip("_").upper()

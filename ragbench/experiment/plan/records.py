@@ -109,6 +109,7 @@ class PlannedFill:
         Rounded to the nearest level, halves down: 1 becomes grade 0, 2 grade 1; with
         `relevant_from`, levels from there on become 1 and the others 0.
         """
+        # ceil of level - 0.5 rounds halves down; a mean outside the levels is clipped
         nearest = min(max(math.ceil(level - 0.5), 1), self.rubric.levels)
         if self.rules.relevant_from is None:
             return nearest - 1
@@ -232,6 +233,7 @@ class Plan:
     def corpus(self) -> Mapping[str, Document]:
         """Documents by id, and gold passages, which stand in no corpus."""
         documents, gold = self.collection.documents, self.collection.gold_passages
+        # packed documents are looked up in their file, without a dictionary of all
         if isinstance(documents, PackedDocuments) and not gold:
             return documents.by_id
         return {document.id: document for document in documents or ()} | dict(gold)

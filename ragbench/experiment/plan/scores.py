@@ -211,10 +211,12 @@ def plan_fill(
     name = str(rules.judge)
     if not choices.judge:
         return None, f"judgements are not filled: judge {name} is not asked (--no-judge)"
+    # one judge may judge answers and passages: it is created once
     judge = judges.get(name) or build_judge(blocks[name], calls=calls)
     missing_key = None if choices.judge_replay else judge.judge.missing_key
     if blocks[name].when == "available" and missing_key is not None:
         return None, f"judgements are not filled: judge {name}: {missing_key} is not set"
+    # the config names exactly one rubric for a fill
     (rubric,) = load_rubrics([rules.rubric], judge.type, judge.judge)
     return PlannedFill(name, judge, rubric, rules), ""
 

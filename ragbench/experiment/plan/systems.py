@@ -72,6 +72,7 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
         return bool(lefts or rights) and left_fits and (not rights or system.generator in rights)
 
     chosen = [system for system in systems if is_chosen(system)]
+    # a pair needs the ranking of its retriever, which is scored as well
     names = {system.retriever for system in chosen} | {system.name for system in chosen}
     return [system for system in systems if system.name in names]
 
@@ -122,6 +123,7 @@ def build_retrievers(
         ConfigError: A component refuses an option.
     """
     built: dict[str, Retriever] = {}
+    # sources may have sources themselves, and several retrievers may share one
     waiting = names_of(systems, "retriever")
     for name in waiting:  # a retriever over others appends these to the list
         if name in built:
@@ -177,6 +179,7 @@ def choose_systems(
             file=config.path,
             allowed="a retriever, an app, or records with contexts or answers",
         )
+    # tables show controls below the pairs that they are compared with
     retrieving = [system for system in systems if system.retriever is not None]
     systems = [*retrieving, *controls, *systems[len(retrieving) :]]
     # each system has a file of its own, where one would hide the other
@@ -225,6 +228,7 @@ def never_compared(systems: Sequence[System]) -> list[str]:
     for system in systems:
         if system.type == "pair":
             retrievers.setdefault(str(system.generator), []).append(str(system.retriever))
+    # a generator with one retriever has a single pair, compared with nothing
     single = {generator: names[0] for generator, names in retrievers.items() if len(names) == 1}
     if len(set(single.values())) < 2:
         return []
@@ -246,6 +250,7 @@ def choose_baseline(
     Raises:
         OptionError: The config names a baseline that is no system of the config or the records.
     """
+    # recorded systems are the baseline only of a run that has nothing else
     candidates = names_of(systems, "retriever", "app") or names_of(systems, "recorded")
     name = config.statistics.baseline
     allowed = [*config.retrievers, *candidates, *collection.given]

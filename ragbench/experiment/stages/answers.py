@@ -26,8 +26,8 @@ from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.base import (
     PENDING,
     Keep,
-    Node,
     Slot,
+    Step,
     StoredStage,
     Workspace,
     keep_all,
@@ -128,6 +128,7 @@ def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
             answer: Any = generator.generate_sample(ask.query, ask.contexts, ask.sample)
         else:
             answer = generator.generate_for(ask.query, ask.contexts)
+    # a file without an answer to the query: a cause, not an error of the generator
     except MissingPrediction:
         return None
     prediction = read_answer(answer)
@@ -279,6 +280,7 @@ class AnswerQueries(StoredStage):
 
     def pay_for(self, rows: Sequence[int]) -> None:
         """Answer the queries of some rows, and set `partial`."""
+        # kept for the judges, which read them in the same round
         self.partial = self.answers_to(rows)
 
 
@@ -336,6 +338,7 @@ class Generate(AnswerQueries):
         """
         plan = self.plan
         grades = {} if plan.qrels is None else plan.qrels.by_query.get(query.id, {})
+        # ties by id, so that every run gives the same passages
         relevant = sorted((-grade, name) for name, grade in grades.items() if grade > 0)
         documents = [plan.corpus[name] for _, name in relevant if name in plan.corpus]
         return documents[: self.passages] or None
@@ -369,6 +372,7 @@ class Generate(AnswerQueries):
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Generate the answers of some slots in random order, on workers where there are some."""
         contexts, _ = self._contexts
+        # a run that is stopped has answered a random sample, the same for each system
         order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
         generator, executor = self.plan.generators[self.generator], self.workspace.executor
         component = self.plan.component("generator", self.generator)
@@ -392,6 +396,7 @@ class Generate(AnswerQueries):
     def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers; a query without passages has the cause of its retrieval."""
         n = len(self.plan.queries)
+        # rows of all samples of the chosen queries
         chosen = None if rows is None else {r + s * n for r in rows for s in range(self.samples)}
         outcomes = self.items(chosen, default=PENDING)
         for row, slot in enumerate(self._slots):
@@ -400,7 +405,7 @@ class Generate(AnswerQueries):
                 outcomes[row] = Outcome(None, retrieval.cause, retrieval.detail)
         return Answers(self.system.name, outcomes, self.samples)
 
-    def forecast(self) -> Node:
+    def forecast(self) -> Step:
         """Return the number of stored answers, and the cost of the others.
 
         The passages of a control are known in a run only: the plan counts all its answers as not
@@ -468,7 +473,7 @@ class AskApp(AnswerQueries):
         """Return the answers of the app; those that are not stored and not asked are pending."""
         return Answers(self.system.name, self.items(rows, default=PENDING))
 
-    def forecast(self) -> Node:
+    def forecast(self) -> Step:
         """Return the number of stored answers; the cost of an app is unknown."""
         _ = self.answers  # looks the answers up, which `node` counts
         return self.node(len(self.plan.queries))
@@ -482,6 +487,7 @@ class Recorded(AnswerQueries):
     def __init__(self, workspace: Workspace, system: System) -> None:
         super().__init__(workspace, system, "recorded")
         self._rows = workspace.plan.collection.given[system.name]
+        # records with tool calls alone are answers of an agent, without a text
         retrieves = any(row.contexts is not None for row in self._rows)
         self.only_retrieves = retrieves and all(
             row.answer is None and row.tool_calls is None for row in self._rows

@@ -38,7 +38,7 @@ UNKNOWN = "not known yet"
 Keep = Callable[[int, Any], None]
 
 
-class StageProgress(Protocol):
+class ItemProgress(Protocol):
     """Progress display of one stage."""
 
     def advance(self, n: int = 1) -> None:
@@ -50,7 +50,7 @@ class RunProgress(Protocol):
 
     def stage(
         self, name: str, total: int, unit: str = "queries"
-    ) -> AbstractContextManager[StageProgress]:
+    ) -> AbstractContextManager[ItemProgress]:
         """Open the display of a stage of `total` items, counted in `unit`, a plural."""
 
 
@@ -62,7 +62,7 @@ class NoProgress:
 
     def stage(
         self, name: str, total: int, unit: str = "queries"
-    ) -> AbstractContextManager[StageProgress]:
+    ) -> AbstractContextManager[ItemProgress]:
         """Open a stage that shows nothing."""
         return nullcontext(self)
 
@@ -99,7 +99,7 @@ class Slot:
 
 
 @dataclass(slots=True)
-class Node:
+class Step:
     """Stage in the forecast that `ragbench plan` prints.
 
     Attributes:
@@ -119,7 +119,7 @@ class Node:
     stored: int
     unit: str = "queries"
     cost: Estimate | None = None
-    after: list[Node] = field(default_factory=list)
+    after: list[Step] = field(default_factory=list)
     by_workers: bool = False
     at_most: bool = False
 
@@ -174,11 +174,12 @@ class Workspace:
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @contextmanager
-    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[StageProgress]:
+    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[ItemProgress]:
         """Show a stage of `total` items in the progress display, and add its seconds to `work`."""
         start = time.perf_counter()
         with self.progress.stage(name, total, unit) as stage:
             yield stage
+        # a stage may run in parts: failed items, rounds of a budget
         self.work.setdefault(name, Work(total, 0)).seconds += time.perf_counter() - start
 
     def component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
@@ -204,6 +205,7 @@ class Workspace:
         The order depends on the seed and the query ids alone, and answers to one query stay
         together. A run that stops early so has done the same random sample for each system.
         """
+        # a hash of seed and id: the order does not depend on the other rows
         seed, names = self.plan.config.seed, self.plan.ids
         return sorted(rows, key=lambda row: order_key(seed, names[row % len(names)]))
 
@@ -232,6 +234,7 @@ class Workspace:
         They stand for passages to come, to estimate the cost of prompts.
         """
         corpus = self.plan.collection.documents or []
+        # other passages for each row, as their lengths vary
         start = (row * passages) % max(len(corpus), 1)
         return corpus[start : start + passages]
 
@@ -270,14 +273,14 @@ class Stage:
     def pay_for(self, rows: Sequence[int]) -> None:
         """Make the items of the queries of some rows, in a run that may exhaust its budget."""
 
-    def forecast(self) -> Node | None:
+    def forecast(self) -> Step | None:
         """Return the node of a plan: stored items and the cost of the others; None hides it."""
         return None
 
-    def node(self, items: int) -> Node:
+    def node(self, items: int) -> Step:
         """Return a node without a cost; `items` counts where no item was looked up."""
         work = self.workspace.work.get(self.title) or Work(items, 0)
-        return Node(self.title, work.items, work.stored, self.unit)
+        return Step(self.title, work.items, work.stored, self.unit)
 
 
 class StoredStage(Stage, ABC):
@@ -296,6 +299,7 @@ class StoredStage(Stage, ABC):
 
     def items_of(self, label: str, parts: Sequence[str]) -> StageItems:
         """Return the stored items whose key is a hash of `parts`; `label` names them for users."""
+        # another release may compute the same item in another way
         version = f"{__version__} {self.version}"
         return self.items_of_key(label, fingerprint([version, *parts], KEY_DIGITS))
 
@@ -345,6 +349,7 @@ class StoredStage(Stage, ABC):
         values: list[Json] = [default] * len(all_slots)
         slots = {index: slot for index, slot in enumerate(all_slots) if slot is not None}
         missing = [index for index, slot in slots.items() if not self._look_up(slot, values, index)]
+        # the first look-up counts: later rounds of a budget find items that this run has stored
         space.work.setdefault(self.title, Work(len(slots), len(slots) - len(missing)))
         if not space.dry:
             chosen = {slot.row for slot in slots.values()} if rows is None else set(rows)
@@ -364,6 +369,7 @@ class StoredStage(Stage, ABC):
             # errors, answers and passages of a service or of the user's code may contain an API key
             if self.has_texts and space.clean:
                 stored = without_secrets(stored, space.clean)
+            # an item over budget was not tried: the next run makes it
             if self.stores and cause_of(stored) is not Cause.OVER_BUDGET:
                 slot.items.put(slot.key, stored)
                 if self.plan.choices.retry_failed:
@@ -400,6 +406,7 @@ class StoredStage(Stage, ABC):
                 return False
             value = self.read(stored)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RagbenchError):
+            # a malformed item counts as missing, and its new value replaces it
             slot.items.refuse(slot.key)
             return False
         if value is not None:

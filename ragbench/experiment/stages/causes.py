@@ -132,10 +132,12 @@ class _Gold:
         By the metadata; else by the gold answers; else by the qrels: a judged query without a
         relevant document has no answer.
         """
+        # a list: each system reads it once more
         return [*map(self._answerable, range(len(self.plan.queries)))]
 
     def _answerable(self, row: int) -> bool | None:
         query = self.plan.queries[row]
+        # `is`: the text "false" or 0 says nothing
         for keys, value in ((_ANSWERABLE_KEYS, False), (_UNANSWERABLE_KEYS, True)):
             if any(query.metadata.get(name) is value for name in keys):
                 return False
@@ -294,8 +296,10 @@ def _answer_causes(system: _SystemAnswers) -> Iterator[Loss]:
     rules, gold = system.gold.rules, system.gold
     correctness = system.column(rules.right.measure, "correctness")
     faithfulness = system.column(rules.supported.measure, "faithfulness")
+    # scores that the config cannot name for causes: a judge's rubrics, if it has them
     recall, refusal = system.column(None, "context_recall"), system.column(None, "refusal")
     # a control gets other passages than any retriever found
+    # a control gets other passages than its retriever returned
     reads_ranking = system.source.control is None
     retrieved = gold.retrieved_gold(system.ranking if reads_ranking else None)
     for row in range(len(system.gold.plan.queries)):
@@ -368,6 +372,7 @@ def _is_right(system: _SystemAnswers, column: ScoreColumn | None, row: int) -> D
     answers = [sample[row].value for sample in system.samples]
     shares = [words.share(answer.answer) for answer in answers if answer is not None]
     right = [share for share in shares if share.reaches(rules.words)]
+    # at least half of the samples: a tie counts as right
     decision = 2 * len(right) >= len(shares)
     example = next(share for share in shares if share.reaches(rules.words) is decision)
     return decision, f"the answer {example.says}"

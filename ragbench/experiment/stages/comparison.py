@@ -102,10 +102,12 @@ def _no_answer_reason(plan: Plan, results: Results, columns: Sequence[ScoreColum
     longer than any passage.
     """
     table = np.array([column.values for column in columns])
+    # a query counts if any system has a value
     scored = np.isfinite(table).any(axis=0)
     n_missed = int((scored & ~(np.nan_to_num(table) > 0).any(axis=0)).sum())
     n, answers = int(scored.sum()), plan.collection.answers
     # words of the shortest gold answer of each query that has one
+    # words, not characters: a passage is compared word for word
     lengths = [
         min(len(text.split()) for text in answers[query])
         for query in plan.ids
@@ -134,6 +136,7 @@ def _longest_passage(plan: Plan, rankings: Iterable[RetrieverRun]) -> int:
         if outcome.value is not None
         for hit in outcome.value.documents
     )
+    # by id: systems retrieve the same passages again and again
     texts = {hit.id: hit.text for hit in hits}
     corpus = plan.corpus
     full_texts = {
@@ -211,6 +214,7 @@ class Compare(StoredStage):
         """Return a single slot, whose key depends on the scores, the method and the slices."""
         plan = self.plan
         parts = [code_in("ragbench.comparison", "ragbench.stats"), repr(method_of(plan))]
+        # all that changes an interval or a test, beside the scores
         parts += map(repr, (plan.baseline, plan.clusters, plan.slicings))
         for system in self._systems:
             columns = system.columns.items()

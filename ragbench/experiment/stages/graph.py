@@ -14,7 +14,7 @@ from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp, Generate, Recorded
-from ragbench.experiment.stages.base import Node, NoProgress, Stage, Workspace
+from ragbench.experiment.stages.base import NoProgress, Stage, Step, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.comparison import Compare
 from ragbench.experiment.stages.judging import JudgeAnswers
@@ -130,7 +130,7 @@ class Forecast:
     """
 
     plan: Plan
-    nodes: list[Node]
+    nodes: list[Step]
     workers: str | None = None
 
     @property
@@ -165,7 +165,7 @@ def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> di
     }
 
 
-def _all_nodes(nodes: list[Node]) -> Iterator[Node]:
+def _all_nodes(nodes: list[Step]) -> Iterator[Step]:
     """Yield the nodes and all nodes below them."""
     for node in nodes:
         yield node
@@ -197,7 +197,7 @@ def forecast(plan: Plan) -> Forecast:
             progress=NoProgress(),
             dry=True,
         )
-        nodes: dict[Stage, Node] = {}
+        nodes: dict[Stage, Step] = {}
         for stage in stages_of(workspace):
             node = stage.forecast()
             if node is not None:
@@ -207,6 +207,7 @@ def forecast(plan: Plan) -> Forecast:
                 )
                 if stage.under in nodes:
                     nodes[stage.under].after.append(node)
+        # a stage whose input is not shown stands at the top
         first = [stage for stage in nodes if stage.under not in nodes]
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
         return Forecast(plan, [nodes[stage] for stage in first], location)

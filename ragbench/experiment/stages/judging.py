@@ -21,7 +21,7 @@ from ragbench.experiment.records import (
     with_failures_of,
 )
 from ragbench.experiment.stages.answers import AnswerQueries
-from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
+from ragbench.experiment.stages.base import PENDING, Keep, Slot, Stage, Step, StoredStage, Workspace
 from ragbench.experiment.stages.comparison import judge_warnings
 from ragbench.experiment.stages.item_json import Stored, read_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
@@ -191,6 +191,7 @@ class Verdicts(StoredStage):
                     position = row * len(names) + names.index(name)
                     unjudged.discard(position)
                     keep(position, verdict)
+        # no verdict came for these: the judge stopped when the time was up
         minutes = self.workspace.budget.minutes or 0
         reason = f"not judged: the budget's {minutes:g} minutes are over"
         cause = Cause.OVER_BUDGET.word
@@ -212,6 +213,7 @@ class Verdicts(StoredStage):
                 advance(1)
                 yield rows[number], verdicts
             return
+        # read one by one, so that not all answers are in memory
         items = (self.judged[row] for row in takewhile(lambda _: not budget.time_is_up, rows))
         if executor is not None and judge.computes:
             options = self.judge.block.options
@@ -295,7 +297,7 @@ class JudgeAnswers(Verdicts):
         rows = Mapped(partial(replace, judge=self.name), judged.rows)
         results.judgements.setdefault(system.name, []).append(rows)
 
-    def forecast(self) -> Node | None:
+    def forecast(self) -> Step | None:
         """Return the number of stored verdicts and the cost of the others; None for a control.
 
         A pending answer is replaced by the gold answer, to estimate the length of the prompts.

@@ -57,6 +57,7 @@ def component_key(
         secrets: Secrets of the config, which the key does not depend on.
         inputs: Other parts of the key, JSON-ready.
     """
+    # names and comments of the config are no part: a renamed component keeps its results
     parts: dict[str, Any] = {"inputs": inputs}
     if component is not None:
         parts |= {

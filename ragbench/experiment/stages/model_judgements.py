@@ -10,7 +10,7 @@ from functools import cached_property
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.plan.records import PlannedFill
 from ragbench.experiment.records import Filled, Results, RetrieverRun, judge_totals, judge_use
-from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.base import Stage, Step, Workspace
 from ragbench.experiment.stages.comparison import model_warnings
 from ragbench.experiment.stages.judging import Verdicts
 from ragbench.experiment.stages.matching import document_of
@@ -37,6 +37,7 @@ def _pool(
 
     A passage that several retrievers return is yielded once; without any text, its text is empty.
     """
+    # an average over ties has no single order; the pool needs one
     ties = "docid" if rules.ties == "average" else rules.ties
     orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
     queries = rankings[0].queries if rankings else ()
@@ -197,14 +198,14 @@ class JudgePassages(Stage):
             results.filled = self.filled
             results.warnings += self.filled.warnings
 
-    def forecast(self) -> Node | None:
+    def forecast(self) -> Step | None:
         """Return an upper limit: the first hits of every retriever, as if none were shared."""
         fill = self.plan.fill
         if fill is None:
             return None
         items = [self.workspace.example_item(row, 1) for row in range(len(self.plan.queries))]
         count = len(items) * fill.rules.depth * max(len(self.plan.scored_retrievers), 1)
-        node = Node(self.title, count, 0, "passages", at_most=True)
+        node = Step(self.title, count, 0, "passages", at_most=True)
         if isinstance(fill.judge.judge, ModelJudge):
             cost = rehearse(fill.judge.judge, items, [fill.rubric])
             node.cost = cost.times(count / max(len(items), 1))

@@ -23,7 +23,7 @@ from ragbench.experiment.records import (
     split_samples,
     with_failures_of,
 )
-from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.base import Stage, Step, Workspace
 from ragbench.experiment.stages.comparison import judge_warnings
 from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
@@ -67,6 +67,7 @@ class JudgePairs(Stage):
             )
             return
         pairs = [(answers[first], answers[other]) for first, other in self._pairs]
+        # the larger number: a system with fewer samples repeats them
         size = sum(len(plan.queries) * max(first.samples, other.samples) for first, other in pairs)
         totals_before, judgements = judge_totals(judge), list[JudgeResults]()
         compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
@@ -139,14 +140,14 @@ class JudgePairs(Stage):
             return [(name, self._baseline) for name in names if name != self._baseline]
         return list(combinations(names, 2))
 
-    def forecast(self) -> Node | None:
+    def forecast(self) -> Step | None:
         """Return an upper limit of verdicts and their cost; None with fewer than two systems."""
         plan, judge = self.plan, self.judge
         if len(self._rivals) < 2:
             return None
         samples = max(plan.samples(system.generator) for system in self._rivals)
         count = len(self._pairs) * len(plan.queries) * samples
-        node = Node(self.title, count * len(judge.pairwise), 0, "verdicts", at_most=True)
+        node = Step(self.title, count * len(judge.pairwise), 0, "verdicts", at_most=True)
         if isinstance(judge.judge, ModelJudge):
             items = [self.workspace.example_item(row, 0) for row in range(len(plan.queries))]
             items = [replace(item, other=f"{item.answer} or not") for item in items]
@@ -195,6 +196,7 @@ def _compared_pair(
         pairs = items[number * n : (number + 1) * n]
         same &= np.isfinite(part.values) & [same_answers(item) for item in pairs]
         columns.append(part)
+    # failed pairs of samples are left out of the mean
     mean = mean_over_samples(columns)
     # the sign alone counts, so that a failed pair of samples is no share of the score
     decided = replace(mean, values=0.5 + 0.5 * np.sign(mean.values - 0.5), answer_causes=None)

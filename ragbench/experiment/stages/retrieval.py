@@ -24,9 +24,9 @@ from ragbench.experiment.stages.base import (
     PENDING,
     UNKNOWN,
     Keep,
-    Node,
     Slot,
     Stage,
+    Step,
     StoredStage,
     Workspace,
     keep_all,
@@ -135,6 +135,7 @@ def _search_on_workers(
     def request(position: int) -> Any:
         return index.request(queries[position], [source[position] for source in rankings])
 
+    # no time limit: requests are made here, by code of this package
     requests = dict(calling(request, range(len(queries)), Calls(calls.owner)))
     ready = [position for position, outcome in requests.items() if outcome.value is not None]
     for position in sorted(requests.keys() - ready):
@@ -172,6 +173,7 @@ def make_ready(workspace: Workspace, name: str) -> Retriever:
     retriever, corpus = plan.retrievers[name], plan.collection.documents
     if name in workspace.ready:
         return retriever
+    # before `load`, which may read the cache
     retriever.cache_folder = cache_folder(plan.config.cache)
     retriever.cache_also = plan.config.cache_also
     retriever.executor = workspace.executor
@@ -181,6 +183,7 @@ def make_ready(workspace: Workspace, name: str) -> Retriever:
             _index(name, retriever, corpus, stage.advance)
     if retriever.borrows:
         retriever.borrow([make_ready(workspace, source) for source in retriever.sources])
+    # documents are encoded while they are indexed
     note_encodings(workspace, name)
     workspace.ready.add(name)
     return retriever
@@ -202,6 +205,7 @@ def retriever_key(workspace: Workspace, name: str, top_k: int) -> str:
     if retriever.indexes:
         inputs["corpus"] = workspace.plan.collection.fingerprint("corpus")
     if retriever.borrows:
+        # top_k 0: a borrowed retriever is searched at any depth
         inputs["borrows"] = [retriever_key(workspace, source, 0) for source in retriever.sources]
     return workspace.component_key("retriever", name, **inputs)
 
@@ -356,7 +360,7 @@ class Retrieve(StoredStage):
         """Retrieve what is not stored; `Rank` adds it to the results."""
         _ = self.outcomes
 
-    def forecast(self) -> Node:
+    def forecast(self) -> Step:
         """Return the number of queries whose hits are stored."""
         _ = self.outcomes  # looks them up, which `node` counts
         return self.node(len(self.plan.queries))

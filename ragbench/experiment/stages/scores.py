@@ -20,7 +20,7 @@ from ragbench.experiment.records import (
     with_failures_of,
 )
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
-from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
+from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
 from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of
@@ -94,7 +94,9 @@ class ScoreRanking(StoredStage):
         rules = self.plan.config.metrics.retrieval
         fingerprint_of = self.plan.collection.fingerprint
         return [
+            # any change of a measure's module makes all its columns again
             code_in("ragbench.score.retrieval"),
+            # the measures are keys of the items: another one leaves the others stored
             repr(replace(rules, measures=None)),
             ranking.name,
             fingerprint(_ranking_pieces(ranking), KEY_DIGITS),
@@ -119,6 +121,7 @@ class ScoreRanking(StoredStage):
         failed = dict(without_value(self._ranking.outcomes))
         for position, measure in zip(todo, measures, strict=True):
             column = columns[measure.label]
+            # without a cut-off, the depth of the ranking is part of the signature
             if measure.k is None:
                 top_k = self.plan.config.metrics.retrieval.top_k
                 column = replace(column, signature=column.signature.with_parts(top_k=top_k))
@@ -177,6 +180,7 @@ class ScoreRanking(StoredStage):
         passages = []
         for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
             hits = [] if outcome.value is None else outcome.value.documents
+            # reversed: of a repeated hit the first one counts
             texts = {hit.id: document_of(hit, plan.corpus) for hit in reversed(hits)}
             ranked = (texts.get(document) for document in order.get(name, ()))
             passages.append([None if hit is None else hit.full_text for hit in ranked])
@@ -212,7 +216,7 @@ class ScoreRanking(StoredStage):
         results.add_scores(self.system, columns, "retrieval", counts)
         results.warnings += dict.fromkeys(warning for _, item in pairs for warning in item.warnings)
 
-    def forecast(self) -> Node | None:
+    def forecast(self) -> Step | None:
         """Return the number of stored columns; None for apps and recorded systems.
 
         Whether those have a ranking is known in a run only.
@@ -322,7 +326,7 @@ class ScoreAnswers(StoredStage):
         """Return True if a metric computes long enough for workers, such as one with a model."""
         return any(metric.declaration.computes for metric in self.plan.metrics)
 
-    def forecast(self) -> Node | None:
+    def forecast(self) -> Step | None:
         """Return the number of stored columns; None without metrics, and for a control."""
         if not self.plan.metrics or self._answer.system.role == "control":
             return None
