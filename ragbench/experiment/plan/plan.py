@@ -95,14 +95,12 @@ def make_plan(
     """
     config = _matching_texts(config, collection)
     check_live_names(config, live)
-    # before any work: a wrong baseline file would stop the run only at its end
     gate_baselines = read_baselines(config.gates)
     queries, sampled = sample(collection.queries, choices.limit, config.seed)
     systems = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, systems, calls=calls)
     qrels, query_ids = collection.qrels, frozenset(record_ids(queries))
     if qrels is not None and not query_ids.issuperset(qrels.query_ids):
-        # means are over the queries of the run, not over all judged ones
         qrels = qrels.of_queries(query_ids)
     warnings = [*collection.warnings, *sampled, *scores.warnings]
     warnings += _judgement_warnings(config, collection, qrels, scores.measures)
@@ -143,7 +141,6 @@ def make_plan(
         warnings=warnings,
         gate_baselines=gate_baselines,
     )
-    # with --no-judge or --only, gates may name scores and systems that do not run
     if choices.judge and not choices.only:
         answering = [system.name for system in plan.answering_systems if system.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
