@@ -86,6 +86,7 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
     A run that is in progress is not disturbed; the next run computes removed results again, and
     pays again for removed replies.
     """
+    # replies cost money, everything else only time
     entries = [entry for entry in stored_in(folder) if replies or entry.kind != "replies"]
     if entries and not yes:
         if not sys.stdin.isatty():
@@ -119,6 +120,7 @@ def _amount(
     """
     if text is None:
         return None
+    # the pattern has the units, so that an unknown unit is a usage error and no KeyError
     match = re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(units)})", text.strip().lower())
     if match is None:
         raise click.BadParameter(f"found {text!r}, allowed: {examples}", param_hint=option)

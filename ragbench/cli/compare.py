@@ -108,6 +108,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     for gate in comparison.record.gates:
         if gate.verdict != "pass":
             echo(f"{_WORDS[gate.verdict]}: {gate_line(gate)}", err=True)
+    # rendered as Markdown only if GitHub wants a summary, hence the `partial`
     report_to_github(partial(_render, comparison, "markdown"), _gates(comparison), None, os.environ)
     return comparison.exit_code(strict=strict)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _BYTES = re.compile("[\udc80-\udcff]+")
 
+# Options are declared once for all commands, so that name, type and help are the same everywhere.
 # An option whose value is a count.
 number_option = partial(click.option, type=click.IntRange(min=1), metavar="N")
 path_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
@@ -154,7 +155,7 @@ codecs.register_error("ragbench.exact", _escaped_or_raw)
 def write_exactly(text: str) -> None:
     """Write data for programs on stdout; ids are written as the bytes that were read."""
     stream = behind(sys.stdout)
-    stream.flush()
+    stream.flush()  # text written before must come first: the buffer below bypasses it
     stream.buffer.write(text.encode(stream.encoding, "ragbench.exact"))
     stream.buffer.flush()
 

@@ -57,6 +57,7 @@ def command(
     """
     from ragbench.experiment.pages import FIGURES, PAGES, write_figures, write_pages
 
+    # a dict drops repeated formats and keeps their order
     formats = dict.fromkeys(map(str.strip, (FIGURES[0] if kinds is None else kinds).split(",")))
     is_page = output is None or output.suffix in PAGES
     refuse(

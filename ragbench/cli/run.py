@@ -91,6 +91,7 @@ def command(
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
     if judge_replay and not judge:
         raise click.UsageError("pass --no-judge or --judge-replay, not both")
+    # `--only a,b`, `--only a b` and `--only a --only b` mean the same
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
     chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
     settings = load_config(config, overrides=overrides)
@@ -106,6 +107,7 @@ def command(
     else:
         output.write_drawn(_tables(experiment, notes=not quiet), STYLES)
     summary = experiment.record
+    # rendered only if GitHub wants a summary
     page = partial(render_markdown, summary, experiment.compared)
     output.report_to_github(page, summary.gates, config, os.environ)
     ctx.exit(exit_code_of(summary, strict=strict))
