@@ -13,15 +13,7 @@ from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.sheet import LabelScale, draw_again
 from ragbench.errors import DataError, OptionError
-from ragbench.records.certificate import (
-    CertifiedRubric,
-    Correction,
-    JudgeCertificate,
-    LabelsRead,
-    ProbedRubric,
-    ProbeFound,
-    ProbeReport,
-)
+from ragbench.records import certificate
 from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
 from ragbench.stats.mean import FEWEST_LABELS, ppi_difference, ppi_mean
@@ -43,7 +35,7 @@ class Calibration:
     good: float | None = None
     confidence: float = 0.95
     random: bool = False
-    probes: Mapping[str, Mapping[str, ProbeFound]] = field(default_factory=dict)
+    probes: Mapping[str, Mapping[str, certificate.ProbeFound]] = field(default_factory=dict)
 
 
 def certify(
@@ -51,7 +43,7 @@ def certify(
     scores: Mapping[str, JudgedScore],
     labels: Mapping[str, Labels],
     calibration: Calibration,
-) -> JudgeCertificate:
+) -> certificate.JudgeCertificate:
     """Return the certificate of the judges of a run; equal labels and verdicts give equal bytes.
 
     Args:
@@ -64,7 +56,7 @@ def certify(
         DataError: No labelled answer has a verdict.
         OptionError: `good` is not on the scale.
     """
-    return JudgeCertificate(
+    return certificate.JudgeCertificate(
         run=run.name,
         data=run.data,
         systems=run.systems,
@@ -80,21 +72,22 @@ def certify(
 def probe_report(
     run: JudgedRun,
     scores: Sequence[JudgedScore],
-    probes: Mapping[str, Mapping[str, ProbeFound]],
+    probes: Mapping[str, Mapping[str, certificate.ProbeFound]],
     *,
     confidence: float = 0.95,
-) -> ProbeReport:
+) -> certificate.ProbeReport:
     """Return the report on probes of some scores; `probes` is score -> probe -> result.
 
     A score that `probes` lacks raises KeyError.
     """
-    return ProbeReport(
+    return certificate.ProbeReport(
         run=run.name,
         data=run.data,
         systems=run.systems,
         confidence=confidence,
         rubrics={
-            score.name: ProbedRubric(**_facts(score), probes=probes[score.name]) for score in scores
+            score.name: certificate.ProbedRubric(**_facts(score), probes=probes[score.name])
+            for score in scores
         },
     )
 
@@ -113,7 +106,7 @@ def _facts(score: JudgedScore) -> dict[str, Any]:
 
 def _certify_score(
     run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
-) -> CertifiedRubric:
+) -> certificate.CertifiedRubric:
     """Return agreement, correlations and corrected means of one score.
 
     Raises:
@@ -131,7 +124,7 @@ def _certify_score(
             raise OptionError("--good", "", calibration.good, f"a label on {scale}")
         good, words = scale.score(calibration.good), f"labels from {calibration.good:g} on"
     random, why = _sampling(run, score, labels, vouched=calibration.random)
-    facts = LabelsRead(
+    facts = certificate.LabelsRead(
         n=len(ratings.keys),
         raters=tuple(ratings.raters),
         without_label=len(labels.rows.keys() - labels.labelled),
@@ -150,7 +143,7 @@ def _certify_score(
     )
     mean_labels = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
     corrector = _Corrector(score.scores, mean_labels, facts, confidence)
-    return CertifiedRubric(
+    return certificate.CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),
         good=words,
@@ -213,17 +206,17 @@ class _Corrector:
 
     scores: Mapping[Key, float]
     labels: Mapping[Key, float]
-    facts: LabelsRead
+    facts: certificate.LabelsRead
     confidence: float
 
-    def mean(self, system: str) -> Correction:
+    def mean(self, system: str) -> certificate.Correction:
         """Return the corrected mean of a system; `not available` with the reason if impossible."""
         # sorted: the order of summation decides the last digits
         keys = [key for key in sorted(self.scores) if key[0] == system]
         labelled = [key for key in keys if key in self.labels]
         unlabelled = [key for key in keys if key not in self.labels]
         if reason := self._refusal(len(labelled), len(unlabelled), "answers"):
-            return Correction(status="not available", reason=reason)
+            return certificate.Correction(status="not available", reason=reason)
         corrected = ppi_mean(
             [self.labels[key] for key in labelled],
             [self.scores[key] for key in labelled],
@@ -232,9 +225,9 @@ class _Corrector:
             range=(0.0, 1.0),
             confidence=self.confidence,
         )
-        return from_json(Correction, {"status": "corrected", **corrected.to_dict()})
+        return from_json(certificate.Correction, {"status": "corrected", **corrected.to_dict()})
 
-    def difference(self, system: str, against: str) -> Correction:
+    def difference(self, system: str, against: str) -> certificate.Correction:
         """Return the corrected mean paired difference of two systems, or the reason for none."""
         pairs = [
             ((system, query), (against, query))
@@ -249,7 +242,7 @@ class _Corrector:
         if not reason and len(labelled) + len(unlabelled) < len(pairs):
             reason = "some queries have a label for one system only: draw with --unit query"
         if reason:
-            return Correction(against=against, status="not available", reason=reason)
+            return certificate.Correction(against=against, status="not available", reason=reason)
         corrected = ppi_difference(
             _sides(labelled, self.labels),
             _sides(labelled, self.scores),
@@ -259,7 +252,7 @@ class _Corrector:
             confidence=self.confidence,
         )
         values = {"status": "corrected", "against": against, **corrected.to_dict()}
-        return from_json(Correction, values)
+        return from_json(certificate.Correction, values)
 
     def _refusal(self, labelled: int, unlabelled: int, noun: str) -> str:
         """Return the reason against a correction, or an empty text; `noun` is what is counted."""

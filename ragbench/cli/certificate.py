@@ -12,19 +12,11 @@ from typing import Any, TypeVar
 
 import click
 
+from ragbench.calibration import sheet
 from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import read_labels, read_ratings
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
-from ragbench.calibration.sheet import (
-    COLUMNS,
-    LONGEST_CELL,
-    LabelScale,
-    Question,
-    Unit,
-    draw,
-    sheet_rows,
-)
 from ragbench.cli.output import behind, resumable, write_json, write_notes, write_result
 from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
@@ -63,7 +55,7 @@ class Request:
     output: Path | None = None
     rubrics: Sequence[str] = ()
     probes: bool = False
-    scale: LabelScale | None = None
+    scale: sheet.LabelScale | None = None
     confidence: float = 0.95
     as_json: bool = False
     trusted: Sequence[str] = ()
@@ -91,7 +83,7 @@ def _write(
 
 
 def draw_sheet(
-    request: Request, n: int, *, systems: Sequence[str] = (), unit: Unit = "answer"
+    request: Request, n: int, *, systems: Sequence[str] = (), unit: sheet.Unit = "answer"
 ) -> None:
     """Draw n answers per rubric at random, and write the sheet to label.
 
@@ -105,10 +97,10 @@ def draw_sheet(
     draws = {}
     for score in run.select_scores(request.rubrics):
         if score.rubric.name not in draws:  # one sheet serves all judges of a rubric
-            drawn = draw(run, score, n, seed=request.seed, unit=unit, systems=systems)
+            drawn = sheet.draw(run, score, n, seed=request.seed, unit=unit, systems=systems)
             draws[score.rubric.name] = (drawn, score.rubric)
-    rows = sheet_rows(run, draws.values(), _read_questions(run))
-    text = to_csv(COLUMNS, rows)
+    rows = sheet.sheet_rows(run, draws.values(), _read_questions(run))
+    text = to_csv(sheet.COLUMNS, rows)
     if output is None:
         write_result(text, exact=True)
     else:
@@ -116,8 +108,8 @@ def draw_sheet(
     counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())
     write_notes([f"{len(rows)} rows to label: {counts}; seed {request.seed}"])
     longest = max(len(cell) for row in rows for cell in row if isinstance(cell, str))
-    if longest > LONGEST_CELL:
-        note = f"a cell has {longest} characters; spreadsheets cut cells at {LONGEST_CELL}"
+    if longest > sheet.LONGEST_CELL:
+        note = f"a cell has {longest} characters; spreadsheets cut cells at {sheet.LONGEST_CELL}"
         write_notes([note])
 
 
@@ -155,8 +147,8 @@ def certify_ratings(
     output: Path | None,
     rubrics: Sequence[str],
     *,
-    scale: LabelScale | None = None,
-    judge_scale: LabelScale | None = None,
+    scale: sheet.LabelScale | None = None,
+    judge_scale: sheet.LabelScale | None = None,
     model: str = "not named",
     columns: Sequence[str] = (),
     as_json: bool = False,
@@ -266,7 +258,7 @@ def _progress_bar(judge: str, total: int) -> Iterator[Advance]:
         yield stage.advance
 
 
-def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
+def _read_questions(run: JudgedRun) -> Mapping[str, sheet.Question]:
     """Load the questions and gold answers of the run's data set, by query id.
 
     Raises:
@@ -280,6 +272,6 @@ def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
             allowed, file = "the data of the run; or make a new run", run.folder / "config.yaml"
             raise DataError(problem, file=file, allowed=allowed)
     return {
-        query.id: Question(query.text, collection.answers.get(query.id, ()), query.turns)
+        query.id: sheet.Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries
     }

@@ -19,19 +19,9 @@ from ragbench.records.score import RunCounts, SystemScore
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
 from ragbench.stats.mean import finite
-from ragbench.types import Qrels, Run, ScoreColumn
+from ragbench.types import Qrels, Run, ScoreColumn, tables
 from ragbench.types.checks import checked_ids, wrong_type_error
 from ragbench.types.columnar import QueryFingerprints
-from ragbench.types.tables import (
-    Frame,
-    Table,
-    column_of,
-    html_table,
-    is_frame,
-    is_table,
-    number,
-    texts_of_table,
-)
 
 SCHEMA = "ragbench.scores/1"
 
@@ -136,17 +126,18 @@ class Evaluation:
 
     def __repr__(self) -> str:
         scores = ", ".join(
-            f"{name} {number(score.mean, score.interval)}" for name, score in self.summary.items()
+            f"{name} {tables.number(score.mean, score.interval)}"
+            for name, score in self.summary.items()
         )
         return f"<Evaluation of {len(self.query_ids)}: {scores}>"
 
     def _repr_html_(self) -> str:
         rows = [
-            [name, number(s.mean, s.interval), str(s.n), str(s.n_failed)]
+            [name, tables.number(s.mean, s.interval), str(s.n), str(s.n_failed)]
             for name, s in self.summary.items()
         ]
         caption = f"{len(self.query_ids)} items, {self.confidence:.0%} intervals"
-        return html_table(caption, ["score", "mean", "scored", "failed"], rows)
+        return tables.html_table(caption, ["score", "mean", "scored", "failed"], rows)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame, a row per item and a column per score; needs pandas."""
@@ -157,8 +148,8 @@ class Evaluation:
 
 
 def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
-    run: Run | Mapping[str, Mapping[str, float] | Iterable[str]] | Frame,
-    qrels: Qrels | Mapping[str, Mapping[str, int] | Iterable[str]] | Frame,
+    run: Run | Mapping[str, Mapping[str, float] | Iterable[str]] | tables.Frame,
+    qrels: Qrels | Mapping[str, Mapping[str, int] | Iterable[str]] | tables.Frame,
     measures: Sequence[str],
     *,
     missing: Literal["zero", "skip"] = "zero",
@@ -198,8 +189,8 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         0.5
     """
     scored = score_run(
-        Run.from_frame(run) if is_frame(run) else _with_scores(run),
-        Qrels.from_frame(qrels) if is_frame(qrels) else _with_grades(qrels),
+        Run.from_frame(run) if tables.is_frame(run) else _with_scores(run),
+        Qrels.from_frame(qrels) if tables.is_frame(qrels) else _with_grades(qrels),
         measures,
         missing=missing,
         no_relevant=no_relevant,
@@ -276,7 +267,7 @@ def evaluate_texts(
 
 @overload
 def evaluate_texts(
-    predictions: Table,
+    predictions: tables.Table,
     *,
     metrics: Sequence[str],
     confidence: float = 0.95,
@@ -286,7 +277,7 @@ def evaluate_texts(
 
 
 def evaluate_texts(
-    predictions: Sequence[str | None] | Table,
+    predictions: Sequence[str | None] | tables.Table,
     references: Sequence[str | Sequence[str] | None] | None = None,
     metrics: Sequence[str] = (),
     *,
@@ -327,17 +318,17 @@ def evaluate_texts(
     """
     from ragbench.score.text.base import UnseenText
 
-    if is_table(predictions):
+    if tables.is_table(predictions):
         if references is not None:
             raise OptionError("evaluate_texts", "references", "a table and references", "one")
-        predictions, references = texts_of_table(predictions, columns, "evaluate_texts")
+        predictions, references = tables.texts_of_table(predictions, columns, "evaluate_texts")
     elif columns is not None:
         raise OptionError("evaluate_texts", "columns", columns, "with a table alone")
     # a string is a sequence too: each of its letters would be an unknown metric
     if isinstance(metrics, str) or not metrics:
         raise OptionError("evaluate_texts", "metrics", metrics, "names of metrics, in a list")
-    texts = column_of(predictions, "evaluate_texts", "predictions")
-    gold = column_of(references, "evaluate_texts", "references")
+    texts = tables.column_of(predictions, "evaluate_texts", "predictions")
+    gold = tables.column_of(references, "evaluate_texts", "references")
     evaluation = score_pairs(texts, gold, metrics, confidence=confidence, progress=progress)
     for note in evaluation.notes:
         warnings.warn(note, UnseenText, stacklevel=2)

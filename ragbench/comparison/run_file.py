@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
 from ragbench.errors import DataError, OptionError
+from ragbench.score.retrieval import score_run
 from ragbench.score.retrieval.ranking import BlockRanker
-from ragbench.score.retrieval.score_run import (
-    Evidence,
-    Rules,
-    fingerprints_of,
-    gather,
-    subtopics_read_by,
-)
 from ragbench.types import Qrels
 
 if TYPE_CHECKING:
@@ -38,7 +32,7 @@ class RankedFile:
         tag: Run tag: the last column of the last line, as in trec_eval; `run` if it is empty.
     """
 
-    evidence: Evidence
+    evidence: score_run.Evidence
     fingerprints: Mapping[Reads, Mapping[str, Any]]
     unknown: int
     duplicates: int
@@ -49,7 +43,7 @@ def rank_run_file(
     run: str | Path | BinaryIO,
     qrels: Qrels,
     measures: Sequence[Measure],
-    rules: Rules,
+    rules: score_run.Rules,
     *,
     workers: int | None = None,
     on_bytes: Callable[[int], object] = int,
@@ -73,7 +67,7 @@ def rank_run_file(
     threads = usable_cores() if workers is None else workers
     if threads < 1:
         raise OptionError("rank_run_file", "workers", workers, "an integer >= 1")
-    subtopics = subtopics_read_by(measures, qrels, rules.ties)
+    subtopics = score_run.subtopics_read_by(measures, qrels, rules.ties)
     ranker = BlockRanker(qrels, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
     ranked, tag = None, ""
     # standard input cannot be read from several positions
@@ -95,8 +89,8 @@ def rank_run_file(
                 ranked = ranker.rank([stream.grouped()])
             tag = stream.tag
     return RankedFile(
-        gather(ranked, subtopics, judged_only=rules.judged_only),
-        fingerprints_of(qrels, subtopics),
+        score_run.gather(ranked, subtopics, judged_only=rules.judged_only),
+        score_run.fingerprints_of(qrels, subtopics),
         ranker.unknown,
         ranker.duplicates,
         tag or "run",

@@ -12,13 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ragbench.embed import base as embed
+from ragbench.embed import sentence_transformers
 from ragbench.embed.base import Advance, Embedder, Encodings, Vectors, ignore_progress
-from ragbench.embed.sentence_transformers import (
-    DEFAULT_MODEL,
-    RemoteEmbedder,
-    normalize_rows,
-    shared_embedder,
-)
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
@@ -140,7 +135,7 @@ class CachedEmbedder:
             vectors[rows[key]] = vector
         advance(len(texts) - len(rows))  # the repeated ones
         if normalize:
-            normalize_rows(vectors)
+            sentence_transformers.normalize_rows(vectors)
         return vectors if len(rows) == len(texts) else vectors[[rows[key] for key in keys]]
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
@@ -231,7 +226,7 @@ def vector_key(model: str, prompt: str, text: str) -> str:
 class EmbedderOptions:
     """Options of the model that turns texts into vectors."""
 
-    model: embed.Model = DEFAULT_MODEL
+    model: embed.Model = sentence_transformers.DEFAULT_MODEL
     query_prompt: Annotated[
         str | None, Option("Text put before a query; null: the prompt of the model.")
     ] = None
@@ -261,9 +256,9 @@ class EmbedderOptions:
         """
         options: dict[str, Any] = {"device": self.device, "batch_tokens": self.batch_tokens}
         embedder = (
-            shared_embedder(owner, self.model, **options)
+            sentence_transformers.shared_embedder(owner, self.model, **options)
             if executor is None
-            else RemoteEmbedder(executor, owner, self.model, **options)
+            else sentence_transformers.RemoteEmbedder(executor, owner, self.model, **options)
         )
         prompts = {
             role: embedder.prompts[role] if prompt is None else prompt

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ragbench import errors
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import (
     read_comparisons,
@@ -17,13 +18,6 @@ from ragbench.data.runs.run_folder import (
     resolve_run_folder,
 )
 from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
-from ragbench.errors import (
-    EXIT_BAD_INPUT,
-    EXIT_GATE_FAILED,
-    EXIT_INCOMPLETE,
-    EXIT_OK,
-    EXIT_UNDECIDED,
-)
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
@@ -170,12 +164,12 @@ def exit_code_of(summary: Summary, *, strict: bool = False) -> int:
     """
     verdicts = {gate.verdict for gate in summary.gates}
     if any(gate.refused for gate in summary.gates):
-        return EXIT_BAD_INPUT
+        return errors.EXIT_BAD_INPUT
     if "fail" in verdicts:
-        return EXIT_GATE_FAILED
+        return errors.EXIT_GATE_FAILED
     if strict and "undecided" in verdicts:
-        return EXIT_UNDECIDED
-    return EXIT_OK if summary.complete else EXIT_INCOMPLETE
+        return errors.EXIT_UNDECIDED
+    return errors.EXIT_OK if summary.complete else errors.EXIT_INCOMPLETE
 
 
 def load_experiment(path: str | Path) -> Experiment:

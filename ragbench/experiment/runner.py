@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from ragbench import files
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
@@ -24,14 +25,6 @@ from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.base import NoProgress, RunProgress, Workspace
 from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
-from ragbench.files import (
-    cache_folder,
-    naming_unwritable,
-    opened_to_append,
-    remove_left_over,
-    try_lock,
-    write_atomically,
-)
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
 from ragbench.store.items import StageStore
@@ -108,7 +101,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         replies = stack.enter_context(connection)
         if repetition is None:
             run_state = stack.enter_context(lock_experiment(experiment_folder))
-            stage_store = StageStore(cache_folder(config.cache), config.cache_also)
+            stage_store = StageStore(files.cache_folder(config.cache), config.cache_also)
         else:  # a repetition resumes no run, and does not block other runs of the experiment
             run_state, stage_store = RunState(), StageStore(repetition.stages)
         store = stack.enter_context(closing(stage_store))
@@ -197,17 +190,17 @@ def lock_experiment(folder: Path) -> Iterator[RunState]:
     Raises:
         DataError: Another process holds the lock, or the folder cannot be written.
     """
-    with naming_unwritable(folder):
+    with files.naming_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         stream = _open_locked(folder)
     # only under the lock: without it these files may belong to a run that is still writing
-    remove_left_over(folder)
+    files.remove_left_over(folder)
     token_file = folder / TOKEN_FILE
     try:
-        with naming_unwritable(folder):
+        with files.naming_unwritable(folder):
             token = unfinished_token(folder)
             run_state = RunState() if token is None else RunState(token)
-            write_atomically(token_file, run_state.token + "\n")
+            files.write_atomically(token_file, run_state.token + "\n")
         yield run_state
         if run_state.finished:
             token_file.unlink(missing_ok=True)
@@ -225,8 +218,8 @@ def _open_locked(folder: Path) -> IO[bytes]:
     """
     path = folder / _LOCK
     while True:
-        stream = opened_to_append(path)
-        if not try_lock(stream):
+        stream = files.opened_to_append(path)
+        if not files.try_lock(stream):
             stream.seek(0)
             process_id = stream.read(20).decode("utf-8", "replace").strip()
             stream.close()

@@ -10,28 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ragbench import llm
 from ragbench.errors import DataError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.json_yaml import YamlError, load_yaml
-from ragbench.llm import (
-    CallFailure,
-    ChatModel,
-    ChatRequest,
-    Connected,
-    Estimate,
-    Limits,
-    Message,
-    Prices,
-    Replies,
-    estimate,
-)
-from ragbench.llm.server import (
-    CallOptions,
-    PriceOptions,
-    ReplyOptions,
-    SamplingOptions,
-    ServerOptions,
-)
+from ragbench.llm import server
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Turn
@@ -69,7 +52,7 @@ class GeneratorPrompt:
 
     def messages(
         self, question: str, passages: Sequence[Document], turns: Sequence[Turn] = ()
-    ) -> tuple[Message, ...]:
+    ) -> tuple[llm.Message, ...]:
         """Return the messages for a question: system message, earlier turns, user message.
 
         Args:
@@ -83,9 +66,9 @@ class GeneratorPrompt:
             for number, d in enumerate(passages, start=1)
         ]
         user = self.template.render(question=question, passages=numbered_passages).strip()
-        system = (Message("system", self.system),) if self.system else ()
-        history = [Message(t.role, t.text) for t in turns if t.role != "system" and t.text]
-        return (*system, *history, Message("user", user))
+        system = (llm.Message("system", self.system),) if self.system else ()
+        history = [llm.Message(t.role, t.text) for t in turns if t.role != "system" and t.text]
+        return (*system, *history, llm.Message("user", user))
 
     def text(self, question: str, passages: Sequence[Document]) -> str:
         """Return the messages for a question as one text, for people."""
@@ -263,7 +246,7 @@ class AnswerOptions:
     ] = None
 
 
-class ChatGenerator(Connected, Generator):
+class ChatGenerator(llm.Connected, Generator):
     """Generator that answers by one chat model.
 
     Args:
@@ -279,13 +262,13 @@ class ChatGenerator(Connected, Generator):
 
     def __init__(
         self,
-        connect: Callable[[Replies | None], ChatModel],
+        connect: Callable[[llm.Replies | None], llm.ChatModel],
         prompt: GeneratorPrompt,
-        request: ChatRequest,
+        request: llm.ChatRequest,
         *,
         context_tokens: int | None = None,
-        limits: Limits | None = None,
-        prices: Callable[[], Prices] = Prices.load,
+        limits: llm.Limits | None = None,
+        prices: Callable[[], llm.Prices] = llm.Prices.load,
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.prompt, self._request, self._context_tokens = prompt, request, context_tokens
@@ -333,11 +316,11 @@ class ChatGenerator(Connected, Generator):
         reply = self.engine.ask(replace(self._request_for(query, passages), sample=sample))
         if reply.refused:
             reason = reply.refusal or f"finish reason {reply.finish_reason}"
-            raise CallFailure(Cause.REFUSED, reason, replies=(reply,))
+            raise llm.CallFailure(Cause.REFUSED, reason, replies=(reply,))
         # Refused parameters belong to the signature: the answers were made without them.
         self._left_out.update(reply.left_out)
         if reply.ran_out:
-            raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=(reply,))
+            raise llm.CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=(reply,))
         return Prediction(
             reply.text.strip(),
             passages,
@@ -346,30 +329,30 @@ class ChatGenerator(Connected, Generator):
             left_out=reply.left_out,
         )
 
-    def estimate(self, questions: Sequence[tuple[Query, Sequence[Document]]]) -> Estimate:
+    def estimate(self, questions: Sequence[tuple[Query, Sequence[Document]]]) -> llm.Estimate:
         """Return an estimate of calls, tokens and cost for queries with passages; send nothing."""
 
-        def ask(model: ChatModel) -> None:
+        def ask(model: llm.ChatModel) -> None:
             for query, contexts in questions:
                 request = self._request_for(query, fit(contexts, self._context_tokens))
                 asyncio.run(model.complete(request))
 
-        return estimate(ask, self.load_prices())
+        return llm.estimate(ask, self.load_prices())
 
-    def _request_for(self, query: Query, passages: Sequence[Document]) -> ChatRequest:
+    def _request_for(self, query: Query, passages: Sequence[Document]) -> llm.ChatRequest:
         messages = self.prompt.messages(query.text, passages, query.turns)
         return replace(self._request, messages=messages)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenAIGeneratorOptions(
-    ServerOptions,
+    server.ServerOptions,
     PromptOptions,
-    SamplingOptions,
+    server.SamplingOptions,
     AnswerOptions,
-    CallOptions,
-    ReplyOptions,
-    PriceOptions,
+    server.CallOptions,
+    server.ReplyOptions,
+    server.PriceOptions,
 ):
     """Options of a generator on a chat server."""
 
@@ -392,7 +375,7 @@ class OpenAIGenerator(ChatGenerator):
         super().__init__(
             self._server.connect,
             load_prompt(chosen.prompt, chosen.system, "openai"),
-            ChatRequest(
+            llm.ChatRequest(
                 chosen.model,
                 (),
                 temperature=chosen.temperature,

@@ -16,16 +16,8 @@ from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.files import cache_folder
 from ragbench.registry import Option, declared_options, options_of
+from ragbench.retrieve import nearest
 from ragbench.retrieve.base import Retriever
-from ragbench.retrieve.nearest import (
-    DEFAULT_PROBES,
-    Exact,
-    InvertedFile,
-    best_rows,
-    id_ranks,
-    longest_of,
-    score_candidates,
-)
 from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.types import Document, IntArray, Query, ScoredDocument
@@ -55,7 +47,8 @@ class DenseOptions(EmbedderOptions):
     probes: Annotated[
         int | None,
         Option(
-            f"faiss: number of lists to search; null is {DEFAULT_PROBES}. More lists miss less.",
+            f"faiss: number of lists to search; null is {nearest.DEFAULT_PROBES}. "
+            "More lists miss less.",
             ge=1,
         ),
     ] = None
@@ -105,12 +98,12 @@ class Dense(Retriever):
         cosine = chosen.similarity == "cosine"
         self._normalize = cosine if chosen.normalize is None else chosen.normalize
         self._kind, self._stores = chosen.index, chosen.cache
-        self._probes = chosen.probes or DEFAULT_PROBES
+        self._probes = chosen.probes or nearest.DEFAULT_PROBES
         self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
             _OWNER, (self.cache_folder or cache_folder(), *self.cache_also), self.executor
         )
         self._embedder: CachedEmbedder | None = None
-        self._index: Exact | InvertedFile | None = None
+        self._index: nearest.Exact | nearest.InvertedFile | None = None
 
     @property
     def encodings(self) -> embed.Encodings | None:
@@ -156,7 +149,7 @@ class Dense(Retriever):
             texts = [document.full_text for document in corpus]
             self._vectors = self._encode(embedder, texts, "document", self.advance)
             self._truncated = _count_truncated(embedder, texts, "document")
-            self._id_ranks = id_ranks(self._ids)
+            self._id_ranks = nearest.id_ranks(self._ids)
         else:
             self._vectors, self._id_ranks = matrix["vectors"], matrix["id_ranks"]
             self._truncated, distinct = matrix["counts"].tolist()
@@ -165,21 +158,23 @@ class Dense(Retriever):
             if embedder.encodings.texts == encoded_before:
                 embedder.reused += distinct
         is_exact = self._kind == "exact"
-        self._index = Exact(self._vectors, longest) if is_exact else self._inverted_file(matrix)
+        self._index = (
+            nearest.Exact(self._vectors, longest) if is_exact else self._inverted_file(matrix)
+        )
 
-    def _inverted_file(self, matrix: Arrays | None) -> InvertedFile:
+    def _inverted_file(self, matrix: Arrays | None) -> nearest.InvertedFile:
         """Return the lists of faiss, stored beside a stored matrix; None builds them in memory."""
         lists = None
         if matrix is not None:
             key = fingerprint([_FORMAT, version("faiss-cpu"), matrix.path.name], 32)
 
             def write(writer: ArrayWriter) -> None:
-                InvertedFile(self._vectors, self._probes).write(writer.folder / _LISTS)
+                nearest.InvertedFile(self._vectors, self._probes).write(writer.folder / _LISTS)
 
             label = f"faiss of {len(self._ids):,} {self.unit}"
             lists = self._arrays.ensure("index", label, key, write)
         file = None if lists is None else lists.path / _LISTS
-        return InvertedFile(self._vectors, self._probes, file)
+        return nearest.InvertedFile(self._vectors, self._probes, file)
 
     @property
     def _arrays(self) -> ArrayStore:
@@ -212,9 +207,9 @@ class Dense(Retriever):
                 texts = [document.full_text for document in corpus[start : start + size]]
                 block = self._encode(embedder, texts, "document", self.advance)
                 vectors.append(block)
-                longest.append(np.array([longest_of(block)]))
+                longest.append(np.array([nearest.longest_of(block)]))
                 truncated += _count_truncated(embedder, texts, "document")
-        writer.add("id_ranks", id_ranks(record_ids(corpus)))
+        writer.add("id_ranks", nearest.id_ranks(record_ids(corpus)))
         writer.add("counts", np.array([truncated, embedder.encodings.texts - encoded_before]))
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
@@ -238,8 +233,8 @@ class Dense(Retriever):
 
     def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
         """Return the best of the candidate rows by exact similarity, best first."""
-        scores = score_candidates(self._vectors, query, rows)
-        best = best_rows(rows, scores, self._id_ranks, top_k)
+        scores = nearest.score_candidates(self._vectors, query, rows)
+        best = nearest.best_rows(rows, scores, self._id_ranks, top_k)
         return [
             ScoredDocument(self._ids[row], float(score))
             for row, score in zip(rows[best], scores[best], strict=True)

@@ -9,17 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from ragbench import registry
 from ragbench.errors import AdapterError, MissingExtra, OptionError
-from ragbench.registry import (
-    PYTHON,
-    Option,
-    check_values,
-    declared_options,
-    load_object,
-    nearest,
-    plain_signature,
-    shown,
-)
 from ragbench.text.languages import UNSPACED
 from ragbench.text.tokenize import sentences
 from ragbench.types import Document
@@ -42,7 +33,7 @@ class Chunking:
 
     by: Annotated[
         Literal["words", "sentences", "tokens", "langchain"] | str,
-        Option(
+        registry.Option(
             "Unit of size and overlap: words (between spaces), sentences, tokens, or that of a "
             "LangChain text splitter; or code that cuts a text: `python:module:name` of a function "
             "of a text that returns its pieces, or of such a splitter.",
@@ -51,17 +42,18 @@ class Chunking:
     ]
     size: Annotated[
         int | None,
-        Option(
+        registry.Option(
             "Units in a chunk; the last one has the rest. Required, except for a function.",
             ge=1,
         ),
     ] = None
     overlap: Annotated[
-        int, Option("Units that a chunk shares with the previous one; less than size.", ge=0)
+        int,
+        registry.Option("Units that a chunk shares with the previous one; less than size.", ge=0),
     ] = 0
     tokenizer: Annotated[
         str | None,
-        Option(
+        registry.Option(
             "tokens: a model whose tokens are counted, by folder or hub name (extra huggingface); "
             "default: words and punctuation marks.",
             refers_to="folder_or_name",
@@ -69,27 +61,28 @@ class Chunking:
     ] = None
     factory: Annotated[
         str | None,
-        Option(
+        registry.Option(
             "langchain: `module:Name` of a class or function that returns a text splitter when "
             "called with chunk_size and chunk_overlap; or of a function of a text that returns its "
             "pieces."
         ),
     ] = None
     args: Annotated[
-        dict[str, object] | None, Option("Options of the function or the splitter, by name.")
+        dict[str, object] | None,
+        registry.Option("Options of the function or the splitter, by name."),
     ] = None
 
     @property
     def code(self) -> str | None:
         """Return `module:name` of the user's code that cuts texts; None if ragbench cuts them."""
-        is_code = self.by.startswith(PYTHON)
-        return self.by.removeprefix(PYTHON) if is_code else self.factory
+        is_code = self.by.startswith(registry.PYTHON)
+        return self.by.removeprefix(registry.PYTHON) if is_code else self.factory
 
     def __post_init__(self) -> None:
-        if self.by not in _BY and not self.by.startswith(PYTHON):
-            allowed = f"{', '.join(_BY)}, {PYTHON}module:name"
-            raise OptionError("chunk", "by", self.by, allowed, nearest(self.by, _BY))
-        if self.size is None and not self.by.startswith(PYTHON):
+        if self.by not in _BY and not self.by.startswith(registry.PYTHON):
+            allowed = f"{', '.join(_BY)}, {registry.PYTHON}module:name"
+            raise OptionError("chunk", "by", self.by, allowed, registry.nearest(self.by, _BY))
+        if self.size is None and not self.by.startswith(registry.PYTHON):
             raise OptionError("chunk", "size", None, "an integer >= 1")
         if self.args and self.code is None:
             raise OptionError("chunk", "args", self.args, "no args; or by: python:module:name")
@@ -191,7 +184,7 @@ class Chunker:
 
     def _by_code(self, code: str) -> Callable[[str], list[Chunk]]:
         owner = f"chunk: {'factory ' if self.chunking.factory else ''}{code}"
-        make = load_object(code)
+        make = registry.load_object(code)
         options = splitter_options(make, self.chunking)
         split: Any = functools.partial(make, **options)
         noun = "the function"
@@ -202,7 +195,7 @@ class Chunker:
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
             split, noun = getattr(splitter, "split_text", None), "split_text"
             if not callable(split):
-                problem = f"returned {shown(splitter)}"
+                problem = f"returned {registry.shown(splitter)}"
                 raise AdapterError(f"{owner}: {problem}, allowed: an object with split_text")
 
         def cut(text: str) -> list[Chunk]:
@@ -212,7 +205,7 @@ class Chunker:
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
             pieces = list(result) if isinstance(result, (list, tuple)) else [result]
             if invalid := [piece for piece in pieces if not isinstance(piece, str)]:
-                problem = f"{noun} returned {shown(invalid[0])}"
+                problem = f"{noun} returned {registry.shown(invalid[0])}"
                 raise AdapterError(f"{owner}: {problem}, allowed: a list of texts")
             return _locate(pieces, text)
 
@@ -257,10 +250,10 @@ def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
         elif value is not None and chunking.by != "langchain":
             allowed = f"left out: {code.__name__} does not take it"
             raise OptionError("chunk", name, value, allowed)
-    _, signature = plain_signature(code, f"chunk: {code.__name__}", (1,), "(text)")
-    declared = declared_options(_as_declared(signature))
+    _, signature = registry.plain_signature(code, f"chunk: {code.__name__}", (1,), "(text)")
+    declared = registry.declared_options(_as_declared(signature))
     try:
-        check_values("chunk", declared, options)
+        registry.check_values("chunk", declared, options)
     except OptionError as error:
         place = "" if error.option == "options" else f"{error.option}: "
         allowed = f"{place}{error.allowed}"

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file
-from ragbench.data.files import trec_files as trec_stream
+from ragbench.data.files import trec_text as trec_stream
 from ragbench.data.files.trec_files import format_run, read_qrels, read_run
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import to_json

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data.files import trec_files as trec_stream
+from ragbench.data.files import trec_text as trec_stream
 from ragbench.data.files.lines import read_lines, source_name
 from ragbench.data.files.trec_files import open_run_stream, read_run, whole_run
 from ragbench.data.files.trec_text import hit_fields, hit_score, no_rankings

@@ -14,17 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ragbench.data.files import rows
 from ragbench.data.files.fields import content_id, counted
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.data.files.rows import (
-    ID_ALLOWED,
-    SUFFIXES,
-    Entry,
-    encode_spaces,
-    id_problem,
-    read_jsonl,
-    read_rows,
-)
 from ragbench.errors import DataError, MissingExtra
 from ragbench.records.codec import kind
 from ragbench.types import Document, Query
@@ -62,14 +54,14 @@ def read_documents(path: Path) -> Iterator[Document]:
     Raises:
         DataError: A line is no such object, or an id comes again; names the line.
     """
-    entries: dict[str, Entry] = {}
-    for entry in read_jsonl(path):
+    entries: dict[str, rows.Entry] = {}
+    for entry in rows.read_jsonl(path):
         document = read_document(entry, "_id")
         check_unique(document.id, "_id", entry, entries)
         yield document
 
 
-def check_unique(name: str, noun: str, entry: Entry, entries: dict[str, Entry]) -> None:
+def check_unique(name: str, noun: str, entry: rows.Entry, entries: dict[str, rows.Entry]) -> None:
     """Add an id to the ids of a file.
 
     Args:
@@ -86,10 +78,10 @@ def check_unique(name: str, noun: str, entry: Entry, entries: dict[str, Entry]) 
         other = f" of {first.file}" if first.file != entry.file else ""
         raise entry.error(f"{noun} '{name}' is repeated, first at {first.place}{other}")
     # without its values: the texts of a large corpus must not stay in memory
-    entries[name] = Entry(entry.file, entry.line, _NO_VALUES, entry.record)
+    entries[name] = rows.Entry(entry.file, entry.line, _NO_VALUES, entry.record)
 
 
-def read_document(entry: Entry, id_key: str) -> Document:
+def read_document(entry: rows.Entry, id_key: str) -> Document:
     """Return the document in a row `{id, "title"?, "text", "metadata"?}`.
 
     Further keys become metadata.
@@ -104,7 +96,7 @@ def read_document(entry: Entry, id_key: str) -> Document:
     return Document(entry.id(id_key), entry.text("text"), title or "", metadata)
 
 
-def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:
+def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object]:
     """Return the keys of a row that are not in `fields`, updated with its object `metadata`.
 
     Raises:
@@ -140,8 +132,8 @@ def read_queries(path: Path) -> list[Query]:
         DataError: A line is no such object, an id comes again, or a text is empty.
     """
     queries: list[Query] = []
-    entries: dict[str, Entry] = {}
-    for entry in read_jsonl(path):
+    entries: dict[str, rows.Entry] = {}
+    for entry in rows.read_jsonl(path):
         name, text = entry.id("_id"), entry.text("text")
         check_unique(name, "_id", entry, entries)
         if not text.strip():
@@ -166,7 +158,7 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
     start = next((text.lstrip() for _, text in lines if text.strip()), "")
     entries = _tagged(lines, path) if start.startswith("<") else _tabbed(lines, path)
     queries: list[Query] = []
-    first_entries: dict[str, Entry] = {}
+    first_entries: dict[str, rows.Entry] = {}
     for entry in entries:
         name = entry.id("num")
         check_unique(name, "topic", entry, first_entries)
@@ -180,7 +172,7 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
     return queries
 
 
-def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
+def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
     """Yield a row of `num` and `title` for each `id<TAB>text` line.
 
     Raise a `DataError` without a tab.
@@ -188,19 +180,19 @@ def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
     for number, text in lines:
         if text.strip():
             name, tab, title = text.strip().partition("\t")
-            entry = Entry(str(path), number, {"num": name.strip(), "title": title.strip()})
+            entry = rows.Entry(str(path), number, {"num": name.strip(), "title": title.strip()})
             if not tab:
                 raise entry.error(f"no tab: '{text.strip()[:60]}'", allowed="id<TAB>text")
             yield entry
 
 
-def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
+def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
     """Yield the fields of each `<top>` of a TREC file; closing tags of the fields are optional.
 
     Raises:
         DataError: A `<top>` is not closed.
     """
-    entry: Entry | None = None
+    entry: rows.Entry | None = None
     field: str | None = None
     for number, text in lines:
         position = 0
@@ -214,7 +206,7 @@ def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
             if tag == "top":
                 if entry is not None:
                     raise entry.error("<top> is not closed")
-                entry, field = Entry(str(path), number, {}), None
+                entry, field = rows.Entry(str(path), number, {}), None
             elif tag == "/top":
                 if entry is not None:
                     for key, value in entry.values.items():
@@ -269,7 +261,7 @@ def read_corpus(path: Path, load: Load = load_list) -> Corpus:
         return _read_folder(path, load)
     suffixes = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
     if os.path.exists(path) and plain_suffix(path) not in suffixes:
-        allowed = f"{SUFFIXES}, or a folder of .txt and .md files"
+        allowed = f"{rows.SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
     documents, notes = load(path.parent, [Path(path.name)], lambda notes: _read_rows(path, notes))
     return Corpus(documents, notes=[*corpus_notes(documents), *notes])
@@ -283,10 +275,10 @@ def _read_rows(path: Path, notes: list[str]) -> Iterator[Document]:
     Raises:
         DataError: A row has no text, or an id comes again.
     """
-    entries: dict[str, Entry] = {}
+    entries: dict[str, rows.Entry] = {}
     without_id = repeated = 0
     columns: dict[str, str] = {}
-    for entry in read_rows(path, "corpus"):
+    for entry in rows.read_rows(path, "corpus"):
         columns = {part: name for part in _NAMES if (name := _column(entry, part))}
         if "text" not in columns:
             names = ", ".join(entry.values) or "none"
@@ -340,7 +332,7 @@ def _read_file(folder: Path, path: Path) -> Document:
     # the readers of text files refuse an empty file
     if full_path.stat().st_size:
         text, title = _READERS[path.suffix.lower()](full_path)
-    return Document(encode_spaces(path.as_posix()), text, title or path.name)
+    return Document(rows.encode_spaces(path.as_posix()), text, title or path.name)
 
 
 def _read_plain(path: Path) -> tuple[str, str]:
@@ -411,12 +403,12 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
 }
 
 
-def _column(entry: Entry, part: str) -> str | None:
+def _column(entry: rows.Entry, part: str) -> str | None:
     """Return the column of a part of a document; None where the row has none of the usual names."""
     return next((name for name in _NAMES[part] if name in entry.values), None)
 
 
-def _row_document(entry: Entry, columns: Mapping[str, str]) -> Document:
+def _row_document(entry: rows.Entry, columns: Mapping[str, str]) -> Document:
     """Return the document of a row; without a column for the id, the id is a hash of the text.
 
     Raises:
@@ -436,12 +428,12 @@ def _row_document(entry: Entry, columns: Mapping[str, str]) -> Document:
     return Document(name, texts["text"], texts["title"], read_metadata(entry, fields))
 
 
-def _id(entry: Entry, column: str) -> str:
+def _id(entry: rows.Entry, column: str) -> str:
     """Return the id in a column, with white space as %20; raise a `DataError` if it is no id."""
     value = entry.values[column]
     if not isinstance(value, str):
         return entry.id(column)
-    name = encode_spaces(value.strip())
-    if reason := id_problem(name):
-        raise entry.error(f"'{column}' {reason}: {value!r}", allowed=ID_ALLOWED)
+    name = rows.encode_spaces(value.strip())
+    if reason := rows.id_problem(name):
+        raise entry.error(f"'{column}' {reason}: {value!r}", allowed=rows.ID_ALLOWED)
     return name

@@ -13,25 +13,9 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.data.files import lines, trec_text
 from ragbench.data.files.judgements import read_judgements, read_uniform_qrels, trec_id
-from ragbench.data.files.lines import (
-    GZIP_MAGIC,
-    Part,
-    Pieces,
-    Source,
-    WholeLines,
-    opened,
-    reader,
-    source_name,
-)
 from ragbench.data.files.rows import check_ids
-from ragbench.data.files.trec_text import (
-    ParsedText,
-    no_rankings,
-    normalize_lines,
-    parse_normalized,
-    parse_uniform,
-)
 from ragbench.files import write_atomically
 from ragbench.types import Qrels, Run
 from ragbench.types.byte_ids import (
@@ -93,7 +77,7 @@ class RunStream:
         keep_freed_memory()
         self._stream, self._name, self._chunk_bytes = stream, name, chunk_bytes
         self._start = start
-        self._lines = WholeLines(reader(stream), name, at_start=at_start)
+        self._lines = lines.WholeLines(lines.reader(stream), name, at_start=at_start)
         self._hits = self._comments = False
         self.yielded: set[bytes] = set()
         self.tag = ""
@@ -126,10 +110,10 @@ class RunStream:
         Memory grows with the file.
         """
         self._stream.seek(self._start or 0)
-        self._lines = WholeLines(reader(self._stream), self._name)
+        self._lines = lines.WholeLines(lines.reader(self._stream), self._name)
         return group_queries(self.pieces())
 
-    def pieces(self, size: int | None = None) -> Iterator[ParsedText]:
+    def pieces(self, size: int | None = None) -> Iterator[trec_text.ParsedText]:
         """Yield the parsed text in pieces of `size` bytes, which may cut queries.
 
         None takes the size that is fastest to parse.
@@ -164,22 +148,22 @@ class RunStream:
             yield block
         self._check_hits()
 
-    def _parsed(self, carried: bytes, n_carried: int, pieces: Pieces) -> ParsedText:
+    def _parsed(self, carried: bytes, n_carried: int, pieces: lines.Pieces) -> trec_text.ParsedText:
         """Parse the carried text with new pieces: by columns if all lines are uniform, else singly.
 
         `n_carried` is the number of hits in `carried`, which were counted before.
         """
         self.on_bytes(sum(map(len, pieces)))
-        parsed = parse_uniform([carried, *pieces])
+        parsed = trec_text.parse_uniform([carried, *pieces])
         text = b"".join(pieces) if parsed is None else b""
         # Windows line ends are replaced only where parsing failed: most files have none
         if b"\r\n" in text:
-            parsed = parse_uniform([carried, text.replace(b"\r\n", b"\n")])
+            parsed = trec_text.parse_uniform([carried, text.replace(b"\r\n", b"\n")])
         if parsed is None:
             first = self._lines.next_line
-            text, n_lines, comment = normalize_lines(text, self._name, first)
+            text, n_lines, comment = trec_text.normalize_lines(text, self._name, first)
             self._comments = self._comments or comment
-            parsed = parse_normalized([carried, text])
+            parsed = trec_text.parse_normalized([carried, text])
         else:
             n_lines = len(parsed.block) - n_carried
         self._lines.next_line += n_lines
@@ -190,18 +174,18 @@ class RunStream:
     def _check_hits(self) -> None:
         """Raise a `DataError` for a file of blank lines; a run without hits has a comment."""
         if not self._hits and not self._comments:
-            raise no_rankings(self._name)
+            raise trec_text.no_rankings(self._name)
 
 
 @contextmanager
-def open_run_stream(source: Source, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[RunStream]:
+def open_run_stream(source: lines.Source, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[RunStream]:
     """Open a run for reading in blocks, and again by `grouped` if its queries are scattered.
 
     Raises:
         DataError: The file cannot be opened; see `lines.opened`.
     """
-    name = source_name(source)
-    with opened(source, name) as stream:
+    name = lines.source_name(source)
+    with lines.opened(source, name) as stream:
         # a GzipFile says that it can seek whatever lies under it
         source_file: BinaryIO = getattr(stream, "fileobj", stream)
         start = stream.tell() if source_file.seekable() else None
@@ -227,10 +211,10 @@ class RunPart:
 
     def __iter__(self) -> Iterator[HitBlock]:
         """Yield blocks like `RunStream.blocks`; errors count lines from the start of the part."""
-        with closing(Part(self._path, *self.span)) as part:
+        with closing(lines.Part(self._path, *self.span)) as part:
             stream = RunStream(
                 cast("BinaryIO", part),
-                source_name(self._path),
+                lines.source_name(self._path),
                 self._chunk_bytes,
                 at_start=not self.span[0],
             )
@@ -240,7 +224,7 @@ class RunPart:
 
 
 def split_run(
-    source: Source, workers: int, *, least: int = LEAST_PART, chunk_bytes: int = CHUNK_BYTES
+    source: lines.Source, workers: int, *, least: int = LEAST_PART, chunk_bytes: int = CHUNK_BYTES
 ) -> list[RunPart]:
     """Cut a run file between queries into parts that become shorter towards the end.
 
@@ -261,7 +245,7 @@ def split_run(
     with suppress(OSError), open(source, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
-        if size < 2 * least or file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
+        if size < 2 * least or file.read(len(lines.GZIP_MAGIC)) == lines.GZIP_MAGIC:
             return []
         cuts, offset, shortest = {0, size}, 0, least // 8 + 1
         while (
@@ -299,7 +283,7 @@ _LINES_AT_ONCE = 8_192  # their columns fit into the caches of a core
 _TABLE_BYTES = 4 << 20  # of a table of ids, where all rows are as wide as the longest id
 
 
-def read_qrels(source: Source) -> Qrels:
+def read_qrels(source: lines.Source) -> Qrels:
     """Read judgements: TREC qrels or the BEIR table, plain or gzip.
 
     Raises:
@@ -310,7 +294,7 @@ def read_qrels(source: Source) -> Qrels:
     return read_judgements(source).qrels() if qrels is None else qrels
 
 
-def read_run(source: Source, name: str | None = None) -> Run:
+def read_run(source: lines.Source, name: str | None = None) -> Run:
     """Read a TREC run, plain or gzip.
 
     Six columns or more between any white space; the rank column is not looked at. Blank lines and
@@ -413,7 +397,7 @@ def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
     return side_by_side([head, ids.padded(), number, score, tail])
 
 
-def whole_run(pieces: Iterable[ParsedText]) -> Run:
+def whole_run(pieces: Iterable[trec_text.ParsedText]) -> Run:
     """Return a run in the order of the file; a document that a query names again counts once.
 
     Time is linear in the file if the lines of each query stand together.
@@ -434,7 +418,7 @@ def whole_run(pieces: Iterable[ParsedText]) -> Run:
     return Run(names, block.starts, ids, block.scores, duplicates=duplicates)
 
 
-def group_queries(pieces: Iterable[ParsedText]) -> HitBlock:
+def group_queries(pieces: Iterable[trec_text.ParsedText]) -> HitBlock:
     """Return the hits of all pieces as one block, those of each query together, in file order."""
     codes: dict[bytes, int] = {}
     code_of: list[int] = []

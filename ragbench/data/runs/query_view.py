@@ -14,36 +14,10 @@ from math import isnan
 from pathlib import Path
 from typing import NamedTuple
 
-from ragbench.data.runs.run_folder import (
-    QUERIES_FILE,
-    file_name,
-    per_query_rows,
-    read_summary,
-    resolve_run_folder,
-)
-from ragbench.data.runs.run_lines import (
-    CAUSES_FILE,
-    AnswerView,
-    Lines,
-    RankingFile,
-    Texts,
-    ranking_files,
-    read_answers,
-    read_causes,
-    read_columns,
-    read_latency,
-)
+from ragbench.data.runs import run_folder, run_lines
 from ragbench.errors import DataError
+from ragbench.records import manifest
 from ragbench.records.causes import AnswerCause, CauseRow
-from ragbench.records.manifest import (
-    MetadataRow,
-    Passage,
-    PromptForm,
-    QuestionRow,
-    TextRow,
-    UnscoredRow,
-    VerdictRow,
-)
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest, shown
 from ragbench.types import FloatArray
@@ -121,10 +95,10 @@ class SystemView:
     cause: AnswerCause | None
     why: str
     ranking: tuple[Hit, ...]
-    answers: tuple[AnswerView, ...]
-    verdicts: tuple[VerdictRow, ...]
+    answers: tuple[run_lines.AnswerView, ...]
+    verdicts: tuple[manifest.VerdictRow, ...]
     scores: Mapping[str, float | None]
-    unscored: Mapping[str, UnscoredRow] = field(default_factory=dict)
+    unscored: Mapping[str, manifest.UnscoredRow] = field(default_factory=dict)
     ranking_ms: float | None = None
 
 
@@ -149,8 +123,8 @@ class QueryView:
     judged: Mapping[str, int]
     gold: tuple[GoldDocument, ...]
     systems: tuple[SystemView, ...]
-    pairs: tuple[VerdictRow, ...] = ()
-    graded: tuple[VerdictRow, ...] = ()
+    pairs: tuple[manifest.VerdictRow, ...] = ()
+    graded: tuple[manifest.VerdictRow, ...] = ()
 
     def system(self, name: str) -> SystemView | None:
         """Return the view of a system by name; None if the run has no such system."""
@@ -177,17 +151,17 @@ class QueryViews:
         Raises:
             DataError: There is no run, or one of its files is damaged.
         """
-        self.folder, self._bare = resolve_run_folder(Path(run)), bare
-        self.summary: Summary = read_summary(self.folder)
-        self._files: dict[str, Lines] = {}
+        self.folder, self._bare = run_folder.resolve_run_folder(Path(run)), bare
+        self.summary: Summary = run_folder.read_summary(self.folder)
+        self._files: dict[str, run_lines.Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
-        self._read: dict[Path, RankingFile] = {}
+        self._read: dict[Path, run_lines.RankingFile] = {}
 
     @cached_property
     def ids(self) -> Sequence[str]:
         """Queries, in the order of the data set."""
         # a run without stored questions has its queries in the scores
-        rows = () if self._questions else per_query_rows(self.folder / SCORES_FILE)
+        rows = () if self._questions else run_folder.per_query_rows(self.folder / SCORES_FILE)
         return list(self._questions or dict.fromkeys(query for _, query, _ in rows))
 
     def close(self) -> None:
@@ -254,11 +228,11 @@ class QueryViews:
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         """Lines of `causes.csv`, by system and query; empty if the run has none."""
-        return read_causes(self.folder / CAUSES_FILE)
+        return run_lines.read_causes(self.folder / run_lines.CAUSES_FILE)
 
-    def unscored(self, query: str) -> list[UnscoredRow]:
+    def unscored(self, query: str) -> list[manifest.UnscoredRow]:
         """Return the rows of missing scores of a query, of all systems; empty without any."""
-        return self._lines("unscored.jsonl").read(UnscoredRow, query)
+        return self._lines("unscored.jsonl").read(manifest.UnscoredRow, query)
 
     def ranking_ms(self, system: SystemSummary) -> Mapping[str, float]:
         """Return query -> milliseconds of the retriever of a system; empty if unknown."""
@@ -266,26 +240,26 @@ class QueryViews:
         return self._latency.get(system.ranking_of or "", {}) if timed else {}
 
     @cached_property
-    def prompts(self) -> Mapping[str, PromptForm]:
+    def prompts(self) -> Mapping[str, manifest.PromptForm]:
         """Id -> wording of the prompts that judges received."""
         lines = self._lines(PROMPTS_FILE, "id")
-        return {form: lines.read(PromptForm, form)[0] for form in lines}
+        return {form: lines.read(manifest.PromptForm, form)[0] for form in lines}
 
     @cached_property
     def rankings(self) -> Mapping[str, Path]:
         """System -> run file of its ranking, or of its retriever; absent without one."""
-        return ranking_files(self.folder, self.summary)
+        return run_lines.ranking_files(self.folder, self.summary)
 
-    def texts_of(self, query: str) -> Texts:
+    def texts_of(self, query: str) -> run_lines.Texts:
         """Return the stored texts of documents, for one query."""
-        return Texts(self._lines(TEXTS_FILE, "id"), query)
+        return run_lines.Texts(self._lines(TEXTS_FILE, "id"), query)
 
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
         """System -> score -> value of each query, NaN without a value."""
-        return read_columns(self.folder / SCORES_FILE, self.ids)
+        return run_lines.read_columns(self.folder / SCORES_FILE, self.ids)
 
-    def passage(self, query: str, document: str) -> TextRow | None:
+    def passage(self, query: str, document: str) -> manifest.TextRow | None:
         """Return the text of a passage that any system retrieved; None if it is not stored."""
         texts = self.texts_of(query)
         rows = (texts(system.name, document) for system in self.summary.systems)
@@ -312,22 +286,22 @@ class QueryViews:
     @cached_property
     def _latency(self) -> Mapping[str, Mapping[str, float]]:
         """Retriever -> query -> milliseconds, where these are known."""
-        return read_latency(self.folder / "costs.csv")
+        return run_lines.read_latency(self.folder / "costs.csv")
 
     def _metadata(self, query: str) -> Mapping[str, object]:
         """Return the metadata of a query; empty without any."""
-        rows = self._lines(QUERIES_FILE).read(MetadataRow, query)
+        rows = self._lines(run_folder.QUERIES_FILE).read(manifest.MetadataRow, query)
         return rows[-1].metadata if rows else {}
 
     @property
-    def _questions(self) -> Lines:
+    def _questions(self) -> run_lines.Lines:
         """Lines of `questions.jsonl`."""
         return self._lines(QUESTIONS_FILE)
 
-    def _question(self, query: str) -> QuestionRow:
+    def _question(self, query: str) -> manifest.QuestionRow:
         """Return the question with its gold; an empty question if the run does not hold it."""
-        rows = self._questions.read(QuestionRow, query)
-        return rows[0] if rows else QuestionRow(query_id=query, question="")
+        rows = self._questions.read(manifest.QuestionRow, query)
+        return rows[0] if rows else manifest.QuestionRow(query_id=query, question="")
 
     @cached_property
     def _answering_systems(self) -> list[SystemSummary]:
@@ -335,27 +309,27 @@ class QueryViews:
         kinds = ("predictions", "judgements")
         return [s for s in self.summary.systems if any(self._lines_of(k, s.name) for k in kinds)]
 
-    def _lines(self, name: str, key: str = "query_id") -> Lines:
+    def _lines(self, name: str, key: str = "query_id") -> run_lines.Lines:
         """Return the index of a file of the run folder, which is made once.
 
         Empty for a missing file.
         """
         if name not in self._files:
-            self._files[name] = Lines(self.folder / name, key)
+            self._files[name] = run_lines.Lines(self.folder / name, key)
         return self._files[name]
 
-    def _lines_of(self, kind: str, system: str) -> Lines:
+    def _lines_of(self, kind: str, system: str) -> run_lines.Lines:
         """Return the index of the file of a system in a folder, such as `predictions`."""
-        return self._lines(f"{kind}/{file_name(system)}.jsonl")
+        return self._lines(f"{kind}/{run_folder.file_name(system)}.jsonl")
 
-    def _verdicts(self, kind: str, query: str) -> tuple[VerdictRow, ...]:
+    def _verdicts(self, kind: str, query: str) -> tuple[manifest.VerdictRow, ...]:
         """Return the verdicts on a query of all judges in a folder of `judgements/`."""
         if kind not in self._judges:
             paths = (self.folder / "judgements" / kind).glob("*.jsonl")
             # each judge has a file of its own, and only the files name the judges
             self._judges[kind] = sorted(path.stem for path in paths)
         lines = (self._lines_of(f"judgements/{kind}", judge) for judge in self._judges[kind])
-        return tuple(row for index in lines for row in index.read(VerdictRow, query))
+        return tuple(row for index in lines for row in index.read(manifest.VerdictRow, query))
 
     def hits(self, system: str, query: str) -> list[tuple[str, float]]:
         """Return (document, score) of each hit of a system or its retriever, best first.
@@ -367,7 +341,7 @@ class QueryViews:
             return []
         if path not in self._read:
             # one reader per ranking: all systems with one retriever share it
-            self._read[path] = RankingFile(path)
+            self._read[path] = run_lines.RankingFile(path)
         return self._read[path].hits(query)
 
     def _system(
@@ -375,11 +349,11 @@ class QueryViews:
         system: SystemSummary,
         query: str,
         judged: Mapping[str, int],
-        texts: Texts,
-        unscored: Sequence[UnscoredRow],
+        texts: run_lines.Texts,
+        unscored: Sequence[manifest.UnscoredRow],
     ) -> SystemView:
         """Return the view of one system; `unscored` has the rows of the query without a score."""
-        answers = tuple(read_answers(self._lines_of("predictions", system.name), query))
+        answers = tuple(run_lines.read_answers(self._lines_of("predictions", system.name), query))
         passages = next((a.passages for a in answers if a.passages is not None), ())
         prompted = {passage.id: passage for passage in passages or ()}
         # a bare view reads no file with a row per query and system
@@ -404,7 +378,9 @@ class QueryViews:
             why="" if cause is None else cause.why,
             ranking=tuple(hits),
             answers=answers,
-            verdicts=tuple(self._lines_of("judgements", system.name).read(VerdictRow, query)),
+            verdicts=tuple(
+                self._lines_of("judgements", system.name).read(manifest.VerdictRow, query)
+            ),
             scores={name: None if isnan(cell) else cell for name, cell in cells.items()},
             ranking_ms=self.ranking_ms(system).get(query),
             unscored={
@@ -416,8 +392,8 @@ class QueryViews:
         )
 
 
-def _fields(passage: Passage | None) -> tuple[str, str | None, bool]:
+def _fields(passage: manifest.Passage | None) -> tuple[str, str | None, bool]:
     """Return title and text of a passage, and whether the text is cut; for None no text."""
     if passage is None:
         return "", None, False
-    return passage.title or "", passage.text, isinstance(passage, TextRow) and passage.cut
+    return passage.title or "", passage.text, isinstance(passage, manifest.TextRow) and passage.cut

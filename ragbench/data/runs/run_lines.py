@@ -16,14 +16,7 @@ from typing import IO, TypeVar, cast
 
 import numpy as np
 
-from ragbench.data.runs.run_folder import (
-    COST_COLUMNS,
-    csv_lines,
-    csv_rows,
-    csv_tables,
-    file_name,
-    per_query_rows,
-)
+from ragbench.data.runs import run_folder
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Loss
@@ -195,7 +188,7 @@ def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
 def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
     """Return system -> run file of its ranking; a system without one is absent."""
     files = {
-        system.name: folder / "rankings" / f"{file_name(system.ranking_of)}.trec"
+        system.name: folder / "rankings" / f"{run_folder.file_name(system.ranking_of)}.trec"
         for system in summary.systems
         if system.ranking_of is not None
     }
@@ -271,7 +264,7 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
     """
     columns: dict[str, dict[str, FloatArray]] = {}
     row_of = {query: row for row, query in enumerate(query_ids)}
-    for system, query, values in per_query_rows(path):
+    for system, query, values in run_folder.per_query_rows(path):
         scores = columns.setdefault(system, {})
         for name, value in values.items():
             if name not in scores:
@@ -284,8 +277,8 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
 def read_latency(path: Path) -> dict[str, dict[str, float]]:
     """Read the times in `costs.csv` as system -> query -> milliseconds, without unknown ones."""
     times: dict[str, dict[str, float]] = {}
-    for system, query, costs in per_query_rows(path):
-        if (ms := costs.get(COST_COLUMNS[0])) is not None:
+    for system, query, costs in run_folder.per_query_rows(path):
+        if (ms := costs.get(run_folder.COST_COLUMNS[0])) is not None:
             times.setdefault(system, {})[query] = ms
     return times
 
@@ -298,7 +291,8 @@ def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]
         query_ids: The queries, in the order of the causes.
 
     Example:
-        >>> causes = {"bm25": [Lost("right", "gold d1 at rank 1")]}
+        >>> from ragbench.records.causes import Loss
+        >>> causes = {"bm25": [Loss("right", "gold d1 at rank 1")]}
         >>> print(*format_causes(causes, ["=q1"]), sep="", end="")
         system,query_id,cause,why
         bm25,'=q1,right,gold d1 at rank 1
@@ -307,7 +301,7 @@ def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]
         [system, query_ids, [cause.cause for cause in lost], [cause.why for cause in lost]]
         for system, lost in causes.items()
     )
-    return csv_tables(_COLUMNS, len(query_ids), tables)
+    return run_folder.csv_tables(_COLUMNS, len(query_ids), tables)
 
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
@@ -317,7 +311,7 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
         DataError: The file is missing, or a row has another form or cause; names the line.
     """
     causes: dict[str, dict[str, CauseRow]] = {}
-    for number, cells in enumerate(csv_rows(path), start=1):
+    for number, cells in enumerate(run_folder.csv_rows(path), start=1):
         if number == 1 and tuple(cells) == _COLUMNS:
             continue
         if number == 1 or len(cells) != len(_COLUMNS) or cells[2] not in CAUSES:
@@ -363,7 +357,7 @@ def answer_fingerprints(answers: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> Iterator[str]:
     """Yield the lines of `fingerprints.csv`; a cell is empty where a query lacks the part."""
-    return csv_lines(
+    return run_folder.csv_lines(
         ["query_id", *_columns(prints)],
         ([query, *row] for query, row in fingerprint_rows(query_ids, prints)),
     )
@@ -388,7 +382,7 @@ def read_fingerprints(path: Path) -> QueryFingerprints:
     Raises:
         DataError: The file is missing, or a row or column is wrong.
     """
-    head, *rows = [*csv_rows(path)] or [[]]
+    head, *rows = [*run_folder.csv_rows(path)] or [[]]
     if head[:1] != ["query_id"]:
         raise DataError(f"columns: {', '.join(head)}", file=path, allowed="query_id first")
     table = {}

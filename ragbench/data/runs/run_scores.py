@@ -8,15 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.data.runs.run_folder import (
-    COST_COLUMNS,
-    QUERIES_FILE,
-    read_manifest,
-    read_per_query,
-    read_records,
-    read_summary,
-    resolve_run_folder,
-)
+from ragbench.data.runs import run_folder
 from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, ranking_files, read_fingerprints
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
@@ -42,9 +34,9 @@ def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystem
     Raises:
         DataError: There is no run, or its files are damaged or do not fit to each other.
     """
-    folder = resolve_run_folder(Path(path))
-    summary, metadata = read_summary(folder), folder / QUERIES_FILE
-    fingerprints = read_manifest(folder).data
+    folder = run_folder.resolve_run_folder(Path(path))
+    summary, metadata = run_folder.read_summary(folder), folder / run_folder.QUERIES_FILE
+    fingerprints = run_folder.read_manifest(folder).data
     reader = _ScoreReader(folder)
     return ScoredSystems(
         source or str(path),
@@ -70,14 +62,14 @@ class _ScoreReader:
 
     def __init__(self, folder: Path) -> None:
         self._file, self._unscored_file = folder / "per_query.csv", folder / "unscored.jsonl"
-        self._cells = read_per_query(self._file)
+        self._cells = run_folder.read_per_query(self._file)
         # (system, score, query id) -> cause of a missing value
         self._causes: dict[tuple[str, str, str], Cause] = {}
         # the same -> sample -> cause, where a query has several answers
         self._of_answers: dict[tuple[str, str, str], dict[int, Cause]] = {}
         self._read_unscored()
         self._costs_file = folder / "costs.csv"
-        self._all_costs = read_per_query(self._costs_file)
+        self._all_costs = run_folder.read_per_query(self._costs_file)
         # all systems have the same queries, which `system` checks
         self.query_ids = list(next(iter(self._cells.values()), {}))
 
@@ -85,7 +77,7 @@ class _ScoreReader:
         """Read the causes of missing values; the file of a run that scored everything is empty."""
         path, words = self._unscored_file, {cause.word: cause for cause in Cause}
         allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
-        for number, row in read_records(path, UnscoredRow, allowed):
+        for number, row in run_folder.read_records(path, UnscoredRow, allowed):
             key = (row.system, row.measure, row.query_id)
             if row.cause not in words:
                 problem = f"not a cause: {shown(row.cause)}"
@@ -121,13 +113,13 @@ class _ScoreReader:
         """Return cost column -> value of each query, NaN if unknown; empty without costs."""
         if (rows := self._all_costs.get(system)) is None:
             return {}
-        has_columns = all(tuple(row) == COST_COLUMNS for row in rows.values())
+        has_columns = all(tuple(row) == run_folder.COST_COLUMNS for row in rows.values())
         if list(rows) != self.query_ids or not has_columns:
-            allowed = f"a row for each query of per_query.csv: {', '.join(COST_COLUMNS)}"
+            allowed = f"a row for each query of per_query.csv: {', '.join(run_folder.COST_COLUMNS)}"
             raise DataError("other queries or columns", file=self._costs_file, allowed=allowed)
         # None becomes NaN
         table = np.array([list(row.values()) for row in rows.values()], np.float64)
-        return dict(zip(COST_COLUMNS, table.T, strict=True))
+        return dict(zip(run_folder.COST_COLUMNS, table.T, strict=True))
 
     def _score(
         self, system: SystemSummary, name: str, rows: Mapping[str, Mapping[str, float | None]]

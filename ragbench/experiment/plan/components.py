@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, TypeVar
 
+from ragbench import errors
 from ragbench.config.components import indexes
 from ragbench.config.schema import (
     PYTHON_TIMEOUT,
@@ -19,16 +20,6 @@ from ragbench.config.schema import (
 )
 from ragbench.data.files.judgements import read_nuggets
 from ragbench.embed.base import Encodings
-from ragbench.errors import (
-    AdapterError,
-    ConfigError,
-    DataError,
-    MissingExtra,
-    OptionError,
-    Place,
-    Problem,
-    RagbenchError,
-)
 from ragbench.executors.base import Executor
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import PlannedJudge
@@ -161,7 +152,7 @@ def require_method(component: Component, kind: str) -> None:
     calls = not inspect.isclass(cls) or any("__call__" in vars(b) for b in inspect.getmro(cls))
     if not calls and not has_method(cls, names):
         message = f"{kind} '{component.name}': found {component.type.removeprefix(PYTHON)}"
-        raise AdapterError(f"{message}, allowed: a class with {names[0]}")
+        raise errors.AdapterError(f"{message}, allowed: a class with {names[0]}")
 
 
 def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
@@ -296,9 +287,9 @@ def _make(component: Component, kind: str) -> Any:
     try:
         with _errors_at(place, path):
             return component.cls(**component.options)
-    except AdapterError as error:  # it knows its type, not its name
+    except errors.AdapterError as error:  # it knows its type, not its name
         where = "" if place.file is None else f"{place.file}:{place.line}: "
-        raise AdapterError(f"{where}{path}: {error}") from error
+        raise errors.AdapterError(f"{where}{path}: {error}") from error
 
 
 def make_all(make: Callable[[Entry], Built], entries: Iterable[Entry]) -> list[Built]:
@@ -307,15 +298,15 @@ def make_all(make: Callable[[Entry], Built], entries: Iterable[Entry]) -> list[B
     Raises:
         ConfigError: The problems of all entries together.
     """
-    components, problems, subject = [], list[Problem](), ""
+    components, problems, subject = [], list[errors.Problem](), ""
     for entry in entries:
         try:
             components.append(make(entry))
-        except ConfigError as error:
+        except errors.ConfigError as error:
             problems += error.problems
             subject = error.subject
     if problems:
-        raise ConfigError(problems, subject)
+        raise errors.ConfigError(problems, subject)
     return components
 
 
@@ -332,14 +323,14 @@ def checked_metric(entry: NamedMetric) -> Metric:
 
 
 @contextmanager
-def _errors_at(place: Place, path: str) -> Iterator[None]:
+def _errors_at(place: errors.Place, path: str) -> Iterator[None]:
     """Turn an `OptionError` into a `ConfigError` at the place of an entry, whose path is `path`."""
     try:
         yield
-    except OptionError as error:
+    except errors.OptionError as error:
         full_path = f"{path}.{error.option}"
         problem = place.problem(f"found {error.found!r}", full_path, error.allowed, error.nearest)
-        raise ConfigError([problem], place.file or "the config") from error
+        raise errors.ConfigError([problem], place.file or "the config") from error
 
 
 def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
@@ -361,12 +352,12 @@ def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
     # code of the user may raise anything; it gets the place of the entry
     except Exception as error:
         # errors of this package have a place and a text of their own
-        if not is_own or isinstance(error, RagbenchError):
+        if not is_own or isinstance(error, errors.RagbenchError):
             raise
         problem = f"{_path_of(block)}: {block.type}: {type(error).__name__}: {error}"
-        raise AdapterError(problem) from error
+        raise errors.AdapterError(problem) from error
     if (missing_part := missing_members(judge)) is not None:
-        raise AdapterError(f"{_path_of(block)}: {block.type} {missing_part}")
+        raise errors.AdapterError(f"{_path_of(block)}: {block.type} {missing_part}")
     judge = as_judge(judge)
     rubrics = load_rubrics(block.rubrics, block.type, judge)
     pairwise = [rubric for rubric in rubrics if rubric.method == "pairwise"]
@@ -400,7 +391,7 @@ def nugget_warnings(name: str, planned: PlannedJudge, queries: Sequence[Query]) 
             f"{_path_of(block)}.nuggets",
             f"qid of a query, such as '{names[0]}' (file: {block.nuggets})",
         )
-        raise ConfigError([problem], block.place.file or "the config")
+        raise errors.ConfigError([problem], block.place.file or "the config")
     if n_without or unknown:
         note = f"; {len(unknown)} of {len(nuggets)} queries of the file are not in the data set"
         warnings.append(
@@ -528,7 +519,7 @@ def startup_problems(
         elif planned.judge.takes_many and not judge_calls_code(planned):
             try:
                 connect(planned, None)
-            except (MissingExtra, AdapterError, DataError) as error:
+            except (errors.MissingExtra, errors.AdapterError, errors.DataError) as error:
                 yield str(error)
             else:
                 planned.judge.close()

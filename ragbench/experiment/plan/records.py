@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ragbench.comparison.differences import Slicing
-from ragbench.config.schema import (
-    DEFAULT_PASSAGES,
-    Component,
-    Control,
-    ExperimentConfig,
-    Fill,
-    JudgeBlock,
-)
+from ragbench.config import schema
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemParts
 from ragbench.generate.base import App, Generator
 from ragbench.records.manifest import Choices
@@ -63,7 +56,7 @@ class PlannedJudge:
     judge: RubricJudge
     rubrics: Sequence[Rubric]
     pairwise: Sequence[Rubric]
-    block: JudgeBlock
+    block: schema.JudgeBlock
     nuggets: Mapping[str, tuple[Nugget, ...]] | None = None
 
     def nuggets_of(self, query_id: str) -> tuple[Nugget, ...] | None:
@@ -96,7 +89,7 @@ class PlannedFill:
     name: str
     judge: PlannedJudge
     rubric: Rubric
-    rules: Fill
+    rules: schema.Fill
 
     @property
     def top_grade(self) -> int:
@@ -143,7 +136,7 @@ class System(SystemParts):
 
     type: SystemType
     ranking_of: str | None = None
-    control: Control | None = None
+    control: schema.Control | None = None
     baseline: str | None = None
 
 
@@ -175,7 +168,7 @@ class Plan:
         gate_baselines: Baseline files and run folders that gates name, read into memory.
     """
 
-    config: ExperimentConfig
+    config: schema.ExperimentConfig
     choices: Choices
     collection: Collection
     queries: Sequence[Query]
@@ -214,15 +207,15 @@ class Plan:
         """Return a system by name; raise `StopIteration` for an unknown one."""
         return next(system for system in self.systems if system.name == name)
 
-    def component(self, noun: Noun, name: str) -> Component | None:
+    def component(self, noun: Noun, name: str) -> schema.Component | None:
         """Return the config entry of a retriever, generator or app; None for a live object."""
-        entries: Mapping[str, Component] = getattr(self.config, f"{noun}s")
+        entries: Mapping[str, schema.Component] = getattr(self.config, f"{noun}s")
         return entries.get(name)
 
     def passages(self, generator: str) -> int:
         """Return the number of passages that a generator gets; the default for a live object."""
         component = self.component("generator", generator)
-        return DEFAULT_PASSAGES if component is None else component.passages
+        return schema.DEFAULT_PASSAGES if component is None else component.passages
 
     def samples(self, generator: str | None) -> int:
         """Return the number of answers to each query; 1 without a generator of the config."""

@@ -16,15 +16,8 @@ from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
+from ragbench.score.retrieval import passage_matching
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.passage_matching import (
-    DEFAULT_OVERLAP,
-    GoldPassages,
-    PassageWords,
-    before_last,
-    credit,
-    fold,
-)
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.packed_documents import record_ids
@@ -177,7 +170,7 @@ def refuse_other_ids(ranking: RetrieverRun, plan: Plan) -> None:
                 allowed=f"id_field: {key}; or metrics.retrieval: {match}",
             )
     for separator in _SEPARATORS:
-        if any(before_last(hit.id, separator) in judged for hit in hits):
+        if any(passage_matching.before_last(hit.id, separator) in judged for hit in hits):
             raise DataError(
                 f"{problem}, {example}, while what stands before '{separator}' is",
                 record=ranking.name,
@@ -204,7 +197,7 @@ def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
         # chunks of `chunk:` are folded into their documents; other hits are documents
         if not ranking.is_cut:
             return ranking
-        run = fold(ranking.run, _chunks_of(ranking))
+        run = passage_matching.fold(ranking.run, _chunks_of(ranking))
         return replace(ranking, scored=run, unmatched=ranking.run)
     # measures without a cut-off read the whole ranking
     deepest = max((m.k for m in measures if m.k is not None), default=rules.top_k)
@@ -266,7 +259,7 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
         if n_without == n_hits:
             raise _missing_document_key(ranking, match, problem, plan.corpus)
         warnings.append(f"{ranking.name}: {problem}; they are counted as documents of their own")
-    run = fold(ranking.run, documents)
+    run = passage_matching.fold(ranking.run, documents)
     warnings += _few_documents_warning(ranking, run, k, rules.top_k)
     return replace(ranking, scored=run, unmatched=ranking.run, warnings=warnings)
 
@@ -339,9 +332,9 @@ def _few_documents_warning(ranking: RetrieverRun, run: Run, k: int, top_k: int) 
 def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
     """Replace passages by the gold passages whose words they contain; raise without any text."""
     rules, corpus = plan.config.metrics.retrieval, plan.corpus
-    overlap = rules.match.overlap or DEFAULT_OVERLAP
+    overlap = rules.match.overlap or passage_matching.DEFAULT_OVERLAP
     order = ranked_documents(ranking.run, ties=rules.ties, trec_eval=rules.trec_eval)
-    words_of = cache(PassageWords)  # queries share passages
+    words_of = cache(passage_matching.PassageWords)  # queries share passages
     rankings: dict[str, list[str]] = {}
     n_without_text = n_several = 0
     for query, hits in _hits(ranking):
@@ -350,9 +343,9 @@ def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRu
         by_id = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
         texts = [by_id[name] for name in order[query]]
         n_without_text += sum(text is None for text in texts)
-        credits = credit(
+        credits = passage_matching.credit(
             (None if text is None else words_of(_body(text)) for text in texts),
-            GoldPassages(gold, overlap),
+            passage_matching.GoldPassages(gold, overlap),
             grades,
         )
         n_several += credits.several

@@ -12,17 +12,8 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
+from ragbench.experiment import records
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import (
-    Answers,
-    Preferences,
-    Results,
-    judge_totals,
-    judge_use,
-    mean_over_samples,
-    split_samples,
-    with_failures_of,
-)
 from ragbench.experiment.stages.base import Stage, Step, Workspace
 from ragbench.experiment.stages.comparison import judge_warnings
 from ragbench.experiment.stages.judging import passage_texts
@@ -55,7 +46,7 @@ class JudgePairs(Stage):
         super().__init__(workspace, f"judge pairs ({name})")
         self.name, self.judge = name, self.plan.judges[name]
 
-    def collect(self, results: Results) -> None:
+    def collect(self, results: records.Results) -> None:
         """Judge all pairs, and add preferences and warnings; only a warning below two systems."""
         plan, judge, name = self.plan, self.judge, self.name
         answers = results.answers
@@ -69,7 +60,7 @@ class JudgePairs(Stage):
         pairs = [(answers[first], answers[other]) for first, other in self._pairs]
         # the larger number: a system with fewer samples repeats them
         size = sum(len(plan.queries) * max(first.samples, other.samples) for first, other in pairs)
-        totals_before, judgements = judge_totals(judge), list[JudgeResults]()
+        totals_before, judgements = records.judge_totals(judge), list[JudgeResults]()
         compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
         with self.workspace.timed(self.title, size, "pairs") as stage:
             for first, other in pairs:
@@ -103,8 +94,8 @@ class JudgePairs(Stage):
             for rubric, outcomes in compared.items()
         ]
         self.workspace.prompts.update(all_results.words)
-        use = judge_use(judge, all_results, totals_before)
-        results.preferences.append(Preferences(name, entries, all_results.rows, use))
+        use = records.judge_use(judge, all_results, totals_before)
+        results.preferences.append(records.Preferences(name, entries, all_results.rows, use))
         results.warnings += judge_warnings("pairs", name, judge, all_results)
 
     @property
@@ -166,7 +157,9 @@ def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[Verdic
     ]
 
 
-def _sample_pairs(one: Answers, other: Answers) -> list[tuple[Answers, Answers]]:
+def _sample_pairs(
+    one: records.Answers, other: records.Answers
+) -> list[tuple[records.Answers, records.Answers]]:
     """Pair the samples of two systems; the system with fewer samples repeats them in order."""
     mine, theirs = one.by_sample(), other.by_sample()
     numbers = range(max(one.samples, other.samples))
@@ -174,7 +167,7 @@ def _sample_pairs(one: Answers, other: Answers) -> list[tuple[Answers, Answers]]
 
 
 def _compared_pair(
-    one: Answers, other: Answers, items: Sequence[JudgedItem], column: ScoreColumn
+    one: records.Answers, other: records.Answers, items: Sequence[JudgedItem], column: ScoreColumn
 ) -> ComparedPair:
     """Return the outcomes of two systems per query: 1 if the first wins, 0.5 tied, 0 if it loses.
 
@@ -190,14 +183,14 @@ def _compared_pair(
     meetings = _sample_pairs(one, other)
     n = len(items) // len(meetings)
     columns, same = [], np.ones(n, bool)
-    for number, part in enumerate(split_samples(column, len(meetings))):
+    for number, part in enumerate(records.split_samples(column, len(meetings))):
         mine, theirs = meetings[number]
-        part = with_failures_of(mine, with_failures_of(theirs, part))
+        part = records.with_failures_of(mine, records.with_failures_of(theirs, part))
         pairs = items[number * n : (number + 1) * n]
         same &= np.isfinite(part.values) & [same_answers(item) for item in pairs]
         columns.append(part)
     # failed pairs of samples are left out of the mean
-    mean = mean_over_samples(columns)
+    mean = records.mean_over_samples(columns)
     # the sign alone counts, so that a failed pair of samples is no share of the score
     decided = replace(mean, values=0.5 + 0.5 * np.sign(mean.values - 0.5), answer_causes=None)
     return ComparedPair(one.name, other.name, decided, int(same.sum()))
@@ -219,7 +212,7 @@ def _merged(judgements: Sequence[JudgeResults]) -> JudgeResults:
     return JudgeResults({}, rows, tuple(sorted(models)), usage, (), words, spreads, failed, counts)
 
 
-def _items(plan: Plan, one: Answers, other: Answers) -> list[JudgedItem]:
+def _items(plan: Plan, one: records.Answers, other: records.Answers) -> list[JudgedItem]:
     """Return an item for both answers to each query, sample by sample, with the passages of both.
 
     An answer that failed is None; passages are None if neither has any.

@@ -20,6 +20,7 @@ from ragbench.experiment.calls import (
     without_value,
 )
 from ragbench.experiment.records import Results, RetrieverRun, Work
+from ragbench.experiment.stages import item_json
 from ragbench.experiment.stages.base import (
     PENDING,
     UNKNOWN,
@@ -30,12 +31,6 @@ from ragbench.experiment.stages.base import (
     StoredStage,
     Workspace,
     keep_all,
-)
-from ragbench.experiment.stages.item_json import (
-    read_retrieved,
-    with_text,
-    without_text,
-    write_retrieved,
 )
 from ragbench.experiment.stages.keys import hits_key, query_key
 from ragbench.experiment.stages.matching import match_hits, rank_outcomes, refuse_other_ids
@@ -296,7 +291,7 @@ class Retrieve(StoredStage):
 
         def hits_in(outcome: Outcome[Retrieved]) -> list[ScoredDocument]:
             hits = [] if outcome.value is None else outcome.value.documents[: self._depth]
-            return [with_text(hit, self.plan.corpus) for hit in hits]
+            return [item_json.with_text(hit, self.plan.corpus) for hit in hits]
 
         return failed, [Mapped(hits_in, source.outcomes) for source in self.sources]
 
@@ -336,14 +331,14 @@ class Retrieve(StoredStage):
             stored = {_NOTES: list(dict.fromkeys([*self._read_notes(), *notes]))}
             self._stored_items.put(_NOTES, stored)
 
-    read = staticmethod(read_retrieved)
+    read = staticmethod(item_json.read_retrieved)
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Return an outcome as JSON, without the texts that the corpus has as well."""
         if value.value is not None:
-            hits = [without_text(hit, self.plan.corpus) for hit in value.value.documents]
+            hits = [item_json.without_text(hit, self.plan.corpus) for hit in value.value.documents]
             value = replace(value, value=Retrieved(hits, value.value.queries))
-        return write_retrieved(value)
+        return item_json.write_retrieved(value)
 
     @property
     def computes(self) -> bool:

@@ -10,15 +10,9 @@ from itertools import groupby
 import numpy as np
 
 from ragbench.errors import DataError
+from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
 from ragbench.experiment.plan.records import System
-from ragbench.experiment.records import (
-    Answers,
-    Results,
-    RetrieverRun,
-    with_failures,
-    with_failures_of,
-)
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
 from ragbench.experiment.stages.item_json import read_column, write_column
@@ -75,7 +69,7 @@ class ScoreRanking(StoredStage):
         self.system, self._rank, self._judgements = system, rank, judgements
 
     @property
-    def _ranking(self) -> RetrieverRun:
+    def _ranking(self) -> records.RetrieverRun:
         if self._rank.ranking is None:
             raise ValueError(f"{self.system.name} has no ranking")
         return self._rank.ranking
@@ -125,7 +119,7 @@ class ScoreRanking(StoredStage):
             if measure.k is None:
                 top_k = self.plan.config.metrics.retrieval.top_k
                 column = replace(column, signature=column.signature.with_parts(top_k=top_k))
-            stored = write_column(with_failures(column, failed))
+            stored = write_column(records.with_failures(column, failed))
             keep(position, to_json(_StoredColumn(column=stored, counts=counts, warnings=warnings)))
         advance(len(todo))
 
@@ -206,7 +200,7 @@ class ScoreRanking(StoredStage):
         item = from_json(_StoredColumn, stored)
         return read_column(item.column), item
 
-    def collect(self, results: Results) -> None:
+    def collect(self, results: records.Results) -> None:
         """Add the columns, counts and warnings to the results; nothing without a ranking."""
         if self._rank.ranking is None:
             return
@@ -247,7 +241,7 @@ class ScoreAnswers(StoredStage):
         self._answer, self._scorer_of = answer, scorer_of
 
     @cached_property
-    def _samples(self) -> list[Answers]:
+    def _samples(self) -> list[records.Answers]:
         return self._answer.answers.by_sample()
 
     @property
@@ -274,7 +268,7 @@ class ScoreAnswers(StoredStage):
                 slots.append(Slot(items[reads], _metric_key(metric), len(slots)))
         return slots
 
-    def _calls(self, answers: Answers) -> CallRows:
+    def _calls(self, answers: records.Answers) -> CallRows:
         """Return the tool calls of the answers beside the gold ones; None where there are none."""
         expected = self.plan.collection.expected_tool_calls
         return CallRows(
@@ -305,13 +299,13 @@ class ScoreAnswers(StoredStage):
 
     read = staticmethod(read_column)
 
-    def collect(self, results: Results) -> None:
+    def collect(self, results: records.Results) -> None:
         """Add the columns, with the causes of this system where answers failed, and notes."""
         metrics, answers = self.plan.metrics, self._answer.answers
         stored = self.items() if metrics else []
         for number, metric in enumerate(metrics):
             columns = [
-                with_failures_of(sample, replace(column, name=metric.name))
+                records.with_failures_of(sample, replace(column, name=metric.name))
                 for sample, column in zip(
                     self._samples, stored[number :: len(metrics)], strict=True
                 )
@@ -335,12 +329,12 @@ class ScoreAnswers(StoredStage):
         return self.node(len(self.plan.metrics) * self._answer.samples)
 
 
-def _texts_of(answers: Answers) -> Sequence[str | None]:
+def _texts_of(answers: records.Answers) -> Sequence[str | None]:
     """Return the text of each answer, read on access; None where the answer failed."""
     return Mapped(lambda o: None if o.value is None else o.value.answer, answers.outcomes)
 
 
-def _ranking_pieces(ranking: RetrieverRun) -> Iterator[str | bytes]:
+def _ranking_pieces(ranking: records.RetrieverRun) -> Iterator[str | bytes]:
     """Yield the ids, scores, texts and causes of a ranking, to hash them."""
     if isinstance(ranking.outcomes, FileRankings):
         run = ranking.outcomes.run(ranking.name)

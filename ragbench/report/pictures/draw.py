@@ -16,18 +16,7 @@ from ragbench.records.comparison import ComparedRuns, Comparisons, MeasureCompar
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
 from ragbench.report.headline import outcome_of
-from ragbench.report.pictures.svg import (
-    MARGIN,
-    Drawing,
-    Picture,
-    Scale,
-    axis_left,
-    axis_ticks,
-    colour_of,
-    draw_legend,
-    slug,
-    width_of,
-)
+from ragbench.report.pictures import svg
 from ragbench.report.text import cause_words, counted, ends_of, significant
 
 _PLOT = 300.0  # width of a plot in pixels
@@ -54,7 +43,7 @@ _SHADES: Mapping[str, str] = {
 }
 
 
-def pictures(summary: Summary, comparisons: Comparisons) -> list[Picture]:
+def pictures(summary: Summary, comparisons: Comparisons) -> list[svg.Picture]:
     """Return all pictures that the results of a run have data for."""
     causes = causes_picture(summary)
     return [
@@ -83,7 +72,7 @@ class _Whisker(NamedTuple):
     label: str
 
 
-def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Picture]:
+def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.Picture]:
     """Yield for each measure a picture of the means and one of the paired differences."""
     families = {family.measure: family for family in comparisons.measures}
     names = dict.fromkeys(name for system in summary.systems for name in system.scores)
@@ -107,19 +96,19 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Pictu
             lower = " (lower is better)" if scores[0][1].direction == "lower" else ""
             has_best = any(whisker.name == best for whisker in whiskers)
             head = measure + ("; triangle: the best" if has_best else "")
-            file = f"intervals-{number:02}-{slug(measure)}"
+            file = f"intervals-{number:02}-{svg.slug(measure)}"
             yield _whiskers(file, f"{measure}{lower}", head, whiskers)
         if family is not None:
             yield from _difference_rows(family, number)
 
 
-def difference_pictures(comparisons: Comparisons) -> Iterator[Picture]:
+def difference_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
     """Yield a picture of the paired differences from the baselines for each measure."""
     for number, family in enumerate(comparisons.measures):
         yield from _difference_rows(family, number)
 
 
-def _difference_rows(family: MeasureComparison, number: int) -> Iterator[Picture]:
+def _difference_rows(family: MeasureComparison, number: int) -> Iterator[svg.Picture]:
     """Yield the picture of the differences by a measure; nothing without one."""
     whiskers = [
         _Whisker(
@@ -133,12 +122,12 @@ def _difference_rows(family: MeasureComparison, number: int) -> Iterator[Picture
         if row.difference is not None
     ]
     if whiskers:
-        file = f"differences-{number:02}-{slug(family.measure)}"
+        file = f"differences-{number:02}-{svg.slug(family.measure)}"
         title = f"{family.measure}: difference from the baseline"
         yield _whiskers(file, title, f"{family.measure}, minus the baseline", whiskers, zero=True)
 
 
-def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
+def slice_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
     """Yield a picture of the paired differences by slice for each field and measure."""
     groups = defaultdict[tuple[str, str], list[_Whisker]](list)
     for row in comparisons.slices:
@@ -150,19 +139,19 @@ def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
             groups[row.field, row.measure].append(whisker)
     for (name, measure), whiskers in groups.items():
         title = f"{measure} by {name}: difference from the baseline"
-        file = f"slices-{slug(name)}-{slug(measure)}"
+        file = f"slices-{svg.slug(name)}-{svg.slug(measure)}"
         yield _whiskers(file, title, f"{measure}, minus the baseline", whiskers, zero=True)
 
 
 def _whiskers(
     file: str, title: str, head: str, whiskers: Sequence[_Whisker], *, zero: bool = False
-) -> Picture:
+) -> svg.Picture:
     """Return a picture of values with intervals, a row each; `zero` adds a line at 0."""
-    drawing, x0 = Drawing(), width_of([whisker.name for whisker in whiskers]) + 12
+    drawing, x0 = svg.Drawing(), svg.width_of([whisker.name for whisker in whiskers]) + 12
     bottom = 24 + _ROW * len(whiskers)
     values = [x for whisker in whiskers for x in (whisker.value, *(whisker.ends or ()))]
-    scale = Scale.fit(values, x0, x0 + _PLOT, zero=zero)
-    for tick, label in axis_ticks(scale):
+    scale = svg.Scale.fit(values, x0, x0 + _PLOT, zero=zero)
+    for tick, label in svg.axis_ticks(scale):
         drawing.rule(tick, 20, down=bottom - 20)
         drawing.text(tick, bottom + 14, label, anchor="middle", soft=True)
     if zero:
@@ -177,7 +166,7 @@ def _whiskers(
         drawing.mark(scale(whisker.value), y, whisker.colour, whisker.label)
     # enough for a screen reader
     words = "; ".join(whisker.label for whisker in whiskers[:40])
-    return drawing.done(file, title, words, x0 + _PLOT + MARGIN, bottom + 20)
+    return drawing.done(file, title, words, x0 + _PLOT + svg.MARGIN, bottom + 20)
 
 
 def query_picture(
@@ -187,7 +176,7 @@ def query_picture(
     pairs: Iterable[tuple[str, float, float]],
     *,
     lower: bool = False,
-) -> Picture:
+) -> svg.Picture:
     """Return a picture of the sorted differences of the queries, with the gains and losses counted.
 
     Args:
@@ -198,14 +187,14 @@ def query_picture(
         lower: True if lower values are better.
     """
     changes = sorted((a - b, query) for query, a, b in pairs)
-    drawing, x0, right = Drawing(), 46.0, 46.0 + 1.5 * _PLOT
-    up = Scale.fit([change for change, _ in changes], 250, 24, zero=True)
-    axis_left(drawing, up, x0, right)
+    drawing, x0, right = svg.Drawing(), 46.0, 46.0 + 1.5 * _PLOT
+    up = svg.Scale.fit([change for change, _ in changes], 250, 24, zero=True)
+    svg.axis_left(drawing, up, x0, right)
     # bars get thinner with more queries, the picture stays as wide
     step = (right - x0) / len(changes)
     for place, (change, query) in enumerate(changes):
         top, bottom = sorted((up(change), up(0)))
-        colour = colour_of(_BETTER if (change > 0) != lower else _WORSE)
+        colour = svg.colour_of(_BETTER if (change > 0) != lower else _WORSE)
         if change:
             x, width = x0 + place * step, max(step - 0.5, 0.5)
             drawing.bar(x, top, width, bottom - top, colour, f"{query} {change:+.3g}")
@@ -213,18 +202,18 @@ def query_picture(
     gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
     words = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"
     drawing.text(x0, 13, f"{measure}: {system} minus {baseline}; {words}"[:90])
-    file = f"queries-{slug(measure)}-{slug(system)}"
+    file = f"queries-{svg.slug(measure)}-{svg.slug(system)}"
     title = f"{measure} of {system} minus {baseline}, by query"
     return drawing.done(file, title, words, right + 20, 264)
 
 
-def causes_picture(summary: Summary) -> Picture | None:
+def causes_picture(summary: Summary) -> svg.Picture | None:
     """Return a picture of the causes, a bar for each system; None without causes."""
     systems = [system for system in summary.systems if system.causes]
     if not systems:
         return None
-    drawing, plot = Drawing(), 1.5 * _PLOT
-    x0, height = width_of([system.name for system in systems]) + 12, 26.0
+    drawing, plot = svg.Drawing(), 1.5 * _PLOT
+    x0, height = svg.width_of([system.name for system in systems]) + 12, 26.0
     present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
     words = []
     for row, system in enumerate(systems):
@@ -243,16 +232,16 @@ def causes_picture(summary: Summary) -> Picture | None:
         words.append(f"of {n} questions {system.name} has {parts}")
     x, y = x0, 28 + height * len(systems)
     for cause in present:
-        if x > x0 and x + 22 + width_of([cause]) > x0 + plot:
+        if x > x0 and x + 22 + svg.width_of([cause]) > x0 + plot:
             x, y = x0, y + 18
         drawing.bar(x, y - 10, 12, 12, _CAUSE_COLOURS[cause], cause)
         drawing.text(x + 17, y, cause_words(cause))
-        x += 34 + width_of([cause])
+        x += 34 + svg.width_of([cause])
     title = "where answers are lost"
-    return drawing.done("causes", title, "; ".join(words), x0 + plot + MARGIN, y + 14)
+    return drawing.done("causes", title, "; ".join(words), x0 + plot + svg.MARGIN, y + 14)
 
 
-def trend_pictures(compared: ComparedRuns) -> Iterator[Picture]:
+def trend_pictures(compared: ComparedRuns) -> Iterator[svg.Picture]:
     """Yield a picture of the first score of each kind over the compared runs, in their order."""
     if len(compared.runs) < 2:
         return
@@ -271,7 +260,7 @@ def trend_picture(
     measure: str,
     runs: Sequence[str],
     trend: Mapping[str, Sequence[SystemScore | None]],
-) -> Picture:
+) -> svg.Picture:
     """Return a picture of the means of each system over runs, with their intervals.
 
     Args:
@@ -280,13 +269,13 @@ def trend_picture(
         runs: Names of the runs.
         trend: System -> its score in each run; None is a gap in its line.
     """
-    drawing, x0, bottom, right = Drawing(), 46.0, 220.0, 46.0 + _PLOT
+    drawing, x0, bottom, right = svg.Drawing(), 46.0, 220.0, 46.0 + _PLOT
     scores = [score for of_system in trend.values() for score in of_system if score is not None]
     values = [score.mean for score in scores if score.mean is not None]
     values += [end for score in scores for end in ends_of(score.interval) or ()]
-    up = Scale.fit(values, bottom, 24)
-    across = Scale.fit([0.0, max(1.0, len(runs) - 1.0)], x0 + 20, right - 20)
-    axis_left(drawing, up, x0, right)
+    up = svg.Scale.fit(values, bottom, 24)
+    across = svg.Scale.fit([0.0, max(1.0, len(runs) - 1.0)], x0 + 20, right - 20)
+    svg.axis_left(drawing, up, x0, right)
     drawing.text(x0, 13, measure)
     for place, run in enumerate(runs):
         if len(runs) <= _MOST_LABELS or place in (0, len(runs) - 1):
@@ -312,5 +301,5 @@ def trend_picture(
         drawing.line(points, number)
         means = (significant(None if score is None else score.mean) for score in of_system)
         words.append(f"{system}: {', '.join(means)}")
-    size = draw_legend(drawing, list(trend), right, bottom + 30)
+    size = svg.draw_legend(drawing, list(trend), right, bottom + 30)
     return drawing.done(file, f"{measure} over {len(runs)} runs", "; ".join(words), *size)

@@ -7,15 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from ragbench.errors import OptionError
-from ragbench.llm import ChatModel, LangchainChat, Replies
+from ragbench.llm import ChatModel, LangchainChat, Replies, server
 from ragbench.llm.batch import PRICE_SHARE
-from ragbench.llm.server import (
-    BatchOptions,
-    PriceOptions,
-    ReplyOptions,
-    SamplingOptions,
-    ServerOptions,
-)
 from ragbench.registry import FactoryArgs, Option, make_object
 from ragbench.score.judge.methods.vote import Asking, ExampleOptions, PassageOptions
 from ragbench.score.judge.model_judge import Combine, Jury, ModelJudge, RepeatOptions
@@ -24,14 +17,14 @@ from ragbench.signature import fingerprint_json
 
 @dataclass(frozen=True, kw_only=True)
 class OpenAIJudgeOptions(
-    ServerOptions,
-    SamplingOptions,
+    server.ServerOptions,
+    server.SamplingOptions,
     RepeatOptions,
     ExampleOptions,
     PassageOptions,
-    ReplyOptions,
-    BatchOptions,
-    PriceOptions,
+    server.ReplyOptions,
+    server.BatchOptions,
+    server.PriceOptions,
 ):
     """Options of a judge by a model on a server.
 
@@ -97,7 +90,7 @@ def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, PriceOptions):
+class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, server.PriceOptions):
     """Options of a judge by a chat model of LangChain.
 
     Attributes:

@@ -10,19 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
+from ragbench import llm
 from ragbench.errors import RagbenchError
-from ragbench.llm import (
-    CallFailure,
-    ChatModel,
-    ChatReply,
-    ChatRequest,
-    Connected,
-    Estimate,
-    Limits,
-    Prices,
-    Replies,
-    estimate,
-)
 from ragbench.llm.server import CallOptions
 from ragbench.llm.usage import CountingModel
 from ragbench.registry import Option
@@ -105,7 +94,7 @@ _COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-class ModelJudge(Connected, RubricJudge):
+class ModelJudge(llm.Connected, RubricJudge):
     """Judge by the language models behind one chat client.
 
     A failure on an item becomes a verdict with status `failed`, the cause, and the replies that
@@ -124,12 +113,12 @@ class ModelJudge(Connected, RubricJudge):
 
     def __init__(
         self,
-        connect: Callable[[Replies | None], ChatModel],
+        connect: Callable[[llm.Replies | None], llm.ChatModel],
         jury: Jury,
         asking: Asking,
         *,
-        limits: Limits | None = None,
-        prices: Callable[[], Prices] = Prices.load,
+        limits: llm.Limits | None = None,
+        prices: Callable[[], llm.Prices] = llm.Prices.load,
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.jury, self.asking = jury, asking
@@ -265,7 +254,7 @@ async def _cast(vote: Vote) -> Verdict:
     """
     try:
         return await _METHODS[vote.rubric.method](vote)
-    except CallFailure as failure:
+    except llm.CallFailure as failure:
         cause = failure.cause.word
         return Verdict(None, reasoning=failure.detail, status="failed", cause=cause)
     except RagbenchError:
@@ -375,16 +364,16 @@ class _Recording(CountingModel):
     """Chat model that records requests and sends none; replies have the shape of the schema."""
 
     def __init__(self) -> None:
-        super().__init__(Prices({}), items=1, reply=0, bytes_a_token=1)
-        self.requests: list[ChatRequest] = []
+        super().__init__(llm.Prices({}), items=1, reply=0, bytes_a_token=1)
+        self.requests: list[llm.ChatRequest] = []
 
-    async def complete(self, request: ChatRequest) -> ChatReply:
+    async def complete(self, request: llm.ChatRequest) -> llm.ChatReply:
         """Record the request and return a placeholder reply that fits its schema."""
         self.requests.append(request)
         return await super().complete(request)
 
 
-def example_requests(rubric: Rubric) -> list[ChatRequest]:
+def example_requests(rubric: Rubric) -> list[llm.ChatRequest]:
     """Return the distinct requests that a rubric makes for its first example; none is sent.
 
     In a prompt that quotes an earlier reply, the word "something" replaces the reply.
@@ -404,7 +393,9 @@ def example_requests(rubric: Rubric) -> list[ChatRequest]:
     return model.requests
 
 
-def rehearse(judge: ModelJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]) -> Estimate:
+def rehearse(
+    judge: ModelJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
+) -> llm.Estimate:
     """Estimate requests, tokens and cost of applying rubrics to items; nothing is sent.
 
     A counting model receives the real prompts of the first 20 items. Their number and length are
@@ -420,23 +411,23 @@ def rehearse(judge: ModelJudge, items: Sequence[JudgedItem], rubrics: Sequence[R
         (2.0, 2.0)
     """
     if not items or not rubrics:
-        return Estimate()
+        return llm.Estimate()
     # the first items, not a draw: equal calls give equal estimates
     some = items[:_MOST]
 
-    def ask(model: ChatModel) -> None:
+    def ask(model: llm.ChatModel) -> None:
         rehearsal = ModelJudge(
             lambda replies: model,
             judge.jury,
             replace(judge.asking, rehearsal=True),
-            prices=lambda: Prices({}),
+            prices=lambda: llm.Prices({}),
         )
         try:
             rehearsal.judge_all(some, rubrics)
         finally:
             rehearsal.close()
 
-    total = estimate(ask, judge.load_prices()).times(len(items) / len(some))
+    total = llm.estimate(ask, judge.load_prices()).times(len(items) / len(some))
     if total.usd is None:
         return total
     low, high = total.usd

@@ -15,16 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ragbench import registry
 from ragbench.errors import AdapterError, DataError
-from ragbench.registry import (
-    OwnComponent,
-    declared_options,
-    has_method,
-    nearest,
-    option_parameters,
-    shown,
-    source_print,
-)
 from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric, RubricJudge, judge_facts
 from ragbench.types.scores import Verdict
 
@@ -45,7 +37,7 @@ class FunctionJudge(RubricJudge):
     def __init__(self, name: str, function: Callable[..., object], **options: object) -> None:
         self._function, self._bound = function, options
         self._inputs = [name for name in inspect.signature(function).parameters if name in INPUTS]
-        self._name, self._options = name, {"code": source_print(function), **options}
+        self._name, self._options = name, {"code": registry.source_print(function), **options}
         self.own_rubric = rubric_of(function)
         self.served = None if self.own_rubric is None else (str(self.own_rubric["name"]),)
 
@@ -74,7 +66,7 @@ class FunctionJudge(RubricJudge):
 _REQUIRED = ("judge", "label", "model", "options")
 
 
-class OwnJudge(OwnComponent, RubricJudge):
+class OwnJudge(registry.OwnComponent, RubricJudge):
     """User's object as a judge: its members replace those of the protocol."""
 
     takes = frozenset(
@@ -86,7 +78,9 @@ class OwnJudge(OwnComponent, RubricJudge):
         facts = judge_facts(judge)
         self.served, self.own_rubric = facts.served, facts.own_rubric
         # both or none: one alone would judge in one way here and in another in a running loop
-        self.takes_many = has_method(judge, ["judge_all"]) and has_method(judge, ["ajudge_all"])
+        self.takes_many = registry.has_method(judge, ["judge_all"]) and registry.has_method(
+            judge, ["ajudge_all"]
+        )
 
 
 def as_judge(judge: object) -> RubricJudge:
@@ -122,7 +116,7 @@ def read_verdict(value: object) -> Verdict:
     # NumPy numbers too: a function may average with NumPy
     is_score = isinstance(score, (int, float, np.number, np.bool_)) and 0 <= score <= 1
     if not is_score or not isinstance(reason, str):
-        raise AdapterError(f"found {shown(value)}, allowed: {_RETURNS}")
+        raise AdapterError(f"found {registry.shown(value)}, allowed: {_RETURNS}")
     return Verdict(float(score), reasoning=reason)
 
 
@@ -170,7 +164,7 @@ def judge_maker(target: Any, name: str = "") -> Any:
         return _maker(target, [], lambda: target, is_judge=True)
     if not callable(target):
         allowed = f"a class with judge(item, rubric), or a function of {', '.join(INPUTS)}"
-        raise DataError(f"'{name}' is {shown(target)}", allowed=allowed)
+        raise DataError(f"'{name}' is {registry.shown(target)}", allowed=allowed)
     open_ended = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     signature = inspect.signature(target)
     parameters = [p for p in signature.parameters.values() if p.kind not in open_ended]
@@ -184,19 +178,19 @@ def judge_maker(target: Any, name: str = "") -> Any:
         # a class may require options: the YAML gives them, and a missing one is reported there
         if not inspect.isclass(target) and option.name in required and option.name not in declared:
             allowed = f"{', '.join(INPUTS)}, and options with a default"
-            near = nearest(option.name, INPUTS)
+            near = registry.nearest(option.name, INPUTS)
             raise DataError(f"'{name}' takes '{option.name}'", allowed=allowed, nearest=near)
     if is_judge:
         make = functools.partial(FunctionJudge, name, target)
-        return _maker(target, option_parameters(target, options), make, is_judge=True)
+        return _maker(target, registry.option_parameters(target, options), make, is_judge=True)
     if all(option.name in declared for option in options):
         return target
-    return _maker(target, option_parameters(target, options), target)
+    return _maker(target, registry.option_parameters(target, options), target)
 
 
 def _declared_options(target: object) -> Collection[str]:
     try:
-        return declared_options(target)
+        return registry.declared_options(target)
     except (NameError, TypeError, ValueError):  # annotations that only a type checker can resolve
         return ()
 

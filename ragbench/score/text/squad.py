@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from ragbench.registry import Option
+from ragbench.score.text import tokenizers
 from ragbench.score.text.base import (
     Metric,
     Options,
@@ -17,13 +18,6 @@ from ragbench.score.text.base import (
     metric,
     reference_list,
     row_scorer,
-)
-from ragbench.score.text.tokenizers import (
-    note_articles,
-    note_only_articles,
-    note_unspaced,
-    overlap,
-    tokenizer,
 )
 from ragbench.text.languages import split_unspaced
 from ragbench.text.tokenize import normalize_answer
@@ -65,7 +59,7 @@ def _tokens(owner: str, tokenize: str, articles: str, text: str) -> tuple[str, .
 
 @functools.cache
 def _splitter(owner: str, name: str) -> Callable[[str], list[str]]:
-    return split_unspaced if name == AUTO else tokenizer(owner, name, extra=(AUTO,))
+    return split_unspaced if name == AUTO else tokenizers.tokenizer(owner, name, extra=(AUTO,))
 
 
 def holds_run(tokens: Sequence[str], run: Sequence[str]) -> bool:
@@ -87,10 +81,10 @@ def _notes(owner: str, texts: Sequence[str], options: Options) -> list[str]:
     notes = []
     # exact_match compares whole answers: how they are split makes no difference
     if options["tokenize"] in ("none", "13a", "intl") and owner != "exact_match":
-        notes = note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
+        notes = tokenizers.note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
     if options["articles"] == "en" and owner != "contains":
-        notes += note_articles(owner, texts)
-    return notes + note_only_articles(owner, texts, options["articles"])
+        notes += tokenizers.note_articles(owner, texts)
+    return notes + tokenizers.note_only_articles(owner, texts, options["articles"])
 
 
 _EQUALS = "the SQuAD script on ASCII; beyond it, letters of every script are normalised"
@@ -228,6 +222,6 @@ def token_f1(
 
 def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> RougeScore:
     mine = tokens(prediction)
-    pairs = [(overlap(mine, Counter(gold), 1), gold) for gold in map(tokens, references)]
+    pairs = [(tokenizers.overlap(mine, Counter(gold), 1), gold) for gold in map(tokens, references)]
     scores = [RougeScore.of_counts(shared, len(mine), len(gold)) for shared, gold in pairs]
     return max(scores, key=lambda score: score.fmeasure)

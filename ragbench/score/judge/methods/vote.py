@@ -10,15 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from sys import intern
 from typing import Annotated, Any
 
+from ragbench import llm
 from ragbench.errors import OptionError
-from ragbench.llm import (
-    CallFailure,
-    ChatReply,
-    ChatRequest,
-    Message,
-    StructuredReply,
-    ask_structured,
-)
 from ragbench.llm.calls import Ask
 from ragbench.llm.server import SamplingOptions
 from ragbench.registry import Option
@@ -101,15 +94,15 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
 
     def request(
         self, model: str, prompt: JudgePrompt, sample: int, top_logprobs: int
-    ) -> ChatRequest:
+    ) -> llm.ChatRequest:
         """Return the request for a prompt.
 
         `sample` numbers repeated requests with one prompt; `top_logprobs` is the number of
         alternatives per token, 0 for none.
         """
-        return ChatRequest(
+        return llm.ChatRequest(
             model=model,
-            messages=(Message("system", self.system(prompt)), Message("user", prompt.user)),
+            messages=(llm.Message("system", self.system(prompt)), llm.Message("user", prompt.user)),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=self.seed,
@@ -131,7 +124,7 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
 
 
 # Prompt (system, user, log-probabilities) -> reply, pending or done.
-Tasks = dict[tuple[str, str, int], "asyncio.Task[StructuredReply]"]
+Tasks = dict[tuple[str, str, int], "asyncio.Task[llm.StructuredReply]"]
 
 
 @dataclass(eq=False)
@@ -163,7 +156,7 @@ class Vote:
     asking: Asking
     send: Ask
     tasks: Tasks
-    replies: list[ChatReply] = field(default_factory=list)
+    replies: list[llm.ChatReply] = field(default_factory=list)
     sent: list[JudgePrompt] = field(default_factory=list)
 
     @property
@@ -171,13 +164,13 @@ class Vote:
         """Builder of the prompts for this rubric and item."""
         return Prompts(self.rubric, self.item, self.asking.few_shot)
 
-    async def ask(self, prompt: JudgePrompt) -> StructuredReply:
+    async def ask(self, prompt: JudgePrompt) -> llm.StructuredReply:
         """Return the reply to one prompt; errors are those of `ask_all`."""
         return (await self.ask_all([prompt]))[0]
 
     async def ask_all(
         self, prompts: Sequence[JudgePrompt], *, top_logprobs: int = 0
-    ) -> list[StructuredReply]:
+    ) -> list[llm.StructuredReply]:
         """Return the replies to several concurrent prompts, in order.
 
         Raises:
@@ -186,38 +179,38 @@ class Vote:
         """
         return await self._replies([self._task(prompt, top_logprobs) for prompt in prompts])
 
-    async def ask_again(self, prompt: JudgePrompt, times: int) -> list[StructuredReply]:
+    async def ask_again(self, prompt: JudgePrompt, times: int) -> list[llm.StructuredReply]:
         """Return `times` independent replies to one prompt; errors are those of `ask_all`."""
         # copies share the lists of replies and prompts with this vote
         votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
         return await self._replies([vote._task(prompt, 0) for vote in votes])
 
-    def _task(self, prompt: JudgePrompt, top_logprobs: int) -> asyncio.Task[StructuredReply]:
+    def _task(self, prompt: JudgePrompt, top_logprobs: int) -> asyncio.Task[llm.StructuredReply]:
         self.sent.append(prompt)
         # a reply without log-probabilities cannot serve a rating
         key = (prompt.system, prompt.user, top_logprobs)
         if key not in self.tasks:
             request = self.asking.request(self.model, prompt, self.sample, top_logprobs)
-            reply = ask_structured(self.send, request, check=prompt.check)
+            reply = llm.ask_structured(self.send, request, check=prompt.check)
             self.tasks[key] = asyncio.ensure_future(reply)
         return self.tasks[key]
 
     async def _replies(
-        self, tasks: Sequence[asyncio.Task[StructuredReply]]
-    ) -> list[StructuredReply]:
+        self, tasks: Sequence[asyncio.Task[llm.StructuredReply]]
+    ) -> list[llm.StructuredReply]:
         """Log all replies, then return them, or raise the first failure after all have ended."""
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         logged = {id(reply) for reply in self.replies}
         for outcome in outcomes:
-            if isinstance(outcome, (StructuredReply, CallFailure)):
+            if isinstance(outcome, (llm.StructuredReply, llm.CallFailure)):
                 new = [reply for reply in outcome.replies if id(reply) not in logged]
                 self.replies += new
                 logged.update(map(id, new))
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:
             # errors that the user has to fix, such as a full disk, before failures of requests
-            raise min(errors, key=lambda error: isinstance(error, CallFailure))
-        return [outcome for outcome in outcomes if isinstance(outcome, StructuredReply)]
+            raise min(errors, key=lambda error: isinstance(error, llm.CallFailure))
+        return [outcome for outcome in outcomes if isinstance(outcome, llm.StructuredReply)]
 
 
 def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, ...]:
