@@ -48,7 +48,7 @@ def scaffold_beir(file: Path) -> tuple[str, Sequence[str]]:
 
 
 def scaffold_records(
-    file: Path, records: Path, corpus: Path | None = None, named: PartMap | None = None
+    file: Path, records: Path, corpus: Path | None = None, chosen: PartMap | None = None
 ) -> tuple[str, Sequence[str]]:
     """Return a config that reads a file of records, and notes on the columns and the corpus.
 
@@ -59,7 +59,7 @@ def scaffold_records(
         file: Path of the config; the paths in it are relative to its folder.
         records: File with a row per question.
         corpus: Folder or file with the documents; None leaves a place for it in the config.
-        named: Part -> column that the user gave, which is not guessed.
+        chosen: Part -> column that the user gave, which is not guessed.
 
     Raises:
         DataError: No column has the question, the part of a column cannot be told, or the data are
@@ -68,7 +68,7 @@ def scaffold_records(
     from ragbench.data.files.collection import read_corpus
 
     documents = None if corpus is None else read_corpus(corpus)
-    columns, doubts = _guess_columns(records, documents, named or {})
+    columns, doubts = _guess_columns(records, documents, chosen or {})
     is_system = "answer" in columns or "contexts" in columns
     systems, match, notes = "" if is_system else _template("corpus"), "", list[str]()
     if corpus is not None and documents is not None:

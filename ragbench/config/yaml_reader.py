@@ -314,20 +314,20 @@ class _YamlReader:
             bracket = lines[opened.line][opened.column : opened.column + 1]
             is_open = opened.line != mark.line or not word
             if "flow" in context and bracket in _CLOSING_BRACKET and is_open:
-                found = f"'{bracket}' is not closed"
-                self.report.add(start, self.root, found, f"a '{_CLOSING_BRACKET[bracket]}'")
+                problem_text = f"'{bracket}' is not closed"
+                self.report.add(start, self.root, problem_text, f"a '{_CLOSING_BRACKET[bracket]}'")
                 return
             # the parser marks the end of the file; a person looks for the first quote
             if "quoted scalar" in context and "end of stream" in problem:
                 self.report.add(start, self.root, "the quote is not closed", "a quote")
                 return
-        found, allowed = _describe_problem(
+        problem_text, allowed = _describe_problem(
             problem, context, re.split(r"[\s,\]}]", word)[0] or word[:1]
         )
         # braces belong to YAML there, so that `${VAR}` without quotes cannot be read
         if word.startswith("{") and line[: mark.column].endswith("$"):
-            found, allowed = "'${' inside braces or brackets", '"${VAR}" in quotes'
-        self.report.add(self._place_at(mark.line, mark.column, 1), self.root, found, allowed)
+            problem_text, allowed = "'${' inside braces or brackets", '"${VAR}" in quotes'
+        self.report.add(self._place_at(mark.line, mark.column, 1), self.root, problem_text, allowed)
 
 
 _QUOTE = 'a value with a bracket, a brace or a comma in quotes: "precision[rel=2]@5"'

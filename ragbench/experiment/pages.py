@@ -242,7 +242,7 @@ def _label_systems(
 def join_summaries(
     summaries: Sequence[Summary], names: Sequence[str], label: Callable[[int, str], str]
 ) -> Summary:
-    """Return one summary with the systems, gates, warnings and notes of several runs.
+    """Return a summary with the systems, gates, warnings and notes of several runs.
 
     Args:
         summaries: Summaries of the runs, at least one; the first is the base of the others.
