@@ -66,10 +66,11 @@ def read_labels(
 ) -> dict[str, Labels]:
     """Read files of labels; return rubric -> labels, without rubrics that have none.
 
-    A file with a column `item` is a sheet. Rows of other files need `query_id`, and `system` if the
-    run has several. Labels of a rubric are in the columns that `columns` names, else in a column
-    with the rubric's name, else in `label`, `label_1`, `label_2` ... of the rubric in the column
-    `rubric`, or of the only rubric. Each column of each file is a rater.
+    Files are CSV, TSV, JSON, JSON Lines or Parquet. A file with a column `item` is a drawn sheet.
+    Rows of other files need `query_id`, and `system` if the run has several. Labels of a rubric are
+    in the columns that `columns` names, else in a column with the rubric's name, else in `label`,
+    `label_1`, `label_2` ... of the rubric in the column `rubric`, or of the only rubric. Each
+    column of each file is a rater. Empty cells and rows of other rubrics are skipped.
 
     Args:
         paths: Files of labels.
@@ -79,9 +80,10 @@ def read_labels(
         columns: Rubric -> names of its columns.
 
     Raises:
-        DataError: An unknown or repeated answer, a label that is no number or off the scale, or no
-            label at all; with file and line.
-        OptionError: `columns` names another rubric.
+        DataError: A file cannot be read, a column is missing, an answer is unknown or repeated in a
+            file, a label is no number or off the scale, or no file has a label.
+        OptionError: `columns` names a rubric that is not in `scores`.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     reader = _LabelReader(run, {score.rubric.name: score for score in scores}, columns)
     check_allowed("--column", "rubric", columns, reader.scores)

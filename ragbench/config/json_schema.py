@@ -127,7 +127,11 @@ def _metrics() -> Schema:
 
 
 def _mapping(definition: str) -> Schema:
-    """Return the schema of a mapping from names to values of one definition."""
+    """Return the JSON Schema of an object with component names as keys.
+
+    Args:
+        definition: Name of the definition in `$defs` that every value follows.
+    """
     return {
         "type": "object",
         "propertyNames": {"pattern": _NAMES},

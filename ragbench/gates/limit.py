@@ -170,7 +170,11 @@ class Cost(MeasureGate):
         return f"{self.measure} <= {self.max:g}"
 
     def decide_system(self, candidate: Candidate) -> Decision:
-        """Return the decision on a cost of `summary.json`; undecided without a summary."""
+        """Return the decision on a system whose cost may be at most `max`, by `summary.json`.
+
+        The cost is a latency percentile, a number of tokens or US dollars, as `measure` says.
+        Undecided if the run has no summary, or the cost is unknown.
+        """
         summary = candidate.run.summary
         system = None if summary is None else summary.system(candidate.system.name)
         if summary is None or system is None:

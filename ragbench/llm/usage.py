@@ -135,7 +135,11 @@ class Totals:
     models: set[str] = field(default_factory=set)
 
     def add(self, reply: ChatReply) -> None:
-        """Count a reply; a stored one adds neither tokens nor cost."""
+        """Add a reply to the totals, and its model to `models`.
+
+        A reply from the store counts in `stored` alone. Unknown tokens or an unknown cost count as
+        0, and in `unknown_usage` or `unknown_cost`.
+        """
         self.models.add(reply.model)
         if reply.stored:
             self.stored += 1

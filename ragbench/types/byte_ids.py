@@ -327,7 +327,11 @@ def keep_freed_memory() -> None:
 
 
 def joined_bytes(pieces: Iterable[bytes | memoryview]) -> ByteArray:
-    """Return pieces joined in one buffer with padding, so that words can be read up to its end."""
+    """Return all pieces and then `PADDING` as one read-only array of bytes.
+
+    The length includes the 16 zero bytes of `PADDING`, so that 8-byte words can be read at every
+    position of the text. Without pieces the array is `PADDING` alone.
+    """
     return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8)
 
 

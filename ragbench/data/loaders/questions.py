@@ -275,10 +275,17 @@ class GoldColumns:
         self._n_empty = self._n_rows = 0
 
     def read(self, entry: Entry) -> dict[str, int]:
-        """Return document -> grade of a row; empty if it names no gold.
+        """Return gold document -> grade of a row, from its ids and its quoted passages.
+
+        The grade is 1 where the row gives none. Empty if the row names no gold, or if no document
+        holds its passages. Without a corpus a passage is a document of its own.
+
+        Args:
+            entry: Row of the table.
 
         Raises:
-            DataError: Ids or grades cannot be read; see `GoldIds`.
+            DataError: A column has another form, an id fits several documents, or grades are
+                malformed, contradict each other, or do not go with the ids.
         """
         grades: dict[str, int] = {}
         if "relevant" in self.columns:

@@ -111,7 +111,17 @@ class UncalledRetriever(Retriever):
     """Retriever of a plan that cannot retrieve: its class is not called before the run."""
 
     def __init__(self, component: Component) -> None:
-        """Read sources and depth from the entry; `AdapterError` if its class cannot retrieve."""
+        """Read sources and depth from the config entry of a retriever or reranker; call nothing.
+
+        `sources` is the name of the retriever that a reranker reads, else empty; `depth` is None
+        for a retriever.
+
+        Args:
+            component: Config entry with the class.
+
+        Raises:
+            AdapterError: The class of the user has no method that retrieves or reranks.
+        """
         reranks = component.retriever is not None
         require_method(component, "reranker" if reranks else "retriever")
         self.sources = () if component.retriever is None else (component.retriever,)

@@ -298,7 +298,14 @@ class StoredStage(Stage, ABC):
     has_texts: ClassVar[bool] = True
 
     def items_of(self, label: str, parts: Sequence[str]) -> StageItems:
-        """Return the stored items whose key is a hash of `parts`; `label` names them for users."""
+        """Return the collection of stored items under one key; empty if nothing is stored yet.
+
+        The key is a hash of `parts` and of the versions of ragbench and of this stage.
+
+        Args:
+            label: Name of the component or data in `ragbench cache`; not part of the key.
+            parts: Inputs that all items of the collection depend on.
+        """
         # another release may compute the same item in another way
         version = f"{__version__} {self.version}"
         return self.items_of_key(label, fingerprint([version, *parts], KEY_DIGITS))

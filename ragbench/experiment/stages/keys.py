@@ -87,7 +87,11 @@ def query_key(query: Query) -> str:
 
 
 def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
-    """Return the hash of a query with its hits by each of several retrievers."""
+    """Return the hash of a query and of its hits by each retriever, as part of a cache key.
+
+    The hash covers id, score, title and text of each hit, and the order of retrievers and hits. It
+    does not cover the metadata of a hit.
+    """
     pieces = [query_key(query)]
     for hits in rankings:
         pieces.append(str(len(hits)))

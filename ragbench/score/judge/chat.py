@@ -54,8 +54,17 @@ class OpenAIJudge(ModelJudge):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Create a judge; it sends nothing, and needs no key, before the first request.
 
+        Ranges and choices of options are checked by the config, not here.
+
+        Args:
+            client: Client of the package `openai`, synchronous or not; None creates one.
+            **options: Options that `OpenAIJudgeOptions` declares, such as `model`, or `models` for
+                a jury.
+
         Raises:
-            OptionError: Neither or both of `model` and `models`, or another option is wrong.
+            OptionError: Neither or both of `model` and `models`, a model named twice, a malformed
+                address, or options that exclude each other.
+            TypeError: An unknown option.
         """
         chosen = OpenAIJudgeOptions(**options)
         self._server = chosen.server(stream=chosen.stream, mode=chosen.mode, client=client)

@@ -266,8 +266,17 @@ async def _cast(vote: Vote) -> Verdict:
 def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
     """Return the mean verdict of the samples of one model.
 
-    Samples are exchangeable: the mean leaves failed ones out, and the reasoning says so. If no
-    sample has a score, the result is the first failed verdict, or else the first verdict.
+    The mean is of the levels, which `rubric` converts to a score, or of the scores if a sample has
+    no level. Samples without a score are left out; the reasoning joins the reasons of all samples
+    and counts failed ones. If no sample has a score, score and cause are those of the first failed
+    verdict, else of the first one. A single verdict is returned unchanged.
+
+    Args:
+        verdicts: Verdicts of the samples, at least one.
+        rubric: Rubric of the verdicts.
+
+    Raises:
+        IndexError: `verdicts` is empty.
     """
     labels = [f"sample {number}" for number in range(1, len(verdicts) + 1)]
     return _verdict_of_several(verdicts, labels, rubric, "mean", may_fail=True)

@@ -385,10 +385,19 @@ def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> Floa
 
 @_measure("bing", aliases=("binary_gain",), range=(0.0, 1.0), cutoff="none")
 def binary_gain(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
-    """Score each query by its relevant documents, each discounted by the others above it.
+    """Score each query by its relevant documents, discounted by the non-relevant ones above them.
 
-    A relevant document counts 1 / log2(2 + documents above it that are not relevant): as `g` with
-    relevant or not for a grade.
+    A retrieved relevant document counts 1 / log2(2 + n), with n documents above it that are not
+    relevant; unjudged documents count as not relevant. The sum is divided by the number of all
+    relevant documents, retrieved or not. NaN without a relevant document, 0 if no relevant one is
+    retrieved.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order.
+        rel: Smallest grade that counts as relevant.
+
+    Raises:
+        OptionError: `rel` is below 1, or `ranked` averages over ties.
 
     Example:
         Nothing wrong above `a`, one document above `b`: (1/log2(2) + 1/log2(3)) / 2.

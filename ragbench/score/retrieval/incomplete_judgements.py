@@ -89,9 +89,13 @@ def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
 def unjudged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k ranks that holds a document without judgement.
 
-    Negative grades count as unjudged, and ranks beyond a short list as judged: `judged@k`, which
-    divides by what was retrieved, is not its complement there. Without k it divides by all that was
-    retrieved. 0 where nothing was retrieved.
+    Negative grades count as unjudged, and ranks beyond a short list as judged, so that `judged@k`
+    is not its complement there. Without k the divisor is the number of retrieved documents. 0 if
+    nothing was retrieved. With averaged ties the value is the mean over all orders of tied
+    documents.
+
+    Raises:
+        OptionError: `k` is below 1.
 
     Example:
         One unjudged document in the first four ranks, two of which are empty.

@@ -91,10 +91,16 @@ def not_here(name: str) -> str | None:
 
 
 def expand(name: str, *, replaced: Collection[str] = (), trec_eval: int = 10) -> tuple[str, ...]:
-    """Return the names that a name means in trec_eval: default cut-offs, or all of a set.
+    """Return the measures that trec_eval computes for a name, in the order in which it prints them.
 
-    `replaced` are families that are requested with parameters and lose their default ones. An
-    ordinary name is returned unchanged.
+    A family gives its default cut-offs, a set its measures. Any other name, also an unknown one, is
+    returned alone and unchanged.
+
+    Args:
+        name: Name of a measure, family or set.
+        replaced: Families to leave out, since the caller requests them with parameters; `name`
+            itself gives an empty tuple.
+        trec_eval: Version; 9 leaves `unj` out of the sets.
 
     Example:
         >>> expand("success"), expand("ndcg_cut_10"), len(expand("official"))

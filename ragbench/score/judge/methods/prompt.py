@@ -128,7 +128,14 @@ class Prompts:
         )
 
     def claims(self, sentences: Sequence[str]) -> JudgePrompt:
-        """Return the prompt for the claims of each sentence of an answer or reference."""
+        """Return the prompt that asks for the claims of each sentence of an answer or reference.
+
+        It shows the earlier turns, the question and the numbered sentences. The reply maps
+        `sentence_1`, `sentence_2` ... to a list of claims, which may be empty.
+
+        Args:
+            sentences: Sentences in the order of the text; the caller skips the request without any.
+        """
         material, n = self.item.question_messages + numbered("sentence", sentences), len(sentences)
         schema = record(dict.fromkeys(_keys("sentence", n), _TEXTS))
         return self._of_step("claims", material, schema, count=n)
