@@ -310,7 +310,11 @@ class GateItem(_Item):
 
 
 class BaselineItem(_Item):
-    """Test that writes a baseline file."""
+    """Test that runs the experiment of the file and writes its scores as a baseline file.
+
+    Collected with `--ragbench-update` only, one test per baseline file that a gate names. It
+    replaces an existing file, and fails with the message of a `RagbenchError`.
+    """
 
     def __init__(self, *, file: Path, costs: bool, **options: Any) -> None:
         super().__init__(**options)

@@ -303,7 +303,16 @@ def _comparisons(
 def _systems(
     names: Sequence[str], strengths: stats.Strengths, comparisons: Sequence[PreferredPair]
 ) -> Iterator[PreferredSystem]:
-    """Yield rank, strength, wins and losses of each system against all others."""
+    """Yield the record of each system, in the order of `names`: rank, strength, wins, ties, losses.
+
+    Equal strengths share a rank. The rank is None for all systems if comparisons do not connect
+    them, and the strength is None for a system without a comparison.
+
+    Args:
+        names: Names of the systems, in the order of the strengths.
+        strengths: Bradley-Terry strengths, as log-odds.
+        comparisons: Outcomes of each pair of systems.
+    """
     values = strengths.values
     for row, name in enumerate(names):
         pairs = [c for c in comparisons if name in (c.system, c.other)]

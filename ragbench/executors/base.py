@@ -246,17 +246,19 @@ class Executor(ABC):
         size: int,
         advance: Callable[[int], None] = lambda n: None,
     ) -> list[Any]:
-        """Return a result for each item, in order.
+        """Return a result for each item, in order; empty without items.
 
         Args:
             task: Component and function that compute a block.
             items: Items.
-            size: Number of items of a block.
-            advance: Called with the number of items after each block.
+            size: Number of items of a block, at least 1.
+            advance: Called after each block with the number of its items.
 
         Raises:
-            WorkerEnded: A block is lost.
-            AdapterError: The component refuses its options or facts.
+            WorkerEnded: A block is lost, since its worker ended twice.
+            AdapterError: The component refuses its options or facts, or returns the wrong number of
+                results.
+            RuntimeError: The component fails with another error.
         """
         results: list[Any] = []
         for block_results in self.map(task, blocks_of(items, size)):

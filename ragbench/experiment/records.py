@@ -141,7 +141,8 @@ class JudgeUse:
         models: Models as their servers name them.
         usage: Usage of all replies behind the verdicts, also of those that an earlier run paid.
         paid: Calls, tokens and cost of this run alone.
-        spreads: Rubric -> mean spread between the samples or models of a verdict.
+        spreads: Rubric -> standard deviation of the scores of the samples or models, mean over the
+            items; a rubric with one sample per item is absent.
         left_out: Request options that were left out because the models refuse them.
     """
 

@@ -126,7 +126,11 @@ class Limit(MeasureGate):
         return undecided_if_turned(decision, n_failed, at_ends)
 
     def _compared(self, summary: SystemScore) -> float:
-        """Return the number that is compared with the limit; NaN if there is none."""
+        """Return the mean, or with `decide: interval` the worse end of its interval for the gate.
+
+        The worse end is the lower one for `min`, the upper one for `max`. NaN without a mean or
+        interval.
+        """
         if self.decide != "interval":
             return _or_nan(summary.mean)
         return _or_nan((summary.interval or (None, None))[1 if self.min is None else 0])

@@ -256,5 +256,8 @@ class ChatModel(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections that this object opened; a client of the user stays open.
+
+        The object cannot send requests afterwards.
+        """
         ...

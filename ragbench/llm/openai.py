@@ -350,7 +350,13 @@ def _bounded_copy(http_client: Any) -> object:
 
 @functools.cache
 def _ssl_context(*_values: str | None) -> ssl.SSLContext:
-    """Return the SSL context for these values of the environment variables, cached."""
+    """Return the SSL context, cached by the values of the `_TRUST` environment variables.
+
+    The values are the cache key alone: the HTTP package of `openai` reads the environment itself.
+
+    Raises:
+        OSError: A certificate file or folder that the environment names cannot be read.
+    """
     # Cached, since it takes 25 ms even for a local server. Created by the package on which `openai`
     # builds its clients, which differs between its versions.
     import openai

@@ -61,7 +61,10 @@ def headline(
     *,
     corrected: bool = True,
 ) -> str:
-    """Return a sentence on the result by a measure, lower case, without a full stop.
+    """Return a sentence on the best system by a measure, and on its difference from its baseline.
+
+    The sentence has mean, difference, interval and p, starts in lower case, and has no full stop.
+    It says so if the systems were not compared, or if no system has a mean.
 
     Args:
         measure: Name of the measure.

@@ -41,10 +41,18 @@ _CERTAIN = 1 - _NO_SPREAD
 def percentile_bootstrap(
     values: ArrayLike, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[float, float]:
-    """Return the interval between two quantiles of the resampled means.
+    """Return lower and upper limit of the mean: two quantiles of the resampled means.
+
+    Both limits are the value itself if all values are equal, and NaN without values.
+
+    Args:
+        values: One finite number per query.
+        confidence: Coverage of the interval, between 0 and 1.
+        resamples: Number of samples drawn with replacement, at least 1.
+        seed: Seed of the draws, at least 0.
 
     Raises:
-        OptionError: An option is outside what is allowed, or a value is not finite.
+        OptionError: An option is out of range, a value is not finite, or `values` is no vector.
 
     Example:
         A mean of two resampled values is 0 in one of four resamples, and 1 in another.

@@ -351,10 +351,17 @@ def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None 
 
 
 def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
-    """Yield the text of `format_run` in pieces of some thousand lines.
+    """Yield the text of a TREC run in pieces of up to some thousand lines.
+
+    The pieces, joined, are the text of `format_run`. A run without hits is one comment line.
+
+    Args:
+        run: Run, in any order.
+        tag: Last column; None takes the name of the run.
 
     Raises:
-        DataError: An id or the tag has white space, or is empty.
+        DataError: The tag or an id is empty, or has white space, NUL or half of a character. A
+            document id is checked with its piece, so that earlier pieces are out already.
     """
     tag = run.name if tag is None else tag
     check_ids([tag], "tag")

@@ -132,9 +132,14 @@ class QueryView:
 
 
 class QueryViews:
-    """Queries of a run folder; one object for many queries, since it reads each file once.
+    """Views of the queries of a run folder, by query id; iteration yields them in data set order.
 
-    Memory grows with the number of lines, not with the texts in them.
+    Use one object for many queries: it reads each file once, and keeps files open until `close()`.
+    Memory grows with the number of lines, not with the texts in them. The cause of a system is None
+    if the run has none for the query.
+
+    Raises:
+        DataError: There is no run, one of its files is damaged, or the run has no such query.
 
     Example:
         >>> views = QueryViews("runs/quickstart/latest")              # doctest: +SKIP

@@ -159,7 +159,10 @@ def seconds(value: Json) -> float | None:
 
 
 def number(value: Json) -> float | None:
-    """Return a finite number from 0, such as a cost; None for other values."""
+    """Return a finite number >= 0, such as a cost, also from a text such as "0.5".
+
+    None for other values, booleans included.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

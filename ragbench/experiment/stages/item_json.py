@@ -58,7 +58,17 @@ def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
 
 
 def read_retrieved(stored: Stored) -> Outcome[Retrieved]:
-    """Return an outcome of retrieval; raise `TypeError` or `ValueError` for a malformed one."""
+    """Return the outcome of retrieval that `write_retrieved` wrote: hits, or cause of a failure.
+
+    Args:
+        stored: JSON object of the item.
+
+    Raises:
+        KeyError: The object lacks `hits`, or its cause is unknown.
+        TypeError: A part has another type.
+        ValueError: The object has neither a value nor a cause, or a score is no number.
+        AttributeError: The cause is no text.
+    """
     value = stored.get("value")
     if value is None:
         return _read(stored, None)
@@ -267,7 +277,10 @@ def _plain(value: object, levels: int = 2) -> Json:
 
 
 def with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
-    """Return a hit with the text and title of the corpus document if it has no text."""
+    """Return a hit with text and title of its corpus document if its text is None.
+
+    A hit that has a text, also an empty one, or that the corpus lacks is returned unchanged.
+    """
     document = corpus.get(hit.id) if hit.text is None else None
     return hit if document is None else replace(hit, text=document.text, title=document.title)
 

@@ -276,7 +276,17 @@ class JudgeAnswers(Verdicts):
         )
 
     def pay_for(self, rows: Sequence[int]) -> None:
-        """Judge the answers to the queries of some rows, as far as they are answered."""
+        """Judge the stored answers to some queries, and store the verdicts.
+
+        Queries without an answer are skipped, and so are answers with a stored verdict. Once the
+        budget is spent, the other answers get no verdict, without an error.
+
+        Args:
+            rows: Positions of the queries in the plan.
+
+        Raises:
+            RagbenchError: The user has to act, as for a missing key.
+        """
         answers = self._answer.partial
         self.judged = self._items(answers)
         self.items(answers.rows(rows))

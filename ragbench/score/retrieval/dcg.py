@@ -326,7 +326,16 @@ def _last_of_its_gain(gained: Gained) -> NDArray[np.bool_]:
 
 
 def _ndcg_at(gained: Gained, query: IntArray, rank: IntArray, dcg: FloatArray) -> FloatArray:
-    """Divide the DCG of queries down to some ranks by that of the best ranking."""
+    """Return the nDCG at each position: the DCG divided by the ideal DCG at the same rank.
+
+    The three arrays are parallel; empty arrays give an empty array.
+
+    Args:
+        gained: Gains of the retrieved and of the judged documents.
+        query: Positions of queries, each with a document that gains something.
+        rank: Cut-offs, from 1.
+        dcg: DCG of the query down to the rank.
+    """
     terms = gained.ideal / discounts(gained.ranked.judged_rank)
     return dcg / gained.ideal_down_to(query, rank, terms) if len(query) else dcg
 
