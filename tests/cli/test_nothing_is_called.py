@@ -170,7 +170,10 @@ def test_a_data_set_in_python_is_not_loaded(here, command, name):
         ("{type: langchain, factory: 'watched_code:build', args: {}}", "missing argument 'size'"),
         ("{type: langchain, factory: 'watched_code:build'}", "missing argument 'size'"),
         ("{type: haystack, factory: 'watched_code:bild'}", "did you mean 'build'?"),
-        ("{type: langchain, factory: 'watched_code:__name__', args: {a: 1}}", "is made already"),
+        (
+            "{type: langchain, factory: 'watched_code:__name__', args: {a: 1}}",
+            "is an object and takes no arguments",
+        ),
         ("{type: 'python:watched_code:Search', boost: -1}", "boost: -1 is out of range"),
         ("{type: 'python:watched_code:Nothing'}", "found watched_code:Nothing, allowed: a class"),
     ],

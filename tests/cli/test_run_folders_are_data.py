@@ -149,7 +149,8 @@ def test_calibrate_says_what_it_does_not_import(changed):
     done = run_command("calibrate", folder, "--draw", 3)
 
     assert done.returncode == 2
-    assert f"{folder / 'config.yaml'}:4:9: dataset.type: 'python:pwn:R' is code" in done.stderr
+    mistake = "dataset.type: 'python:pwn:R' runs code that a run folder names"
+    assert f"{folder / 'config.yaml'}:4:9: {mistake}" in done.stderr
 
 
 @pytest.mark.slow

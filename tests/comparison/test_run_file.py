@@ -58,11 +58,16 @@ def outcome(path, **options):
 def test_every_byte_that_is_read_is_told(tmp_path, name, workers):
     text = b"".join(f"q{q} Q0 d{d} 1 {9 - d} tag\n".encode() for q in range(99) for d in range(9))
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    told = []
-    options = {"_least_part": 100, "_chunk_bytes": 50, "workers": workers, "told": told.append}
+    read_bytes = []
+    options = {
+        "_least_part": 100,
+        "_chunk_bytes": 50,
+        "workers": workers,
+        "on_bytes": read_bytes.append,
+    }
     rank_run_file(tmp_path / name, QRELS, MEASURES, Rules(), **options)
-    assert len(told) > 9
-    assert sum(told) == len(text)
+    assert len(read_bytes) > 9
+    assert sum(read_bytes) == len(text)
 
 
 @in_peace

@@ -234,5 +234,5 @@ def test_no_judge_means_no_pairs(config):
 
 def test_pairs_without_a_rubric_of_pairs_is_a_mistake(config):
     block = {"type": "python:tests.words:context_overlap", "pairs": "all"}
-    with pytest.raises(ConfigError, match=r"metrics\.judge\.pairs: 'pairs' means nothing"):
+    with pytest.raises(ConfigError, match=r"metrics\.judge\.pairs: 'pairs' has no effect"):
         run_experiment({**config, "metrics": {"judge": block}})

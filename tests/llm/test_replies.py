@@ -261,7 +261,7 @@ def test_a_replay_from_a_folder_that_may_only_be_read(path):
     try:
         with Replies(path, replay=True) as replies:
             assert replies.get("k").text == "yes"
-            with pytest.raises(DataError, match="is not written"):
+            with pytest.raises(DataError, match="replayed and not written"):
                 replies.store("other", ChatReply("no"))
     finally:
         path.parent.chmod(0o755)

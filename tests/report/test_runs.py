@@ -113,7 +113,7 @@ def test_other_judgements_break_a_trend(several, tmp_path):
     (trends,) = trends_of(list_runs(several[0].parent))
     assert trends.breaks == (trends.runs[2],)
     page, _ = lay_out_list(list_runs(several[0].parent), several[0].parent)
-    assert "they are not the same number" in page.runs.labels[0]
+    assert "the two are not comparable" in page.runs.labels[0]
 
 
 def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):

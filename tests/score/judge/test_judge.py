@@ -266,7 +266,7 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
 
     assert (plain.served, plain.own_rubric) == (None, None)
     assert not plain.computes
-    assert (type(plain.made), plain.label, plain.judge(JudgedItem(), None).score) == (
+    assert (type(plain.component), plain.label, plain.judge(JudgedItem(), None).score) == (
         Plain,
         "plain",
         0.5,
@@ -275,7 +275,7 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
     assert (plain.takes_many, plain.asks, plain.missing_key) == (False, False, None)
     assert (many.takes_many, many.asks) == (True, False)
     many.check()
-    assert many.made.checked
+    assert many.component.checked
     assert (many.served, many.computes, many.missing_key) == (["fluency"], True, "MY_KEY")
     with pytest.raises(OptionError, match="found 'correctness', allowed: fluency"):
         load_rubrics(["correctness"], "mine", many)
