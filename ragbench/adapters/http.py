@@ -214,7 +214,7 @@ class Endpoint:
 
 
 def _is_host(name: str) -> bool:
-    """Return True for a host name that can be looked up."""
+    """Return True for a well-formed host name or IP address, without a lookup; False for ''."""
     # The resolver raises various errors for other names.
     try:
         return bool(name) and not _UNSENT.search(name.encode("idna").decode())

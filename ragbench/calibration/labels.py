@@ -121,7 +121,7 @@ class _LabelReader:
 
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:
-        """Item id -> rubric and answer, for all items that a sheet of this run may hold."""
+        """Item id -> (name of the score, (system, query id)), for all scored answers of the run."""
         return {
             item_id(self.run, name, key): (name, key)
             for name, score in self.scores.items()

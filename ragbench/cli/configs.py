@@ -62,9 +62,11 @@ def init(
     """Write a first config into FILE (default: ragbench.yaml).
 
     With --from the config reads a table of questions; columns are recognised by name and content.
+    If no column holds the question, nothing is written: name it with --column.
     With --corpus as well, retrievers search these documents, and the config can be run at once.
-    Without --from the config reads a folder in the BEIR layout, which you fill. The command prints
-    the columns that it recognised and the parts that are missing.
+    Without --from the config reads a folder `dataset` in the BEIR layout, which you create and
+    fill. An existing FILE is an error without --force. The command prints the columns that it
+    recognised and the optional parts that are missing.
     """
     from ragbench.config.scaffold import scaffold_beir, scaffold_records
     from ragbench.files import write_file

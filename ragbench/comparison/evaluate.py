@@ -400,11 +400,11 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
 
     The run may be plain or gzip: a path, `-` for standard input, or a binary stream; `stable` ties
     keep its order. Only the first `depth` documents of a query are scored. The queries are in the
-    order of the qrels; `counts` has the run's `tag` too. `workers` threads read a long file; None
-    uses one per core.
+    order of the qrels; `counts` has the `tag` of the run's last line too. `workers` threads read a
+    long file; None uses one per core.
 
     Raises:
-        DataError: A file cannot be read, or a line is wrong.
+        DataError: A file is empty or cannot be read, or a line is wrong.
         OptionError: An unknown measure, or an option that is not allowed.
 
     Example:

@@ -376,7 +376,8 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
 
     A query without any scored answer is NaN; its cause is the first failure, else the cause of the
     first answer. `answer_causes` has the causes of all answers, as failed ones leave a score open.
-    The total of a score of all queries together is the mean of the totals of the samples.
+    The total of a score of all queries together is the mean of the totals of the samples; samples
+    without a total do not count. A single column is returned unchanged.
     """
     if len(columns) == 1:
         return columns[0]

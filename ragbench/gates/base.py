@@ -276,7 +276,13 @@ class SystemGate(Gate):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureGate(SystemGate):
-    """A gate on a score, or on a cost."""
+    """Base of gates on a score or a cost, with a decision for each system.
+
+    A score that no system has makes the gate undecided.
+
+    Attributes:
+        measure: Name of a score of the run, or of a cost.
+    """
 
     subject = "measure"
 

@@ -203,10 +203,10 @@ class JudgedRubric(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedRubric(JudgedRubric):
-    """Probes of a judge by one rubric.
+    """Rubric whose judge was probed: it judged again with the passages in reverse order.
 
     Attributes:
-        probes: Probe -> its result.
+        probes: Name of the probe (`position`) -> result; its status tells if it was measured.
     """
 
     probes: Mapping[str, ProbeFound]

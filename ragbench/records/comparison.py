@@ -66,14 +66,16 @@ class MeasureComparison(Record):
 
     Attributes:
         measure: Name of the measure.
-        kind: What the measure looks at.
+        kind: Kind of the score: retrieval, generation or judge.
         direction: Whether higher or lower is better.
         signature: Everything that the score depends on, as text.
-        best: System with the best mean; None for a count, and if the measure tells nothing.
-        tied_with_best: The best system, and systems that are not shown to differ from it.
+        best: System with the best mean; None for a count, if no system has a mean, and if the
+            measure tells nothing.
+        tied_with_best: The best system, and systems that are not shown to differ from it; empty
+            without a best system.
         comparisons: Differences of systems from their baselines.
         tells_nothing: Reason why no system can be told from another by it, such as equal values on
-            every query; None if it can.
+            every query; else None.
         better_than: System -> systems that it is significantly better than, if runs are compared.
     """
 

@@ -277,16 +277,19 @@ class VerdictRow(Record):
     """Verdict of a judge on an answer, on a pair of answers, or on a passage: see `Verdict`.
 
     Attributes:
-        system: For a pair: the system whose answer is preferred, or not.
-        other: For a pair: the other system.
+        system: For a pair: the first system; `score` is 1 if it wins. None for a passage, and for
+            an answer, whose system the name of the file tells.
+        other: For a pair: the second system.
         winner: For a pair: the system with the better answer; None for a tie, and for a failed
             verdict.
         document_id: For a passage: its document.
         grade: For a passage: its relevance; None for a failed verdict. Other rows have no such key.
-        by: For a passage: that a model graded it.
+        by: For a passage: `model`, as a model graded it.
         sample: Number of the answer, of several; None if each query has one.
         reasoning: Reasoning of the judge, or the text of an error.
         claims: Claims behind the verdict; empty if several samples or models were asked.
+        status: `scored`, `not_applicable` or `failed`.
+        cause: Word of the cause, such as `no_reference`; `scored` for a verdict with a score.
         prompts: Prompts that were sent; empty for judges that send nothing.
     """
 

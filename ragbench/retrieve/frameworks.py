@@ -75,7 +75,16 @@ class FrameworkRetriever(Retriever, ABC):
 
     @abstractmethod
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
-        """Convert an object of the framework; an `AdapterError` names its position, from 1."""
+        """Return the hit in an object of the framework, with the framework's score or None.
+
+        Args:
+            hit: Object of the framework.
+            position: Position of the hit from 1, for the error.
+
+        Raises:
+            AdapterError: The object has a wrong type (the message names the position), or it has
+                neither an id nor a text.
+        """
 
     def _read(self, reply: Any) -> list[ScoredDocument]:
         if isinstance(reply, (str, bytes)) or not isinstance(reply, Iterable):

@@ -209,12 +209,13 @@ def _student(block: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A statistic, and what it is without each of its items.
+    """Statistic of all items, with its leave-one-out values for the jackknife.
 
     Attributes:
         value: The statistic of all items; NaN where it is undefined.
-        without: The statistic without item i; NaN where that is undefined.
-        reason: Why the value is undefined.
+        without: Item -> statistic without it, NaN where that is undefined; empty if `value` is
+            undefined and has a `reason`.
+        reason: Why the value is undefined; empty if it is defined.
     """
 
     value: float

@@ -244,11 +244,14 @@ class Part:
 
 
 class WholeLines:
-    """Stream in pieces that end with a line end; a byte order mark at its start is dropped.
+    """Reader of a byte stream by whole lines: `pieces()` returns the next lines, as a few pieces.
+
+    A byte order mark at the start is dropped, and a missing last line end is added. An empty file,
+    damaged gzip data, or a line of more than 64 MiB raises a DataError.
 
     Attributes:
         at_end: True once all has been read.
-        next_line: Number of the first line that the caller has not counted; the caller moves it on.
+        next_line: Number of the first line that the caller has not counted; the caller advances it.
     """
 
     def __init__(self, read: Read, name: str, *, at_start: bool = True) -> None:

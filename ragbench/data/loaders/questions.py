@@ -249,14 +249,19 @@ class GoldColumns:
         *,
         cells: bool,
     ) -> None:
-        """Prepare to read; quoted passages of all rows are indexed at once.
+        """Select the columns with gold; with a corpus, index the words of all quoted passages.
+
+        The index finds the documents of the corpus that hold a quoted passage.
 
         Args:
             columns: Part -> column.
-            entries: All rows of the table.
-            documents: The corpus; None without one.
+            entries: All rows of the table; may be empty.
+            documents: The corpus; None without one, and then no passage is read here.
             names: Names of its documents; None without a corpus.
             cells: True for files that hold text only, such as CSV.
+
+        Raises:
+            DataError: With a corpus: a quoted passage is neither a text nor an object with one.
         """
         self.columns = {part: columns[part] for part in GOLD_PARTS if part in columns}
         self._cells, self._documents, self._names = cells, documents, names

@@ -241,7 +241,16 @@ def _metadata(trace: TraceRoles) -> dict[str, Json]:
 
 
 def _parts(trace: TraceRoles, turns: Sequence[Turn]) -> dict[str, Json]:
-    """Return part -> value of a trace, for `ragbench validate`."""
+    """Return part -> value of a trace, as `ragbench validate` shows them.
+
+    The keys are the same for all traces, in one order; `contexts` is None if the trace has no
+    passages. Only a trace with an error has `failed`, with the text of the error, in place of
+    `answer`.
+
+    Args:
+        trace: Trace with the spans of its parts.
+        turns: Earlier turns of the conversation, all shown; empty for a single question.
+    """
     hops = [f"{r.span.name}: {len(r.documents)} passages" for r in trace.retrievals]
     return {
         "trace": trace.id,

@@ -182,8 +182,9 @@ def error_reason(code: Json, *messages: Json) -> str | None:
     """Return why a step failed, in one line; None if its status is no error.
 
     Args:
-        code: Status as the tool writes it.
-        messages: Texts that may hold the reason; the pick one that is not empty counts.
+        code: Status as the tool writes it; None counts as no error.
+        messages: Texts that may hold the reason. The first line of the first text that is not
+            blank counts; without one the reason is 'no reason is recorded'.
     """
     if str(code).strip().rsplit(".", 1)[-1].lower() not in _FAILED:
         return None

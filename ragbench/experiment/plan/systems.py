@@ -242,13 +242,13 @@ def never_compared(systems: Sequence[System]) -> list[str]:
 def choose_baseline(
     config: ExperimentConfig, collection: Collection, systems: Sequence[System]
 ) -> str | None:
-    """Return the name of the baseline: the one of the config, else the first system.
+    """Return the name of the baseline: the one of the config, else the first retriever or app.
 
-    Retrievers and apps come before recorded systems. A baseline of the config that does not run is
-    replaced by the first system as well.
+    Without any retriever and app, it is a recorded system. A retriever of the config that does not
+    run is replaced by the first candidate, and so is a recorded system beside retrievers or apps.
 
     Raises:
-        OptionError: The config names a baseline that is no system of the config or the records.
+        OptionError: The config names a pair, an app that does not run, or an unknown system.
     """
     # recorded systems are the baseline only of a run that has nothing else
     candidates = names_of(systems, "retriever", "app") or names_of(systems, "recorded")

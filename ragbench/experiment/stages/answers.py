@@ -67,16 +67,21 @@ def generate(
     calls: Calls,
     workers: tuple[Executor, Component] | None = None,
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
-    """Generate answers; yield the number and the outcome of each request when it is answered.
+    """Generate answers; yield the position (from 0) and the outcome of each request.
 
-    A request that fails has a cause in place of an answer, and the others go on.
+    Outcomes arrive as calls end; from workers, in the order of the requests. A request that fails,
+    or that the budget does not allow, has a cause in place of an answer, and the others go on.
 
     Args:
         generator: Generator that answers, and whose model the workers must have as well.
         requests: Requests, each read in its turn, so that not all passages are in memory.
-        calls: Name in messages, timeout and concurrency of the generator.
+        calls: Name in messages, timeout, concurrency and budget check of the generator.
         workers: Executor that answers instead, with the config entry that creates the generator
             there; None answers here.
+
+    Raises:
+        AdapterError: The generator of a worker refuses its options, a worker has another model or
+            another version of ragbench, or the first three requests each end their worker.
     """
     if workers is None:
         numbers = range(len(requests))

@@ -193,7 +193,10 @@ class JudgePassages(Stage):
         )
 
     def collect(self, results: Results) -> None:
-        """Add the judgements of the model and their warnings to the results."""
+        """Judge the pairs without a stored verdict, and add judgements and warnings to the results.
+
+        Sets `results.filled`, also if no pair got a grade. Without a fill, `results` is unchanged.
+        """
         if self.filled is not None:
             results.filled = self.filled
             results.warnings += self.filled.warnings

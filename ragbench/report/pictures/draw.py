@@ -73,7 +73,11 @@ class _Whisker(NamedTuple):
 
 
 def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.Picture]:
-    """Yield for each measure a picture of the means and one of the paired differences."""
+    """Yield a picture of the means and one of the paired differences, measure by measure.
+
+    A measure without any mean has no picture of the means. A measure without differences, as with
+    a single system, has no picture of the differences.
+    """
     families = {family.measure: family for family in comparisons.measures}
     names = dict.fromkeys(name for system in summary.systems for name in system.scores)
     # the number keeps file names distinct: `slug` may map two names to one

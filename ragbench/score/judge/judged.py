@@ -193,7 +193,18 @@ def _union(name_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 def _signature_parts(judge: RubricJudge, rubric: Rubric, tally: _RubricTally) -> dict[str, Any]:
-    """Return the signature parts that scores depend on besides model and data."""
+    """Return name -> value of the signature parts that scores depend on besides model and data.
+
+    These are the parts of the judge, such as prompt and options. A judge that asks a model adds
+    `weighted` (for ratings: whether they are means weighted by log-probabilities, or "some" for a
+    mixture) and `in_words` (True if the model refused a response format). Both are None if they do
+    not apply, and so are options that the model refused.
+
+    Args:
+        judge: Judge whose parts are read.
+        rubric: Rubric of the scores.
+        tally: Tally of the verdicts, with the request parameters that models refused.
+    """
     parts, refused = dict(judge.signature_parts(rubric)), tally.left_out
     if not judge.asks:
         return parts

@@ -125,7 +125,13 @@ def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -
     "cg", aliases=("cumulated_gain",), range=(0.0, np.inf), cutoff="required", averages_ties=True
 )
 def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") -> FloatArray:
-    """Score each query by the sum of what its first k documents gain, whatever their order.
+    """Score each query by the sum of the gains of its first k documents, whatever their order.
+
+    The gain is the grade, or 2^grade - 1 with gain=exp. Unjudged documents and negative grades
+    gain 0. A query without any judged document that gains is NaN; other queries without hits are 0.
+
+    Raises:
+        DataError: A grade is too large for gain=exp.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank

@@ -51,9 +51,10 @@ class SortedLists:
         return links[first], links[last] + 2
 
     def groups(self, query: IntArray, scores: FloatArray) -> Groups:
-        """Return first place and end of each score's tie group in the list of its query.
+        """Return the tie group of each score in the list of its query, as places in `self.scores`.
 
-        By bisection of all scores at once: O(hits x log(retrieved)).
+        Each score must be in the list of its query. Bisection of all scores at once takes
+        O(hits x log(retrieved)).
         """
         return self._around(self._bisect(self.starts[query], self.starts[query + 1], scores))
 

@@ -246,9 +246,14 @@ def _open(metric: Metric) -> Scorer:
 
 
 def _reader(metrics: Sequence[Metric], options: Options) -> RowReader:
-    """Return a function that scores a row by calling the function of the metric.
+    """Return a function that scores a row: one value for each of these metrics, in their order.
 
-    The function raises `AdapterError` if the metric returns no number.
+    The metrics are parts of one declaration, so its function is called once a row. The returned
+    function raises `AdapterError` if a value is not an int or a float; NaN passes.
+
+    Args:
+        metrics: Metrics with one declaration and equal options; at least one.
+        options: Keyword arguments of each call.
     """
     function = metrics[0].declaration.function
 

@@ -107,10 +107,14 @@ class Prompts:
         )
 
     def pairwise(self, *, swapped: bool = False) -> JudgePrompt:
-        """Return the prompt for the better of two answers: A, B or a tie.
+        """Return the prompt, with the texts of the item, for the better answer: A, B or a tie.
 
-        `swapped`: answer A is `other`, else `answer`. Both orders are asked, since a model that
+        The reply has `reasoning` and `outcome`. Callers ask in both orders, since a model that
         contradicts itself cannot tell the answers apart.
+
+        Args:
+            swapped: True shows the item's `other` as answer A and its `answer` as answer B; False
+                the reverse.
         """
         rubric = self.rubric
         examples = [

@@ -87,9 +87,10 @@ def level_probabilities(reply: ChatReply, level: int, levels: int) -> dict[int, 
 
 
 def _token_of_level(tokens: Sequence[TokenLogprob], level: int) -> TokenLogprob | None:
-    """Return the token that holds the level and nothing else; None if there is none.
+    """Return the token of the level, which may hold spaces and JSON punctuation as well.
 
-    The last `"level":` of the reply counts, since the reasoning before it may quote one.
+    The last `"level":` of the reply counts, since the reasoning before it may quote one. None if
+    there is no such token, or if the reply names another level.
     """
     text = "".join(token.token for token in tokens)
     matches = list(_LEVEL.finditer(text))

@@ -97,7 +97,15 @@ class Fence:
             attempt += 1
 
     def block(self, label: str, text: str) -> str:
-        """Return a text between its tags, after the replacements of `harmless`."""
+        """Return a text between an opening and a closing tag, each on a line of its own.
+
+        `harmless` replaces NUL, lone surrogates and control tokens of chat formats in the text. A
+        tag needs no replacement: no text that the fence was created for contains its token.
+
+        Args:
+            label: First part of both tags, before the token; not checked.
+            text: One of the texts that the fence was created for; may be empty.
+        """
         return f"<{label}-{self.token}>\n{harmless(text)}\n</{label}-{self.token}>"
 
 
