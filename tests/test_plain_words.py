@@ -80,9 +80,16 @@ def test_reads_reasons_and_limits():
     assert allowed == Allowed(frozenset({("rank.py", "given")}), {"name": 3})
 
 
-@pytest.mark.parametrize("line", ["rank.py given", "limit words 3", "limit name many"])
-def test_a_line_without_reason_or_count_is_an_error(line):
-    with pytest.raises(ValueError):  # noqa: PT011 - any message
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("rank.py given", "expected 3, got 2"),
+        ("limit words 3", "limit 'words': allowed: name, docstring, class"),
+        ("limit name many", "'many'"),
+    ],
+)
+def test_a_line_without_reason_or_count_is_an_error(line, message):
+    with pytest.raises(ValueError, match=message):
         read_allowed(line)
 
 
