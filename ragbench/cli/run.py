@@ -80,8 +80,8 @@ def command(
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError
-    from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
+    from ragbench.records.gate import exit_code_of
     from ragbench.records.manifest import Choices
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
@@ -110,7 +110,7 @@ def command(
     # rendered only if GitHub wants a summary
     page = partial(render_markdown, summary, experiment.compared)
     output.report_to_github(page, summary.gates, config, os.environ)
-    ctx.exit(exit_code_of(summary, strict=strict))
+    ctx.exit(exit_code_of(summary.gates, complete=summary.complete, strict=strict))
 
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:

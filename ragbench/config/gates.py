@@ -15,8 +15,7 @@ from ragbench.config.tree import UNREADABLE, Node
 from ragbench.config.yaml_reader import read_file
 from ragbench.errors import DataError
 from ragbench.gates import GATES
-from ragbench.gates.base import Gate, GateProblem
-from ragbench.gates.scores import GateNames, score_facts
+from ragbench.gates.base import Gate, GateNames, GateProblem, score_facts
 from ragbench.records.score import Kind
 from ragbench.registry import REQUIRED, DeclaredOption, declared_options, nearest
 from ragbench.score.base import add_option

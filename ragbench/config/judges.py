@@ -16,7 +16,6 @@ from ragbench.config.tree import KeyEntry, Node, WrittenPath
 from ragbench.config.variables import escaped
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, shorten_names
-from ragbench.gates.scores import score_facts
 from ragbench.records.score import Kind
 from ragbench.registry import PYTHON, Option, declared_options, nearest
 
@@ -204,6 +203,8 @@ def report_misplaced(node: Node, expected: Kind, report: Report) -> bool:
         expected: Kind of the scores that stand here.
         report: Receives the problem.
     """
+    from ragbench.gates.base import score_facts  # a config without gates does not load them
+
     name = str(node.value)
     for kind, (description, place) in _PLACES.items():
         if kind != expected and not name.startswith(PYTHON) and score_facts(name, kind) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import platform
-import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,12 +38,11 @@ from ragbench.data.runs.run_lines import (
 from ragbench.data.runs.run_list import read_commit
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings
-from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.matching import document_of
-from ragbench.experiment.summary import format_costs, make_summary
+from ragbench.experiment.summary import format_costs
 from ragbench.records import codec
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
@@ -59,6 +57,7 @@ from ragbench.records.manifest import (
     UnscoredRow,
     VerdictRow,
 )
+from ragbench.records.summary import Summary
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
@@ -139,24 +138,25 @@ def _version(package: str) -> str | None:
 
 
 def write_run(
-    plan: Plan, results: Results, started: float, repetition: Repetition | None = None
+    plan: Plan,
+    results: Results,
+    summary: Summary,
+    started: float,
+    repetition: Repetition | None = None,
 ) -> Experiment:
     """Write the run folder, whole or not at all, and return the experiment.
 
-    Decides the gates first. A repetition is written into its own folder, without `latest`.
+    Its name is the id of the run. A repetition is written into its own folder, without `latest`.
 
     Raises:
         DataError: The folder cannot be written.
     """
-    # two runs may start in the same second: the random end keeps their names apart
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
-    run_id = f"{stamp}-{secrets.token_hex(2)}"
-    experiment = Path(plan.config.output) / plan.config.name
+    experiment, run_id = Path(plan.config.output) / plan.config.name, summary.run_id
     home = experiment if repetition is None else repetition.runs
 
     # every text of data, models and servers passes it: any may repeat a secret
     clean = redactor(plan.config.secrets)
-    summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
+    summary = cleaned(summary, clean)
     manifest = cleaned(make_manifest(plan, results, started), clean)
     if repetition is not None:
         manifest = replace(manifest, reproduces=repetition.of)

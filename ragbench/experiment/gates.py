@@ -25,9 +25,8 @@ from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
-from ragbench.gates.base import Gate, GatedRun, decide_gates, read_baselines
+from ragbench.gates.base import Gate, GatedRun, GateNames, ScoreFacts, decide_gates, read_baselines
 from ragbench.gates.fail_if import FailIf
-from ragbench.gates.scores import GateNames, ScoreFacts
 from ragbench.llm.failures import one_line
 from ragbench.records.codec import to_json
 from ragbench.records.gate import Decision, WorseQuery

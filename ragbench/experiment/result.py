@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ragbench import errors
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import (
     read_comparisons,
@@ -21,6 +20,7 @@ from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
+from ragbench.records.gate import exit_code_of
 from ragbench.records.summary import Summary
 from ragbench.report.pictures.draw import causes_picture
 from ragbench.report.text import printable
@@ -59,7 +59,7 @@ class Experiment:
     @property
     def exit_code(self) -> int:
         """Exit code of `ragbench run`: 2 refused, 1 a gate failed, 3 incomplete, else 0."""
-        return exit_code_of(self.record)
+        return exit_code_of(self.record.gates, complete=self.record.complete)
 
     @cached_property
     def per_query(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -154,22 +154,6 @@ class Experiment:
     def to_dict(self) -> dict[str, Any]:
         """Return the summary, JSON-ready."""
         return dict(self.summary)
-
-
-def exit_code_of(summary: Summary, *, strict: bool = False) -> int:
-    """Return the exit code of a run, the first that applies of 2, 1, 4, 3, 0.
-
-    2: a gate was refused; 1: a gate failed; 4: a gate is undecided, with `strict` only; 3: the run
-    is incomplete; 0: none of these.
-    """
-    verdicts = {gate.verdict for gate in summary.gates}
-    if any(gate.refused for gate in summary.gates):
-        return errors.EXIT_BAD_INPUT
-    if "fail" in verdicts:
-        return errors.EXIT_GATE_FAILED
-    if strict and "undecided" in verdicts:
-        return errors.EXIT_UNDECIDED
-    return errors.EXIT_OK if summary.complete else errors.EXIT_INCOMPLETE
 
 
 def load_experiment(path: str | Path) -> Experiment:

@@ -1,4 +1,4 @@
-"""`run_experiment`: lock the experiment, load, plan, run the stages, write the run folder."""
+"""`run_experiment`: lock the experiment, load, plan, run the stages, decide gates, write files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
 from ragbench.errors import DataError
 from ragbench.experiment.files import write_run
+from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.base import NoProgress, RunProgress, Workspace
 from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
+from ragbench.experiment.summary import make_summary
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
 from ragbench.store.items import StageStore
@@ -119,7 +121,11 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         )
         results = run_stages(workspace)
         with progress.stage("write", 1, "run folders") as stage:
-            experiment = write_run(plan, results, started, repetition)
+            # two runs may start in the same second: the random end keeps their names apart
+            stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
+            summary = make_summary(plan, results, f"{stamp}-{secrets.token_hex(2)}")
+            summary = gate_run(plan, results, summary)
+            experiment = write_run(plan, results, summary, started, repetition)
             stage.advance()
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached

@@ -10,8 +10,7 @@ from typing import Annotated
 from ragbench.data.runs.run_folder import read_record
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
-from ragbench.gates.base import DecideBy, Gate, GatedRun, GateProblem, within
-from ragbench.gates.scores import GateNames
+from ragbench.gates.base import DecideBy, Gate, GatedRun, GateNames, GateProblem, within
 from ragbench.records.certificate import KAPPA, AgreementFound, RequiredCertificate
 from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option, nearest

@@ -15,7 +15,7 @@ from ragbench.comparison.systems import with_cost_column
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates.base import within
-from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, power_text
+from ragbench.gates.drop import Change, Identical, Spread, few_clusters, power_of, power_text
 from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option
 from ragbench.stats import Increase, increase_interval, queries_for, t_quantile

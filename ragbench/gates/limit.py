@@ -18,12 +18,12 @@ from ragbench.gates.base import (
     GateProblem,
     MeasureGate,
     Most,
+    ScoreFacts,
     SystemGate,
     out_of_range,
     undecided_if_turned,
     within,
 )
-from ragbench.gates.scores import ScoreFacts
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, TokenCounts

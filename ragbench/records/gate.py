@@ -1,10 +1,12 @@
-"""Decision on a gate: an entry of `gates` in `summary.json` and in comparisons."""
+"""Decision on a gate, an entry of `gates` in `summary.json`; the exit code that follows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ragbench import errors
 from ragbench.records.codec import ABSENT, Record, flat
 from ragbench.records.score import Ends
 from ragbench.types.json_fields import Prose, optional
@@ -151,3 +153,19 @@ class Decision(Record):
     means: tuple[float, float] | None = optional()
     worst_queries: tuple[WorseQuery, ...] = optional(())
     facts: Facts = flat(Facts())
+
+
+def exit_code_of(decisions: Sequence[Decision], *, complete: bool, strict: bool = False) -> int:
+    """Return the exit code of a run, the first that applies of 2, 1, 4, 3, 0.
+
+    2: a gate was refused; 1: a gate failed; 4: a gate is undecided, with `strict` only; 3: the run
+    is not complete; 0: none of these.
+    """
+    verdicts = {decision.verdict for decision in decisions}
+    if any(decision.refused for decision in decisions):
+        return errors.EXIT_BAD_INPUT
+    if "fail" in verdicts:
+        return errors.EXIT_GATE_FAILED
+    if strict and "undecided" in verdicts:
+        return errors.EXIT_UNDECIDED
+    return errors.EXIT_OK if complete else errors.EXIT_INCOMPLETE

@@ -7,8 +7,9 @@ import pytest
 from ragbench.data.runs.baseline import write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.result import exit_code_of, load_experiment
+from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.gate import exit_code_of
 from ragbench.records.manifest import Choices
 from tests.experiment.moons import CORPUS
 
@@ -137,7 +138,7 @@ def test_undecided_warns_and_counts_where_that_is_asked_for(config):
 
     assert verdicts(silent) == [("mine", "undecided")]
     assert silent.exit_code == 0
-    assert exit_code_of(silent.record, strict=True) == 4
+    assert exit_code_of(silent.record.gates, complete=True, strict=True) == 4
     assert any("1 of 1 gate undecided" in text for text in silent.summary["warnings"])
 
 
