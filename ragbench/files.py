@@ -2,24 +2,26 @@
 
 A file is written under a temporary name beside the final one, and renamed when its content is on
 disk: a kill at any moment leaves no half-written file under a final name. Temporary names start
-with a dot, hold the id of their process and end in `.tmp`. The next writer removes those of ended
-processes.
+with a dot, hold eight random letters and end in `.tmp`. The writer locks a file `.writer.tmp`
+beside it, by which the next writer recognises files of ended processes. Process ids would not tell:
+containers and machines that share a folder use the same ones.
 """
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from ragbench.errors import DataError
 
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]*)(?:\.[a-z0-9_]{8})?\.tmp")
+_TEMPORARY = re.compile(r"(?P<stem>\.(?P<name>.+)\.[a-z2-7]{8})(?:\.writer)?\.tmp")
 
 MOUNTS = Path("/proc/self/mounts")
 _NETWORK = re.compile(
@@ -39,38 +41,73 @@ def cache_folder(configured: str | None = None) -> Path:
     return Path(os.environ.get("RAGBENCH_CACHE") or configured or DEFAULT_CACHE)
 
 
-def temporary_beside(path: Path) -> Path:
-    """Return the temporary name for writing `path`: hidden, in its folder, ending in `.tmp`."""
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+@contextmanager
+def temporary_beside(path: Path) -> Iterator[Path]:
+    """Yield an unused path beside `path` for writing a file, folder or link before it is renamed.
+
+    The path is locked during the block, and removed at its end if it was not renamed. Missing
+    folders are created, and left-overs of earlier writers of `path` removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_left_over(path.parent, path.name)
+    while True:
+        letters = base64.b32encode(os.urandom(5)).decode().lower()
+        temporary = path.with_name(f".{path.name}.{letters}.tmp")
+        lock = _lock_of(temporary)
+        with open(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "rb") as stream:
+            with suppress(OSError):  # without locks no other writer can take and remove it either
+                fcntl.flock(stream, fcntl.LOCK_EX)
+            # another writer may have taken it for a left-over before it was locked
+            if not is_at(stream, lock):
+                continue
+            try:
+                yield temporary
+            finally:
+                _remove(temporary)
+                lock.unlink(missing_ok=True)
+            return
 
 
 def remove_left_over(folder: Path, name: str = "") -> None:
-    """Remove temporary files and folders of ended processes from a folder.
+    """Remove temporary files and folders that no process is writing from a folder.
 
     With a `name`, only the temporary files for writing `folder/name` are removed.
     """
-    with suppress(OSError):  # a folder that is missing or not readable has nothing to remove
-        for path in folder.iterdir():
-            match = _TEMPORARY.fullmatch(path.name)
-            if match is None or (name and match["name"] != name) or _is_running(int(match["pid"])):
-                continue
-            if path.is_dir() and not path.is_symlink():
-                import shutil
+    matches = map(_TEMPORARY.fullmatch, names_in(folder))
+    stems = {m["stem"] for m in matches if m and name in ("", m["name"])}
+    for temporary in sorted(folder / f"{stem}.tmp" for stem in stems):
+        lock = _lock_of(temporary)
+        with suppress(OSError), ExitStack() as stack:  # it is being written, or cannot be removed
+            # a temporary file gets its name after its lock file, and loses it before: one without
+            # a lock file was left by a killed process
+            with suppress(FileNotFoundError):
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+                stream = stack.enter_context(open(os.open(lock, flags), "rb"))
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            _remove(temporary)
+            lock.unlink(missing_ok=True)
 
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+
+def _lock_of(temporary: Path) -> Path:
+    """Return the path of the lock file of a temporary path."""
+    return temporary.with_suffix(".writer.tmp")
 
 
-def _is_running(process: int) -> bool:
-    """Return True if a process with this id runs on this machine, whoever owns it."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # the process of another user
-        return True
-    return True
+def is_at(stream: IO[bytes], path: Path) -> bool:
+    """Return True if an open file still has its name; another process may have removed it."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(stream.fileno()), path.lstat())
+    return False
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder; nothing happens if it is missing."""
+    if path.is_dir() and not path.is_symlink():
+        import shutil  # imported here: commands that only read start faster
+
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -129,18 +166,12 @@ def write_file(path: Path, content: str | bytes) -> None:
 @contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """Yield a binary file to write; it gets its name when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_left_over(path.parent, path.name)
-    temporary = temporary_beside(path)
-    temporary.unlink(missing_ok=True)  # another user may have put a link of this name there
-    try:
+    with temporary_beside(path) as temporary:
         with temporary.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     _sync(path.parent)
 
 
@@ -153,22 +184,13 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
     """
     if path.exists():
         raise FileExistsError(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    import shutil
-    import tempfile  # imported here, as `shutil` is: commands that only read start faster
-
-    remove_left_over(path.parent, path.name)
-    prefix = f".{path.name}.{os.getpid()}."
-    temporary = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=path.parent))
-    temporary.chmod(0o755)  # mkdtemp makes folders private, but results are for sharing
-    try:
+    with temporary_beside(path) as temporary:
+        temporary.mkdir()
         yield temporary
         for entry in sorted(temporary.rglob("*")):
             if entry.is_file():
                 _sync(entry)
         os.replace(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     _sync(path.parent)
 
 
@@ -195,9 +217,8 @@ def opened_to_append(path: Path) -> IO[bytes]:
     Raises:
         OSError: The path is a link: in a folder of another user it may lead to any file.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
-    return os.fdopen(descriptor, "a+b")
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o666), "a+b")
 
 
 @contextmanager
@@ -231,14 +252,13 @@ def locked_beside(path: Path, tell: Callable[[str], object] | None = None) -> It
         with opened_to_append(lock) as stream:
             _wait_for(stream, tell)
             # the previous holder may have removed the file between our opening and our locking it
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
-                    _write_holder(stream)
-                    try:
-                        yield
-                    finally:
-                        lock.unlink(missing_ok=True)
-                    return
+            if is_at(stream, lock):
+                _write_holder(stream)
+                try:
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
+                return
 
 
 def _wait_for(stream: IO[bytes], tell: Callable[[str], object] | None = None) -> None:
@@ -279,14 +299,13 @@ def try_lock(stream: IO[bytes]) -> bool:
 
 def point_at(link: Path, target: str) -> None:
     """Make `link` a symbolic link to `target`; without support for links, a file with the name."""
-    temporary = temporary_beside(link)
-    temporary.unlink(missing_ok=True)
-    try:
-        temporary.symlink_to(target)
-    except OSError:  # some network file systems lack links
-        write_atomically(link, f"{target}\n")
-        return
-    os.replace(temporary, link)
+    with temporary_beside(link) as temporary:
+        try:
+            temporary.symlink_to(target)
+        except OSError:  # some network file systems lack links
+            write_atomically(link, f"{target}\n")
+        else:
+            os.replace(temporary, link)
 
 
 def network_file_system(path: Path) -> str | None:

@@ -1,14 +1,17 @@
 """Files are whole or absent, also when the writer is killed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+import ragbench as rb
 from ragbench.files import (
     folder_written_atomically,
     locked,
@@ -16,6 +19,7 @@ from ragbench.files import (
     network_file_system,
     point_at,
     remove_left_over,
+    temporary_beside,
     write_atomically,
 )
 
@@ -101,10 +105,14 @@ import os, sys
 from pathlib import Path
 from ragbench.files import folder_written_atomically, temporary_beside
 folder = Path(sys.argv[1])
-temporary_beside(folder / "latest").symlink_to("nowhere")
-temporary_beside(folder / "a.json").write_text("half")
-with folder_written_atomically(folder / "run") as made:
-    (made / "deep").mkdir()
+with (
+    temporary_beside(folder / "latest") as link,
+    temporary_beside(folder / "a.json") as file,
+    folder_written_atomically(folder / "run") as run,
+):
+    link.symlink_to("nowhere")
+    file.write_text("half")
+    (run / "deep").mkdir()
     os.kill(os.getpid(), 9)
 """
 
@@ -114,37 +122,95 @@ def test_the_next_run_removes_what_killed_writers_left(tmp_path):
     folder.mkdir()
     subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
     left = {path.name for path in folder.iterdir()}
-    assert len(left) == 3
-    at_work = folder / f".a.json.{os.getppid()}.tmp"
-    for path in (at_work, folder / ".unfinished.tmp", folder / ".mine.tmp", folder / "b.1.tmp"):
-        path.write_text("kept")
+    assert len(left) == 6
+    for name in (others := {".unfinished.tmp", ".mine.tmp", "b.abcdefgh.tmp", ".b.1234.tmp"}):
+        (folder / name).write_text("kept")
 
-    write_atomically(folder / "a.json", "{}")
-    assert len(left & {path.name for path in folder.iterdir()}) == 2, "what was to become a.json"
-    remove_left_over(folder)
+    with temporary_beside(folder / "b.json") as at_work:
+        at_work.write_text("whole")
+        write_atomically(folder / "a.json", "{}")
+        assert len(left & {*os.listdir(folder)}) == 4, "what was to become a.json"
+        remove_left_over(folder)
+        assert at_work.read_text() == "whole"
 
-    names = {path.name for path in folder.iterdir()}
-    assert names == {"a.json", at_work.name, ".unfinished.tmp", ".mine.tmp", "b.1.tmp"}
+    assert {*os.listdir(folder)} == {"a.json", *others}
 
 
-@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="needs links that can be refused")
-def test_no_writer_follows_a_link_that_lies_under_the_name_of_its_own_file(tmp_path):
-    """In a container the process that writes is number 1, or 7, in every one of them."""
+def test_a_temporary_file_without_its_lock_file_is_left_over(tmp_path):
+    """A power cut may keep one name and lose the other."""
+    (tmp_path / ".a.abcdefgh.tmp").mkdir()
+    (tmp_path / ".a.ijklmnop.writer.tmp").touch()
+
+    write_atomically(tmp_path / "a", "")
+
+    assert os.listdir(tmp_path) == ["a"]
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from ragbench.files import written_whole
+for number in range(30):
+    with written_whole(Path(sys.argv[1])) as stream:
+        stream.write(b"a" * 5000)
+        stream.flush()
+        time.sleep(0.001)
+        stream.write(b"a" * 5000)
+"""
+
+
+def test_writers_with_the_same_process_id_tear_no_file(tmp_path):
+    """In two containers that share a folder, the writer often is process 1."""
+    alone = ["unshare", "--pid", "--fork", "--kill-child"]
+    probe = [*alone, sys.executable, "-c", "import os; raise SystemExit(os.getpid() - 1)"]
+    if shutil.which("unshare") is None or subprocess.run(probe, check=False).returncode:
+        pytest.skip("the system permits no namespaces of process ids")
+    path = tmp_path / "a.txt"
+    write_atomically(path, "a" * 10_000)
+
+    command = [*alone, sys.executable, "-c", WRITER, str(path)]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
+    sizes = set()
+    while any(writer.poll() is None for writer in writers):
+        sizes.add(len(path.read_bytes()))
+
+    assert [writer.communicate()[1] for writer in writers] == [b"", b""]
+    assert sizes == {10_000}
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_threads_that_write_one_path_get_no_error(tmp_path):
+    path = tmp_path / "a.trec"
+    run = {f"q{number}": {"d1": 1.0} for number in range(20)}
+    rb.write_run(run, path)
+    whole = path.read_bytes()
+
+    def write(_):
+        for _ in range(10):
+            rb.write_run(run, path)
+            assert path.read_bytes() == whole
+
+    with ThreadPoolExecutor(8) as threads:
+        assert [*threads.map(write, range(8))] == [None] * 8
+    assert os.listdir(tmp_path) == ["a.trec"]
+
+
+def test_no_writer_follows_a_link_that_lies_under_the_name_of_its_own_file(tmp_path, monkeypatch):
     private, folder = tmp_path / "private", tmp_path / "folder"
     private.write_text("mine")
     folder.mkdir()
-    (folder / f".a.json.{os.getpid()}.tmp").symlink_to(private)
+    (folder / ".a.json.aaaaaaaa.writer.tmp").symlink_to(private)  # base 32 of five zeros
     (folder / ".index.lock").symlink_to(private)
     (folder / "one.lock").symlink_to(private)
+    monkeypatch.setattr(os, "urandom", bytes)
 
-    write_atomically(folder / "a.json", "{}")
+    with pytest.raises(FileExistsError):
+        write_atomically(folder / "a.json", "{}")
     for lock in (locked_beside(folder / "index"), locked(folder / "one.lock")):
         with pytest.raises(OSError, match="symbolic links"), lock:
             raise AssertionError("it is no lock")
 
     assert private.read_text() == "mine"
-    assert (folder / "a.json").read_text() == "{}"
-    assert not (folder / "a.json").is_symlink()
 
 
 @pytest.mark.parametrize(

@@ -236,9 +236,8 @@ def _open_locked(folder: Path) -> IO[bytes]:
             )
         # a run that ended may have removed the file after it was opened here and before it was
         # locked: the lock would be on a file that no other run can find
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(stream.fileno()), path.stat()):
-                break
+        if files.is_at(stream, path):
+            break
         stream.close()
     # a full disk: the lock holds all the same, only the message to others lacks the process id
     with suppress(OSError):

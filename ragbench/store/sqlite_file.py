@@ -359,31 +359,31 @@ def _replace_damaged(path: Path, error: Exception) -> None:
 
     A warning names the numbers of copied and lost rows, and `error` as the damage.
     """
-    new, n_rows, n_lost = temporary_beside(path), 0, 0
-    new.unlink(missing_ok=True)
-    try:
-        with closing(_connect(path)) as damaged, closing(_connect(new, new=True)) as copy:
-            damaged.execute("PRAGMA writable_schema=ON")  # else SQLite refuses a cut file
-            copy.execute("BEGIN")
-            for row in readable_rows(damaged):
-                if row is not None and row.is_whole:
-                    marks = "(?, ?, ?, ?, ?, ?)"
-                    copy.execute(f"INSERT OR IGNORE INTO rows ({COLUMNS}) VALUES {marks}", row)
-                    n_rows += 1
-                else:
-                    n_lost += 1
-            with suppress(*_SQLITE_ERRORS):
-                labels = damaged.execute("SELECT * FROM entries").fetchall()
-                copy.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", labels)
-            copy.execute("COMMIT")
-            aside = _free_name(path)
-            # The log first: beside the new file, SQLite would apply it and hide the new rows.
-            for end in ("-wal", "-shm", ""):
-                if _beside(path, end).exists():
-                    _beside(path, end).rename(_beside(aside, end))
-            new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    n_rows = n_lost = 0
+    with (
+        temporary_beside(path) as new,
+        closing(_connect(path)) as damaged,
+        closing(_connect(new, new=True)) as copy,
+    ):
+        damaged.execute("PRAGMA writable_schema=ON")  # else SQLite refuses a cut file
+        copy.execute("BEGIN")
+        for row in readable_rows(damaged):
+            if row is not None and row.is_whole:
+                marks = "(?, ?, ?, ?, ?, ?)"
+                copy.execute(f"INSERT OR IGNORE INTO rows ({COLUMNS}) VALUES {marks}", row)
+                n_rows += 1
+            else:
+                n_lost += 1
+        with suppress(*_SQLITE_ERRORS):
+            labels = damaged.execute("SELECT * FROM entries").fetchall()
+            copy.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", labels)
+        copy.execute("COMMIT")
+        aside = _free_name(path)
+        # The log first: beside the new file, SQLite would apply it and hide the new rows.
+        for end in ("-wal", "-shm", ""):
+            if _beside(path, end).exists():
+                _beside(path, end).rename(_beside(aside, end))
+        new.replace(path)
     kinds = "replies" if path.name == "replies.sqlite" else "items"
     text = (
         f"{path}: damaged ({error}); {n_rows} {kinds} were copied into a new file, some "

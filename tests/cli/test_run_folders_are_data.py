@@ -250,12 +250,11 @@ def test_no_command_writes_through_a_link_of_the_folder(own_module, tmp_path):
     _with(own_module, "type: python:pwn:R", "type: bm25")
     private = tmp_path / "private"
     private.write_text("mine")
-    for name in (".lock.tmp", ".unfinished.tmp", f".latest.{os.getpid()}.tmp"):
+    for name in (".lock.tmp", ".unfinished.tmp"):
         (own_module.parent / name).symlink_to(private)
     for name in ("report.html", "report.md"):
         (own_module / name).unlink(missing_ok=True)
         (own_module / name).symlink_to(private)
-        (own_module / f".{name}.{os.getpid()}.tmp").symlink_to(private)
 
     drawn = run_command("report", own_module, cwd=tmp_path)
     again = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
