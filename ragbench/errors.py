@@ -71,7 +71,7 @@ def visible(text: str) -> str:
     r"""Replace each character that a terminal would obey by a visible character.
 
     Line breaks and tabs stay. Control characters become their pictures, others the replacement
-    character. Each becomes one character, so that columns stay the same.
+    character. Each becomes one character, so that columns stay the same. An empty text stays empty.
 
     Example:
         >>> visible("a\x1b[31mb\tc")
@@ -81,7 +81,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    r"""Replace the middle of each line of more than 800 characters by `...`.
+    r"""Replace the middle of each line of more than 800 characters by ` ... `, to 800 in all.
 
     Example:
         >>> len(shortened("x" * 70_000 + "\ny"))
@@ -95,7 +95,11 @@ def shortened(text: str) -> str:
 
 
 class RagbenchError(Exception):
-    """Error that the user can mend; the command line prints it without a traceback."""
+    """Base of the errors that a user can mend; the command line prints them without traceback.
+
+    Attributes:
+        exit_code: Exit code of the command, 2; some subclasses have another.
+    """
 
     exit_code = EXIT_BAD_INPUT
 
@@ -113,6 +117,7 @@ class Place:
         column: Column from 1, in characters; None if unknown.
         source: The line as it stands in the file; None if it cannot be quoted.
         width: Number of characters that a caret marks.
+        file: File as the user named it; None if unknown.
     """
 
     file: str | None = None
@@ -124,7 +129,10 @@ class Place:
     def problem(
         self, found: str, path: str, allowed: str | None = None, nearest: str | None = None
     ) -> Problem:
-        """Return a problem at this place, with the same fields as `Problem`."""
+        """Return a problem at this place, with the same fields as `Problem`.
+
+        Nothing is checked; `path` may be ''.
+        """
         where = (self.file, self.line, self.column)
         return Problem(found, *where, path, allowed, nearest, self.source, self.width)
 
@@ -132,6 +140,8 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Mistake in a file or an override.
+
+    Fields other than `found` may be missing (None or ''), and are then left out of the text.
 
     Attributes:
         found: What was found, as a phrase: `1.4 is out of range`, `unknown key 'methd'`.
@@ -156,7 +166,11 @@ class Problem:
     width: int = 1
 
     def __str__(self) -> str:
-        """Render as `file:line:column: path: found`, then the line with a caret."""
+        """Render as `file:line:column: path: found`, then the line with a caret.
+
+        The hint (`did you mean ...`, `allowed: ...`) follows the caret, or, without a quoted line,
+        the head after '; '.
+        """
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         head = ": ".join(part for part in (place, self.path, self.found) if part)
         parts = []
@@ -174,7 +188,8 @@ class Problem:
     def cleaned(self, clean: Callable[[str], str]) -> Problem:
         """Return the problem with `clean` applied to its texts, such as to mask secrets.
 
-        The caret stays under the same part of the line, whose length may change.
+        The caret stays under the same part of the line, whose length may change. `path` and
+        `nearest` stay as they are.
         """
         source, column, width = self._cleaned_line(clean)
         return replace(
@@ -188,7 +203,7 @@ class Problem:
         )
 
     def _cleaned_line(self, clean: Callable[[str], str]) -> tuple[str | None, int | None, int]:
-        """Return the cleaned line with column and width of the caret.
+        """Return (cleaned line, column from 1, width) of the caret; unchanged without a line.
 
         If a replacement crosses the border of the marked part, the caret marks the whole line.
         """
@@ -219,8 +234,8 @@ _MOST_NAMES, _FEW_NAMES = 12, 6
 def shorten_names(allowed: str) -> str:
     """Cut a comma-separated list of more than 12 names to its first 6 and their number.
 
-    Beside the nearest spelling, the whole list is not needed. A text that is no list of names is
-    returned as it is.
+    Beside the nearest spelling, the whole list is not needed. A shorter list, and a text that is no
+    list of names, is returned as it is.
     """
     names = allowed.split(", ")
     if len(names) <= _MOST_NAMES or any(" " in name for name in names):
@@ -229,7 +244,12 @@ def shorten_names(allowed: str) -> str:
 
 
 class ConfigError(RagbenchError):
-    """All mistakes of a config in file order, each a `Problem`."""
+    """All mistakes of a config in file order, each a `Problem`.
+
+    Attributes:
+        problems: All mistakes, as a tuple.
+        subject: Where they are, for the last line: `the config`.
+    """
 
     def __init__(self, problems: Sequence[Problem], subject: str = "the config") -> None:
         self.problems = tuple(problems)
@@ -240,7 +260,13 @@ class ConfigError(RagbenchError):
 
 
 class DataError(RagbenchError):
-    """Data file or object that cannot be read in its format; `problem` has the place."""
+    """Data file or object that cannot be read in its format; `problem` has the place.
+
+    Its text is that of the problem: `file:line: record: found; allowed: ...`.
+
+    Attributes:
+        problem: Place, what was found, and what is allowed.
+    """
 
     def __init__(
         self,
@@ -259,6 +285,8 @@ class DataError(RagbenchError):
 
 class OptionError(RagbenchError, ValueError):
     """Argument outside the allowed values, of an option of `owner`.
+
+    It is a ValueError as well. `nearest` is a suggested spelling; None suggests none.
 
     Example:
         >>> print(OptionError("map", "k", 0, "an integer >= 1"))
@@ -282,6 +310,8 @@ class OptionError(RagbenchError, ValueError):
 class MissingExtra(RagbenchError, ImportError):
     """Component whose optional package is not installed.
 
+    It is an ImportError as well. `advice` says how to install the package, in place of an extra.
+
     Example:
         >>> print(MissingExtra("retriever 'dense'", "sentence-transformers", "dense"))
         retriever 'dense' needs sentence-transformers: pip install 'ragbench[dense]'
@@ -299,7 +329,7 @@ class MissingExtra(RagbenchError, ImportError):
 
 
 class AdapterError(RagbenchError):
-    """User's own component that raised an error or returned a wrong type."""
+    """User's own component that failed, returned a wrong type, or refused its options."""
 
 
 class ModelError(RagbenchError):

@@ -36,7 +36,8 @@ DEFAULT_CACHE = ".ragbench"
 def cache_folder(configured: str | None = None) -> Path:
     """Return the cache folder: `RAGBENCH_CACHE`, else the folder of a config, else `.ragbench`.
 
-    The environment variable comes first, so that the owner of a machine decides on the disk.
+    The environment variable comes first, so that the owner of a machine decides on the disk. An
+    empty text counts as none. The folder is not created.
     """
     return Path(os.environ.get("RAGBENCH_CACHE") or configured or DEFAULT_CACHE)
 
@@ -46,7 +47,8 @@ def temporary_beside(path: Path) -> Iterator[Path]:
     """Yield an unused path beside `path` for writing a file, folder or link before it is renamed.
 
     The path is locked during the block, and removed at its end if it was not renamed. Missing
-    folders are created, and left-overs of earlier writers of `path` removed.
+    folders are created, and left-overs of earlier writers of `path` removed. The name holds the id
+    of this process. Nothing is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path.parent, path.name)
@@ -71,7 +73,8 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 def remove_left_over(folder: Path, name: str = "") -> None:
     """Remove temporary files and folders that no process is writing from a folder.
 
-    With a `name`, only the temporary files for writing `folder/name` are removed.
+    With a `name`, only the temporary files for writing `folder/name` are removed. Nothing is
+    raised: a folder that is missing or not readable stays as it is.
     """
     matches = map(_TEMPORARY.fullmatch, names_in(folder))
     stems = {m["stem"] for m in matches if m and name in ("", m["name"])}
@@ -111,7 +114,7 @@ def _remove(path: Path) -> None:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return the names in a folder, to suggest one; an empty list if it cannot be read."""
+    """Return the sorted names in a folder, to suggest one; [] if it is missing or unreadable."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -121,7 +124,8 @@ def names_in(folder: Path) -> list[str]:
 def odd_file(folder: Path) -> Path | None:
     """Return a pipe, a device or a link to one anywhere in a folder; None if there is none.
 
-    Reading such a file would never end.
+    Reading such a file would never end. A folder that is missing or not readable counts as free of
+    them.
     """
     with suppress(OSError), os.scandir(folder) as entries:  # a later read reports the error
         for entry in entries:
@@ -135,7 +139,10 @@ def odd_file(folder: Path) -> Path | None:
 
 @contextmanager
 def naming_unwritable(path: str | Path) -> Iterator[None]:
-    """Raise a DataError that names the file for an OSError in the block."""
+    """Raise a DataError that names the file for an OSError in the block.
+
+    Other errors pass through.
+    """
     try:
         yield
     except OSError as error:
@@ -157,7 +164,7 @@ def write_file(path: Path, content: str | bytes) -> None:
     """Replace a file as a whole, as `write_atomically` does.
 
     Raises:
-        DataError: The file cannot be written.
+        DataError: The file cannot be written; Also for a folder that cannot be created.
     """
     with naming_unwritable(path):
         write_atomically(path, content)
@@ -165,7 +172,11 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a binary file to write; it gets its name when the block ends without an error."""
+    """Yield a binary file to write; it gets its name when the block ends without an error.
+
+    Missing folders are created, and an existing file is replaced. An error in the block leaves the
+    old file. Raises OSError if the file or its folder cannot be written.
+    """
     with temporary_beside(path) as temporary:
         with temporary.open("xb") as stream:
             yield stream
@@ -177,10 +188,14 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def folder_written_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes `path` when the block ends without an error.
+    """Yield a temporary folder beside `path` that takes its name when the block ends.
+
+    Missing parents are created. An error in the block passes through, and the temporary folder is
+    removed.
 
     Raises:
         FileExistsError: `path` exists.
+        OSError: The folder cannot be written.
     """
     if path.exists():
         raise FileExistsError(path)
@@ -214,8 +229,11 @@ def check_writable(folder: Path) -> None:
 def opened_to_append(path: Path) -> IO[bytes]:
     """Open a file for reading and appending, and create it if it is missing.
 
+    The caller closes it. Its parent folder must exist.
+
     Raises:
-        OSError: The path is a link: in a folder of another user it may lead to any file.
+        OSError: The file cannot be opened, or the path is a link: in a folder of another user it
+            may lead to any file.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o666), "a+b")
@@ -226,7 +244,8 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a file during the block; other processes wait for it.
 
     The system releases the lock when the process ends, also by a kill. The file is created if it is
-    missing, and stays.
+    missing, and stays. The parent folder is created too. Raises OSError as `opened_to_append` does.
+    There is no time limit.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with opened_to_append(path) as stream:
@@ -244,7 +263,9 @@ def locked_beside(path: Path, tell: Callable[[str], object] | None = None) -> It
 
     The hidden file is removed afterwards; a killed process may leave it, without its lock. A
     process that waits for more than `WAIT_NOTE_AFTER_S` calls `tell` with a message that names the
-    holder and the seconds; without `tell` it waits silently.
+    holder and the seconds; without `tell` it waits silently. `WAIT_NOTE_AFTER_S` is 5 s; further
+    messages follow every 60 s. Raises OSError if the hidden file cannot be opened. There is no time
+    limit.
     """
     lock = path.with_name(f".{path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -262,7 +283,10 @@ def locked_beside(path: Path, tell: Callable[[str], object] | None = None) -> It
 
 
 def _wait_for(stream: IO[bytes], tell: Callable[[str], object] | None = None) -> None:
-    """Wait for the lock of a file, and call `tell` with a message from time to time."""
+    """Wait for the lock of a file, and call `tell` with a message from time to time.
+
+    Without `tell` it waits silently. There is no time limit.
+    """
     if tell is None:
         fcntl.flock(stream, fcntl.LOCK_EX)
         return
@@ -279,7 +303,10 @@ def _wait_for(stream: IO[bytes], tell: Callable[[str], object] | None = None) ->
 
 
 def _write_holder(stream: IO[bytes]) -> None:
-    """Write the process that holds a lock into its file, for the processes that wait for it."""
+    """Write the process that holds a lock into its file, for the processes that wait for it.
+
+    An OSError, as on a full disk, is ignored.
+    """
     import platform  # imported here: most commands hold no lock
 
     with suppress(OSError):  # on a full disk the lock works without the text
@@ -298,7 +325,10 @@ def try_lock(stream: IO[bytes]) -> bool:
 
 
 def point_at(link: Path, target: str) -> None:
-    """Make `link` a symbolic link to `target`; without support for links, a file with the name."""
+    """Make `link` a symbolic link to `target`; without support for links, a file with the name.
+
+    An existing link or file is replaced. Raises OSError if the folder cannot be written.
+    """
     with temporary_beside(link) as temporary:
         try:
             temporary.symlink_to(target)
@@ -311,7 +341,7 @@ def point_at(link: Path, target: str) -> None:
 def network_file_system(path: Path) -> str | None:
     """Return the type of the network file system of a path, such as `nfs4`.
 
-    None for local disks, and on systems without `/proc/self/mounts`.
+    None for local disks, and on systems without `/proc/self/mounts`. The path need not exist.
     """
     try:
         mounts = [line.split(" ")[1:3] for line in MOUNTS.read_text("utf-8").splitlines()]

@@ -49,10 +49,11 @@ _EXTRA = "documents"
 def read_documents(path: Path) -> Iterator[Document]:
     """Yield the documents of `corpus.jsonl`: lines of `{"_id", "title"?, "text", "metadata"?}`.
 
-    Further keys become metadata.
+    Further keys become metadata. Documents come in the order of the lines; a missing title is ''.
 
     Raises:
-        DataError: A line is no such object, or an id comes again; names the line.
+        DataError: The file cannot be read or has no records, a line is no such object, or an id
+            comes again; names the line.
     """
     entries: dict[str, rows.Entry] = {}
     for entry in rows.read_jsonl(path):
@@ -84,10 +85,11 @@ def check_unique(name: str, noun: str, entry: rows.Entry, entries: dict[str, row
 def read_document(entry: rows.Entry, id_key: str) -> Document:
     """Return the document in a row `{id, "title"?, "text", "metadata"?}`.
 
-    Further keys become metadata.
+    Further keys become metadata. A missing title is ''; the text may be empty.
 
     Raises:
-        DataError: The id or the text is missing, or a field has the wrong kind.
+        DataError: The id or the text is missing, the id is empty or has white space, or a field has
+            the wrong kind.
     """
     title = entry.values.get("title")
     if title is not None and not isinstance(title, str):
@@ -98,6 +100,8 @@ def read_document(entry: rows.Entry, id_key: str) -> Document:
 
 def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object]:
     """Return the keys of a row that are not in `fields`, updated with its object `metadata`.
+
+    A key of `metadata` wins over the same key of the row. Without further keys: {}.
 
     Raises:
         DataError: `metadata` is neither an object nor null.
@@ -110,9 +114,10 @@ def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object
 
 
 def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> list[str]:
-    """Return a note on the documents with neither title nor text; empty if there are none.
+    """Return a list with one note on the documents without title and text; [] if there are none.
 
-    Without a corpus (`documents` is None) it is the note `missing`, if that is not empty.
+    Without a corpus (`documents` is None) it is the note `missing`, if that is not empty. The note
+    has their number and the first 5 ids.
     """
     if documents is None:
         return [missing] if missing else []
@@ -128,8 +133,11 @@ def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> lis
 def read_queries(path: Path) -> list[Query]:
     """Read `queries.jsonl`: lines of `{"_id", "text", "metadata"?}`; further keys become metadata.
 
+    The queries are in the order of the lines.
+
     Raises:
-        DataError: A line is no such object, an id comes again, or a text is empty.
+        DataError: The file cannot be read or has no records, a line is no such object, an id comes
+            again, or a text is empty.
     """
     queries: list[Query] = []
     entries: dict[str, rows.Entry] = {}
@@ -145,12 +153,15 @@ def read_queries(path: Path) -> list[Query]:
 def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
     """Read topics: JSON lines by the suffix, TREC topics by their tags, or `id<TAB>text` lines.
 
+    The topics are in the order of the file. Queries of `.jsonl` ignore `field`.
+
     Args:
         path: The file.
         field: Part of a TREC topic that becomes the query; the other parts become metadata.
 
     Raises:
-        DataError: There is no topic, a topic lacks the part, or an id comes again.
+        DataError: The file cannot be read, there is no topic, a topic lacks the part, a `<top>` is
+            not closed, a line has no tab, or an id is missing, is empty, or comes again.
     """
     if plain_suffix(path) == ".jsonl":
         return read_queries(path)
@@ -175,7 +186,7 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
 def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
     """Yield a row of `num` and `title` for each `id<TAB>text` line.
 
-    Raise a `DataError` without a tab.
+    Blank lines are skipped. Raise a `DataError` for a line without a tab.
     """
     for number, text in lines:
         if text.strip():
@@ -188,6 +199,10 @@ def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
 
 def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
     """Yield the fields of each `<top>` of a TREC file; closing tags of the fields are optional.
+
+    The keys are `num`, `title`, `description` and `narrative`; a missing field has no key. White
+    space becomes single blanks, labels such as `Number:` are dropped, and text outside of `<top>`
+    is skipped.
 
     Raises:
         DataError: A `<top>` is not closed.
@@ -225,7 +240,8 @@ class Corpus:
 
     Attributes:
         folder: Name of the folder of the documents; empty for a file.
-        notes: What was left out, and empty documents, as sentences.
+        notes: What was left out, and empty documents, as sentences; may be empty.
+        documents: The documents, in the order of the rows or of the paths; at least one.
     """
 
     documents: Sequence[Document]
@@ -240,7 +256,7 @@ Load = Callable[[Path, Sequence[Path], Parse], tuple[Sequence[Document], list[st
 
 
 def load_list(folder: Path, files: Sequence[Path], read: Parse) -> tuple[list[Document], list[str]]:
-    """Return the documents as a list, and the notes on them."""
+    """Return (documents, notes on them) as `read` yields them; the paths are not used."""
     notes = list[str]()
     return list(read(notes)), notes
 
@@ -248,13 +264,17 @@ def load_list(folder: Path, files: Sequence[Path], read: Parse) -> tuple[list[Do
 def read_corpus(path: Path, load: Load = load_list) -> Corpus:
     """Read a corpus: a folder of documents, or a file with a document in each row.
 
+    A document without an id in a file gets a hash of its text, and equal texts count once.
+
     Args:
         path: The folder or file.
         load: Loads the documents; a loader passes `CorpusReader.load_packed`, which keeps large
             corpora on disk.
 
     Raises:
-        DataError: There is no document, or one cannot be read.
+        DataError: There is no document, one cannot be read, has no text column, or repeats an id,
+            or the ending of the file is none of .jsonl, .json, .csv, .tsv (also with .gz) and
+            .parquet.
         MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
     """
     if os.path.isdir(path):
@@ -270,10 +290,13 @@ def read_corpus(path: Path, load: Load = load_list) -> Corpus:
 def _read_rows(path: Path, notes: list[str]) -> Iterator[Document]:
     """Yield the document of each row of a table.
 
-    `notes` then gets a note on documents without an id.
+    A document without an id gets a hash of its text as id, and repeated texts are left out. `notes`
+    then gets a note with both numbers.
 
     Raises:
-        DataError: A row has no text, or an id comes again.
+        DataError: The table cannot be read or is empty, a row has no text column, a field has the
+            wrong kind, or an id is bad or comes again.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     entries: dict[str, rows.Entry] = {}
     without_id = repeated = 0
@@ -301,10 +324,11 @@ def _read_folder(folder: Path, load: Load) -> Corpus:
 
     The id is the path within the folder, with white space as %20, since run files are split at
     white space. The title is the first heading, or else the file's name. Empty files are empty
-    documents.
+    documents. The notes count the files of other endings and list empty documents.
 
     Raises:
-        DataError: No file has an ending that can be read.
+        DataError: No file has an ending that can be read, or a file cannot be read.
+        MissingExtra: A .pdf or .html file without the extra `documents`.
     """
     paths = sorted(
         (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
@@ -326,7 +350,11 @@ def _read_folder(folder: Path, load: Load) -> Corpus:
 
 
 def _read_file(folder: Path, path: Path) -> Document:
-    """Return the document of a file; `path` is relative to the folder."""
+    """Return the document of a file; `path` is relative to the folder.
+
+    The id is the path with white space as %20; without a heading the title is the file name. An
+    empty file has the text ''. Raises DataError or MissingExtra as the reader of its format does.
+    """
     full_path = folder / path
     text, title = ("", "")
     # the readers of text files refuse an empty file
@@ -336,12 +364,12 @@ def _read_file(folder: Path, path: Path) -> Document:
 
 
 def _read_plain(path: Path) -> tuple[str, str]:
-    """Return the text of a file, and no title."""
+    """Return (text, '') of a UTF-8 file; raise a `DataError` as `text_lines` does."""
     return "".join(line for _, line in text_lines(path)), ""
 
 
 def _read_markdown(path: Path) -> tuple[str, str]:
-    """Return the text of a Markdown file as it is, and its first heading as title."""
+    """Return (text, first heading) of a Markdown file; '' without one; errors as `_read_plain`."""
     text, _ = _read_plain(path)
     return text, _first_heading(text) or ""
 
@@ -361,7 +389,11 @@ def _first_heading(text: str) -> str | None:
 
 
 def _read_html(path: Path) -> tuple[str, str]:
-    """Return the visible text of a page, without scripts and styles, and its title."""
+    """Return the visible text of a page, without scripts and styles, and its title.
+
+    Return (text, title). The title is that of the page, else the first `<h1>`, else ''. Lines are
+    stripped, blank ones dropped. Raises MissingExtra without beautifulsoup4.
+    """
     try:
         from bs4 import BeautifulSoup
     except ImportError as error:
@@ -377,7 +409,12 @@ def _read_html(path: Path) -> tuple[str, str]:
 
 
 def _read_pdf(path: Path) -> tuple[str, str]:
-    """Return the text of all pages, and no title; scanned pages have no text."""
+    """Return (text of all pages, ''); scanned pages have no text.
+
+    Raises:
+        MissingExtra: pypdf is not installed.
+        DataError: The file cannot be read as PDF.
+    """
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
@@ -404,15 +441,20 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
 
 
 def _column(entry: rows.Entry, part: str) -> str | None:
-    """Return the column of a part of a document; None where the row has none of the usual names."""
+    """Return the column of a part of a document; None where the row has none of the usual names.
+
+    `part` is `id`, `text` or `title`; the first usual name in the row counts.
+    """
     return next((name for name in _NAMES[part] if name in entry.values), None)
 
 
 def _row_document(entry: rows.Entry, columns: Mapping[str, str]) -> Document:
     """Return the document of a row; without a column for the id, the id is a hash of the text.
 
+    An empty, null or NaN text or title is ''.
+
     Raises:
-        DataError: The text or title is not text, or the id cannot be one.
+        DataError: The text or title is not text, or the id cannot be one; `metadata` is no object.
     """
     texts = {}
     for part in ("text", "title"):
@@ -429,7 +471,10 @@ def _row_document(entry: rows.Entry, columns: Mapping[str, str]) -> Document:
 
 
 def _id(entry: rows.Entry, column: str) -> str:
-    """Return the id in a column, with white space as %20; raise a `DataError` if it is no id."""
+    """Return the stripped id with inner white space as %20; raise a `DataError` if it is no id.
+
+    An integer becomes its digits. Empty text and NUL are no ids.
+    """
     value = entry.values[column]
     if not isinstance(value, str):
         return entry.id(column)

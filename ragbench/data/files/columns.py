@@ -34,9 +34,11 @@ PartMap = Mapping[str, str | Sequence[str] | None]
 def check_mapping(columns: PartMap, owner: str) -> None:
     """Check the option `columns` of a loader by itself, before a file is read.
 
+    Parts with None are skipped; an empty mapping is allowed.
+
     Raises:
-        OptionError: A part is unknown, a column is no text, or two parts have the same column;
-            `owner` names the loader.
+        OptionError: A part is unknown, a column is no text, a list is empty or stands for a part
+            that takes one column, or a column is named twice; `owner` names the loader.
     """
     check_allowed(owner, "columns", columns, PARTS)
     parts: dict[str, str] = {}
@@ -62,9 +64,10 @@ def group_numbered_columns(
 ) -> PartMap:
     """Return `columns` with a list of columns for each part that numbered columns hold.
 
-    `source_doc_1` and `source_doc_2` hold `relevant`. Parts that `columns` names stay as they are,
-    and so do parts whose name without a number is a column. Names that are only likely for
-    `relevant` need a column for which `holds_ids` returns True.
+    The result is a new dict, and the lists are in the order of `present`; without numbered columns
+    it equals `columns` ({} for None). `source_doc_1` and `source_doc_2` hold `relevant`. Parts that
+    `columns` names stay as they are, and so do parts whose name without a number is a column. Names
+    that are only likely for `relevant` need a column for which `holds_ids` returns True.
     """
     mapping = dict(columns or {})
     for part in SEVERAL:
@@ -77,9 +80,11 @@ def group_numbered_columns(
 def join_columns(
     entries: Sequence[Entry], columns: PartMap
 ) -> tuple[Sequence[Entry], dict[str, str | None]]:
-    """Return the rows with each group of columns as one column, a list, and part -> column name.
+    """Return (rows, part -> column name) with each group of columns as one column, a list.
 
-    A group of `columns` is named `a + b`; empty cells of a group are left out.
+    A group of `columns` is named `a + b`; empty cells of a group are left out. A row whose cells of
+    a group are all empty has []. The group's own columns are removed from new rows; without a group
+    `entries` is returned as it is. None stays None in the names.
 
     Raises:
         DataError: A column of a group is not in the table.
@@ -105,7 +110,8 @@ def _numbered(
 ) -> list[str]:
     """Return the columns `name_1, name_2, ...` of a part; empty where they do not surely hold it.
 
-    They do not if a column has the name without a number, or if there is only one.
+    They do not if a column has the name without a number, or if there is only one. The first such
+    name in the table counts; columns that `columns` names are not used.
     """
     used = set(_columns_in(columns))
     sure = set(map(folded, PARTS[part].sure))
@@ -126,7 +132,10 @@ def _numbered(
 
 
 def _with_joined(values: _Values, groups: Sequence[Sequence[str]]) -> _Values:
-    """Return a copy of the values of a row with one list for the cells of each group."""
+    """Return a copy of the values of a row with one list for the cells of each group.
+
+    The new key is `a + b`. Cells that are lists are joined; None and blank cells are left out.
+    """
     values = dict(values)
     for group in groups:
         cells = [values.pop(column, None) for column in group]
@@ -144,7 +153,7 @@ def resolve_columns(
     holds_ids: Callable[[str], bool] = lambda column: False,
     doubts: list[str] | None = None,
 ) -> Columns:
-    """Return the column of each part that has one.
+    """Return part -> column for each part that has one, in the order of `PARTS`.
 
     A part that `columns` names has that column, or none for null. Every other part gets the free
     column with one of its known names.
@@ -205,7 +214,8 @@ def _candidates(
 ) -> list[str]:
     """Return the columns that may hold a part: those with a sure name, or else with a likely one.
 
-    Several are an ambiguity; likely names of `relevant` count only where `holds_ids` is True.
+    Several are an ambiguity; likely names of `relevant` count only where `holds_ids` is True. No
+    candidate gives an empty list.
     """
     ragbench = set(present) >= _RAGBENCH
     if part == "contexts" and ragbench:
@@ -220,7 +230,10 @@ def _candidates(
 
 
 def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:
-    """Add the text of an error to `doubts`; raise the error if `doubts` is None."""
+    """Add the text of an error to `doubts`; raise the error if `doubts` is None.
+
+    The text is `found` of its problem, without file and allowed values.
+    """
     if doubts is None:
         raise error
     doubts.append(error.problem.found)
@@ -231,6 +244,7 @@ def _place_context(chosen: dict[str, str], free: Sequence[str], option: PartMap)
 
     It is gold beside retrieved passages, as in deepeval, and in a table without answers, as in
     SQuAD. It was retrieved if an answer is surely a system's. In other tables it stays metadata.
+    Parts that the option names, also as null, stay.
     """
     columns = [column for column in free if folded(column) == _CONTEXT]
     if not columns:
@@ -244,7 +258,10 @@ def _place_context(chosen: dict[str, str], free: Sequence[str], option: PartMap)
 
 
 def _check_present(column: str, present: Sequence[str], part: str, file: object) -> None:
-    """Raise a `DataError` with the nearest name unless a named column is in the table."""
+    """Raise a `DataError` with the nearest name unless a named column is in the table.
+
+    The record of the error is `columns.PART`.
+    """
     if column not in present:
         problem = f"no column '{column}' (columns: {', '.join(present)})"
         close = nearest(column, present)
@@ -255,8 +272,9 @@ def with_paths(entries: Sequence[Entry], columns: PartMap) -> Sequence[Entry]:
     """Return the rows with a further column for each path that `columns` names, as `output.text`.
 
     A path is keys and numbers of list items, joined by dots; keys may hold dots themselves, and
-    objects may be written as JSON. A column with the whole name comes first. Rows without the path
-    have None; a path that no row has is left for `resolve_columns` to refuse.
+    objects may be written as JSON. A column with the whole name comes first. Without such a path
+    `entries` is returned as it is. Rows without the path have None; a path that no row has is left
+    for `resolve_columns` to refuse.
     """
     paths = [
         column
@@ -282,7 +300,8 @@ def _columns_in(columns: PartMap) -> Iterator[str]:
 def value_at(value: Any, path: str | None) -> Any:
     """Return the value at a path of keys and list positions; None where the path leads nowhere.
 
-    An empty path returns the value itself. Texts that begin like JSON are parsed on the way.
+    An empty path or None returns the value itself. A null at the end of the path is None as well.
+    Texts that begin like JSON are parsed on the way.
 
     Example:
         >>> value_at({"a.b": [1, '{"c": 2}']}, "a.b.1.c")

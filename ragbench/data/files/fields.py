@@ -42,6 +42,8 @@ def content_id(text: str) -> str:
 def read_text(entry: Entry, column: str, value: Any) -> str | None:
     """Return a text, an integer as its digits, or None for null.
 
+    Text comes back as it is, also an empty one; True and False are errors.
+
     Raises:
         DataError: The value is something else; names the column.
     """
@@ -55,6 +57,8 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
 def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
     """Return the items of a column: those of a list, or a single value as one item; None for null.
 
+    A missing column counts as null. An empty list stays empty.
+
     Args:
         entry: The row.
         column: The column.
@@ -62,7 +66,7 @@ def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
             JSON or as a list that Python or NumPy printed, and an empty cell gives None.
 
     Raises:
-        DataError: A cell begins with a bracket and cannot be parsed.
+        DataError: With `cells`: a cell begins with a bracket and cannot be parsed.
     """
     value = entry.values.get(column)
     if cells and isinstance(value, str):
@@ -94,7 +98,7 @@ def parse_cell(entry: Entry, column: str, cell: str, allowed: str) -> Any:
 def read_printed_list(cell: str) -> list[Any] | None:
     """Return a list that Python or NumPy printed, as in tables that pandas wrote.
 
-    None for other text.
+    None for other text and other values. An empty list gives [].
 
     Example:
         >>> read_printed_list("['a', 'b']"), read_printed_list("['a' 'b']"), read_printed_list("[a")
@@ -118,10 +122,11 @@ def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
     """Return the texts of a column; None if it is null or missing.
 
     An item may be an object with `text`, and the whole column one with a list of texts, as in
-    SQuAD. `cells` is as in `read_list`.
+    SQuAD. `cells` is as in `read_list`. An integer becomes its digits. An empty list gives [].
 
     Raises:
-        DataError: An item is neither.
+        DataError: An item is neither, is null, or, with `cells`, no text; or a cell in brackets
+            cannot be parsed.
     """
     items = read_list(entry, column, cells=cells)
     if items is None:
@@ -144,7 +149,8 @@ def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
 class Passages:
     """Reader of passages: those with an id or text of a document of the corpus get its id and text.
 
-    Without documents every passage stands for itself.
+    Without documents every passage stands for itself. `read` raises a DataError for a passage in
+    another form.
     """
 
     def __init__(self, documents: Sequence[Document] = ()) -> None:
@@ -164,7 +170,7 @@ class Passages:
         return rows
 
     def _find_text(self, text: str) -> Document | None:
-        """Return the document with a text; None where no document has it."""
+        """Return the document with a text; None where no document has it; the first of several."""
         row = self._row_of.get(hash(text))
         document = None if row is None else self._documents[row]
         # two texts may have one hash
@@ -172,11 +178,13 @@ class Passages:
         return document if has_text else None
 
     def read(self, entry: Entry, column: str, *, cells: bool) -> list[Document] | None:
-        """Return the passages in a column, best first; None if it is null or missing.
+        """Return the passages in a column, in its order; None if it is null or missing.
+
+        An empty list gives []. With `cells`, an empty cell gives None, as in `read_list`.
 
         Raises:
             DataError: A passage has neither a text nor the id of a document, or a field of the
-                wrong kind.
+                wrong kind; or a cell in brackets cannot be parsed.
         """
         items = read_list(entry, column, cells=cells)
         if items is None:
@@ -247,13 +255,17 @@ class Chat:
         return [Document(content_id(text), text) for text in texts] or None
 
     def question_id(self, question: str) -> str:
-        """Return the id of a question without one; it depends on the earlier turns as well."""
+        """Return the id of a question without one; a hash of its text and its earlier turns."""
         if not self.turns:
             return content_id(question)
         return fingerprint_json([question, *(turn.to_dict() for turn in self.turns)])
 
     def parts(self) -> dict[str, Json]:
-        """Return part -> its values as readable text, for `ragbench validate`."""
+        """Return part -> readable text or lines of it, for `ragbench validate`.
+
+        The keys are `turns` (a list, empty without turns), `standalone_question`, `tool_calls` and
+        `expected_tool_calls`; the last three are None if the record has none.
+        """
         return {
             "turns": [f"{turn.role}: {_format_turn(turn)}" for turn in self.turns],
             "standalone_question": self.standalone,
@@ -263,14 +275,17 @@ class Chat:
 
 
 def _format_turn(turn: Turn) -> str:
-    """Return a turn as one line, with the number of its passages and with its tool calls."""
+    """Return a turn as one line, with the number of its passages and with its tool calls.
+
+    Without both, it is the text alone.
+    """
     details = [f"{len(turn.contexts)} passages"] if turn.contexts else []
     details += [call.written for call in turn.tool_calls]
     return f"{turn.text} ({', '.join(details)})".strip() if details else turn.text
 
 
 def _format_calls(calls: Iterable[ToolCall] | None) -> list[str] | None:
-    """Return a line per call, with its output if there is one; None for None."""
+    """Return a line per call, with its output if there is one; None for None, [] for no calls."""
     if calls is None:
         return None
     return [
@@ -305,8 +320,12 @@ class ChatReader:
     def read(self, entry: Entry) -> Chat:
         """Return the conversation and the tool calls of one row.
 
+        If some row of the file has tool calls, a row without them has (), else None. Without
+        columns of a conversation, all fields are empty or None.
+
         Raises:
-            DataError: Turns or calls have a form that is not known.
+            DataError: Turns, calls, or the reworded question have a form that is not known, or a
+                whole conversation has no question.
         """
         whole = self._whole(entry)
         turns: tuple[Turn, ...] = ()
@@ -329,7 +348,11 @@ class ChatReader:
         )
 
     def _whole(self, entry: Entry) -> Conversation | None:
-        """Return the conversation that a row consists of; None if the question has a column."""
+        """Return the conversation that a row consists of; None if the question is a plain text.
+
+        It is read from the column of the question, or of `turns` where no column has the question.
+        Raises DataError for turns in another form, or without a question.
+        """
         column = self._columns.get("question")
         if column is None:
             column = self._columns["turns"]
@@ -343,12 +366,18 @@ class ChatReader:
         return cut_conversation(self._turns(entry, column), error_maker(entry, column))
 
     def _turns(self, entry: Entry, column: str) -> tuple[Turn, ...]:
-        """Return the turns in a column; empty for null."""
+        """Return the turns in a column, oldest first; () for null.
+
+        A `DataError` for another form.
+        """
         items = read_list(entry, column, cells=self._cells) or []
         return read_turns(items, error_maker(entry, column), self._documents)
 
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
-        """Return the calls in the column of a part; None without the column or a value."""
+        """Return the calls in the column of a part; None without the column or a value.
+
+        Errors as `read_calls`.
+        """
         column = self._columns.get(part)
         return None if column is None else read_calls(entry, column, cells=self._cells)
 
@@ -359,14 +388,17 @@ def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...
     None where it is null or an empty cell, () for an empty list.
 
     Raises:
-        DataError: The column holds something else.
+        DataError: The column holds something else, or a cell in brackets cannot be parsed.
     """
     items = read_list(entry, column, cells=cells)
     return None if items is None else read_tool_calls(items, error_maker(entry, column))
 
 
 def error_maker(entry: Entry, column: str) -> Fail:
-    """Return a function of (found, allowed) that creates the error about a column of a row."""
+    """Return a function of (found, allowed) that creates the error about a column of a row.
+
+    The function returns the error and does not raise it.
+    """
     return lambda problem, allowed: entry.error(f"'{column}': {problem}", allowed=allowed)
 
 
@@ -374,6 +406,8 @@ def chat_notes(
     queries: Iterable[Query], expected_calls: Mapping[str, Sequence[ToolCall]], n_whole: int
 ) -> list[str]:
     """Return notes on the conversations and tools of a data set, one sentence each.
+
+    [] if there are none.
 
     Args:
         queries: The questions with their turns.
@@ -401,6 +435,8 @@ def chat_notes(
 
 def counted(n: int, noun: str) -> str:
     """Return a number with its noun in the singular or plural.
+
+    A final y becomes ies; all other nouns get an s.
 
     Example:
         >>> counted(1, "query"), counted(2, "query"), counted(0, "topic")

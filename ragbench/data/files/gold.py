@@ -43,6 +43,7 @@ class DocumentNames:
     A document of a folder also answers to its path without the ending, to its file name with and
     without the ending, and to an absolute path that ends in its path (`C:\work\docs\a.md`); any
     document answers to its title. Such a name counts, in any case, where one document alone has it.
+    `name in names` is True if the name means exactly one document.
 
     Attributes:
         ids: The ids themselves; a text that equals one means that document.
@@ -51,7 +52,8 @@ class DocumentNames:
     def __init__(self, documents: Sequence[Document], folder: str = "") -> None:
         """Index `documents`.
 
-        `folder` is the name of their folder, empty for a corpus in one file.
+        `folder` is the name of their folder, empty for a corpus in one file. Other names are
+        indexed on first use.
         """
         self._documents = documents
         self.ids: Container[str] = documents_by_id(documents)
@@ -60,7 +62,7 @@ class DocumentNames:
 
     @cached_property
     def _other_names(self) -> tuple[IntArray, IntArray]:
-        """Hashes of all other names, ascending, and for each the row of its document.
+        """(hashes of all other names, ascending; row from 0 of the document of each).
 
         Hashes in arrays: a dict of names would take as much memory as the ids of a large corpus.
         """
@@ -77,7 +79,7 @@ class DocumentNames:
     def _with_other_name(self, name: str) -> list[str]:
         """Return the sorted ids of the documents with another name.
 
-        `name` is normalised already.
+        `name` is normalised already. No document gives [].
         """
         (hashes, rows), key = self._other_names, hash(name)
         span = slice(hashes.searchsorted(key, "left"), hashes.searchsorted(key, "right"))
@@ -91,7 +93,8 @@ class DocumentNames:
     def resolve(self, text: str) -> list[str]:
         """Return the ids that a text may mean: one, none, or several that cannot be told apart.
 
-        An id as it is written comes first, then paths within the folder, then other names.
+        An id as it is written comes first, then paths within the folder, then other names. Several
+        ids are sorted.
         """
         name = text.strip()
         path = name.replace("\\", "/").removeprefix("./").lstrip("/")
@@ -109,8 +112,8 @@ class DocumentNames:
     def _inner_paths(self, name: str) -> Iterable[str]:
         """Yield the paths that an absolute path may mean within the folder.
 
-        That is the path below the folder's name, or else every end of it. Nothing for a relative
-        path, or where the corpus is no folder.
+        That is the path below the folder's name, or else every end of it, longest first. Nothing
+        for a relative path, or where the corpus is no folder.
         """
         path = name.replace("\\", "/")
         if not self._is_folder or not _ABSOLUTE.match(path):
@@ -123,7 +126,10 @@ class DocumentNames:
 
 
 def _alternative_names(document: Document) -> Iterable[str]:
-    """Yield the path without ending, the file name with and without it, the id and the title."""
+    """Yield the path and file name without ending, the file name, the id and the title.
+
+    Without an ending, the first two are left out, and so is an empty title. A name may come twice.
+    """
     path = PurePosixPath(document.id)
     if path.suffix and path.stem != ".":  # `..a` has no name before its suffix (Python 3.13)
         yield str(path.with_suffix(""))
@@ -157,15 +163,16 @@ class GoldIds:
     def read(self, entry: Entry, column: str) -> list[tuple[str, int | None]]:
         """Return (id, grade) of each gold document of a row, in order.
 
-        The grade is None without one.
+        The grade is None without one. A document that stands twice with one grade counts once, at
+        its first place. NaN and the texts `nan`, `none` and `null` are empty cells.
 
         Args:
             entry: The row; an empty cell gives an empty list.
             column: Column with the ids: an id, a list in any usual notation, or {id: grade}.
 
         Raises:
-            DataError: The cell has another form, a name fits several documents, or an id has two
-                grades.
+            DataError: The cell has another form, a name fits several documents, an id is no id or
+                has two grades, or a grade is no integer.
         """
         grades: dict[str, int | None] = {}
         for text, grade in self._items(entry, column, entry.values.get(column), top=True):
@@ -182,6 +189,9 @@ class GoldIds:
     ) -> dict[str, int]:
         """Return gold document -> grade of a row, from a column with grades alone.
 
+        Documents come in the order of `gold`; an object may add further ones, and without a grade a
+        document has 1.
+
         Args:
             entry: The row.
             column: Column with the grades: one for each gold id, in their order, or an object {id:
@@ -189,7 +199,8 @@ class GoldIds:
             gold: The gold documents of the row, as `read` returns them.
 
         Raises:
-            DataError: There are more or fewer grades than ids, or a grade is no integer.
+            DataError: There are more or fewer grades than ids, a grade is no integer, or an id in
+                an object is no id or fits several documents.
         """
         value = entry.values.get(column)
         if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
@@ -217,7 +228,7 @@ class GoldIds:
         """Return (id, grade) pairs of a value: a list, an object, or a text that may hold a list.
 
         `top` is True for the whole cell: only there a text may be a list in brackets or with
-        separators.
+        separators. An empty value gives []. Raises a `DataError` for another form.
         """
         if value is None or value != value:  # an empty cell is NaN in tables that pandas wrote
             return []
@@ -248,7 +259,9 @@ class GoldIds:
     ) -> list[tuple[str, int | None]]:
         """Return (id, None) pairs of a text: an id, ids between separators, or a list in brackets.
 
-        A text that the corpus knows is one id, whatever it holds.
+        A text that the corpus knows is one id, whatever it holds. Empty text, and `nan`, `none` or
+        `null` unless the corpus has such a name, give []. Separators are `;`, `|` and line breaks;
+        a comma separates only where a piece is a name of the corpus.
         """
         text = text.strip()
         if not text or (text.casefold() in ("nan", "none", "null") and not self._is_name(text)):
@@ -270,7 +283,11 @@ class GoldIds:
     def _of_object(
         self, entry: Entry, column: str, value: Mapping[str, Any]
     ) -> list[tuple[str, int | None]]:
-        """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}."""
+        """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}.
+
+        Ids whose grade is null are left out of {id: grade}; the grade of {id, grade?} may be None.
+        Raises a `DataError` for a grade that is no integer.
+        """
         key = next((key for key in _ID_KEYS if key in value), None)
         if key is not None:
             grade = next((value[key] for key in _GRADE_KEYS if key in value), None)
@@ -289,6 +306,9 @@ class GoldIds:
     def _id(self, entry: Entry, column: str, text: str) -> str:
         """Return the id that a text means; a text that the corpus lacks is an id of its own.
 
+        White space is encoded as %20. Counts the text in `renamed` if the corpus spells its id
+        otherwise.
+
         Raises:
             DataError: Several documents have the name, or the text cannot be an id.
         """
@@ -306,7 +326,10 @@ class GoldIds:
 
 
 def _parse_list(entry: Entry, column: str, text: str) -> Any:
-    """Return the list or object in a cell: JSON, a printed list, or [a, b] without quotes."""
+    """Return the list or object in a cell: JSON, a printed list, or [a, b] without quotes.
+
+    Raises a `DataError` for other text. Pieces without quotes may also be separated by `;` or `|`.
+    """
     try:
         return parse_cell(entry, column, text, _GOLD_FORMS)
     except DataError:
@@ -319,7 +342,7 @@ def read_grade(entry: Entry, column: str, value: object) -> int:
     """Return a grade; integers as text ('2') or as floats (2.0) are read.
 
     Raises:
-        DataError: The value is no integer.
+        DataError: The value is no integer, also None and True; names the column.
     """
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = float(value)
@@ -350,7 +373,8 @@ class QuotedPassages:
 
     Case, punctuation and white space do not matter. A quote of at least 8 words that stands nowhere
     is placed where at least 80 % of its sequences of four words stand, so that a cut or a typing
-    error does not lose it. A quote that several documents hold is placed in each of them.
+    error does not lose it. A quote that several documents hold is placed in each of them. `place`
+    returns the documents of a quote. Building it reads the whole corpus once.
     """
 
     def __init__(self, texts: Iterable[str], documents: Sequence[Document]) -> None:
@@ -366,8 +390,12 @@ class QuotedPassages:
     def place(self, text: str) -> tuple[list[str], bool]:
         """Return the ids of the documents that hold a quote, and whether word for word.
 
-        ([], True) if no document holds it, or if it has no words. `text` is one of the texts that
-        the index was made for.
+        Ids are in the order of the corpus. If no sequence fits exactly, only the documents with the
+        largest share are returned, with False. ([], True) if no document holds it, or if it has no
+        words. `text` is one of the texts that the index was made for.
+
+        Raises:
+            KeyError: A word of `text` stands in no text that the index was made for.
         """
         words = _words(text)
         if not words:
@@ -397,5 +425,9 @@ class QuotedPassages:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text in lower case; in scripts without spaces each character is one."""
+    """Return the words of a text, casefolded and in order; [] if it has none.
+
+    In scripts without spaces each character is a word. A mark `<1-hop>` of ragas at the start is
+    dropped.
+    """
     return _WORD.findall(_HOP.sub("", text).casefold())

@@ -51,6 +51,8 @@ _WORDS = {"importance": IMPORTANCES, "assignment": ASSIGNMENTS}
 class QrelsTable:
     """Grades of one qrels file by query and document, with the line of each judgement.
 
+    `read_judgements` makes it; queries and documents are in the order of the file.
+
     Attributes:
         file: Name of the file, for messages.
         grades: Query -> document -> grade.
@@ -67,7 +69,7 @@ class QrelsTable:
     topics: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def qrels(self) -> Qrels:
-        """Return the grades as `Qrels`, with subtopics where the file has them."""
+        """Return the grades as `Qrels` in the file's order, with subtopics if it has any."""
         qrels = Qrels.from_dict(self.grades)
         if not self.topics:
             return qrels
@@ -77,7 +79,7 @@ class QrelsTable:
         return replace(qrels, subtopics=nested)
 
     def notes(self) -> list[str]:
-        """Return a note on folded and one on negative judgements; empty if there are neither."""
+        """Return a note on folded and one on negative judgements; [] without both."""
         notes = []
         if self.folded:
             note = "judgements that repeat a pair under another subtopic, whose best grade counts"
@@ -91,6 +93,8 @@ class QrelsTable:
 
     def require_queries(self, query_ids: Iterable[str], where: str) -> None:
         """Check that all judged queries are among `query_ids`.
+
+        Without judgements there is nothing to check.
 
         Raises:
             DataError: A judged query is missing; names its line, the nearest id and further missing
@@ -106,7 +110,9 @@ class QrelsTable:
 def unknown_query(
     file: str, missing: Iterable[tuple[int, str]], query_ids: set[str], where: str
 ) -> DataError:
-    """Return the error for queries of a file that are not in the data set.
+    """Return the error for queries of a file that are not in the data set, with the first line.
+
+    It lists up to 4 further queries, and the nearest id if there are at most 50,000 queries.
 
     Args:
         file: File that names the queries, such as qrels or gold answers.
@@ -129,7 +135,9 @@ def unknown_query(
 
 
 def merge_judgements(files: Sequence[QrelsTable]) -> QrelsTable:
-    """Return the judgements of several files, such as all splits of a data set, as one.
+    """Return the judgements of several files, such as all splits, as one; one file as it is.
+
+    A pair in several files keeps its first line. No file gives an empty table.
 
     Raises:
         DataError: Two files grade one pair of query and document differently.
@@ -164,7 +172,8 @@ def read_judgements(source: Source, *, beir: bool = False) -> QrelsTable:
     may be missing. Blank lines are skipped in both.
 
     Raises:
-        DataError: The file has no judgement, a line has other columns, a grade is no integer, or a
+        DataError: The file cannot be read or has no judgement, a line has other columns, a grade is
+            no integer or beyond `LARGEST_GRADE`, an id of a BEIR table is no UTF-8 or no id, or a
             pair is judged twice under one subtopic; names the line.
     """
     judgements = QrelsTable(source_name(source))
@@ -196,7 +205,10 @@ def read_judgements(source: Source, *, beir: bool = False) -> QrelsTable:
 
 
 def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -> None:
-    """Add a judgement; of a pair with several, the first line and the best grade stay."""
+    """Add a judgement; of a pair with several, the first line and the best grade stay.
+
+    A further judgement of a pair counts in `folded`.
+    """
     query, document = pair
     grades = judgements.grades.setdefault(query, {})
     if document in grades:
@@ -208,7 +220,7 @@ def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -
 
 
 def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
-    """Return query, document, grade and subtopic.
+    """Return (query, document, grade, subtopic) of a line; the last two as bytes.
 
     Raise a `DataError` unless there are 4 columns.
     """
@@ -220,7 +232,9 @@ def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, 
 
 
 def _beir_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
-    """Return query, document, grade and subtopic (empty without the fourth column) of a line.
+    """Return (query, document, grade, subtopic) of a line; the last two as bytes.
+
+    The subtopic is b'' without the fourth column. The grade is not yet checked.
 
     Raises:
         DataError: The line has not 3 or 4 columns, or an id is empty, has white space or is not
@@ -251,7 +265,10 @@ def _utf8_ids(fields: Iterable[bytes], file: str, number: int) -> Iterator[str]:
 
 
 def _grade(text: bytes, file: str, number: int) -> int:
-    """Return the grade; raise a `DataError` if it is no integer or exceeds `LARGEST_GRADE`."""
+    """Return the grade; raise a `DataError` if it is no integer or its size exceeds the limit.
+
+    The limit is `LARGEST_GRADE`, also for negative grades.
+    """
     # int() refuses more than 4,300 digits with an error of its own
     if not _INTEGER.fullmatch(text) or len(text) > 20 or abs(int(text)) > LARGEST_GRADE:
         quote = text[:40].decode("utf-8", "backslashreplace")
@@ -271,11 +288,12 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
     A line has `qid` (or `query_id`), `query` for people, and `nuggets`: a list of objects with
     `text`, `importance` (vital or okay) and, in files about answers, `assignment`. A file of
     assignments has a line for each answer to a query; all lines of a query must have the same
-    nuggets.
+    nuggets. Of several lines of a query, the nuggets of the first line count; their assignments are
+    those of that line. Queries are in the order of the file. An empty list of nuggets gives ().
 
     Raises:
-        DataError: A line or a nugget has another form, a nugget is repeated, or two lines of a
-            query differ; names the line and the nugget.
+        DataError: The file cannot be read or has no records, a line or a nugget has another form, a
+            nugget is repeated, or two lines of a query differ; names the line and the nugget.
     """
     nuggets_by_query: dict[str, tuple[Nugget, ...]] = {}
     for entry in read_jsonl(path):
@@ -297,7 +315,10 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
 
 
 def _nugget(entry: Entry, number: int, value: object) -> Nugget:
-    """Return nugget `number` of a line; raise a `DataError` if it has another form."""
+    """Return nugget `number` (from 1) of a line; raise a `DataError` if it has another form.
+
+    Text and importance are required; a missing assignment is None.
+    """
     if not isinstance(value, dict):
         allowed = '{"text": "...", "importance": "vital"}'
         raise entry.error(f"nugget {number} is {shown(value)}", allowed=allowed)
@@ -322,9 +343,10 @@ def _nugget(entry: Entry, number: int, value: object) -> Nugget:
 def read_uniform_qrels(path: str | os.PathLike[str]) -> Qrels | None:
     """Read TREC qrels with one space or tab between four columns, some 0.2 s a million lines.
 
-    Return None for any other file: a pair judged twice, a comment, another number of columns, a
-    grade that is no short integer, or a second column that changes. `read_judgements` then reads it
-    line by line, and says what is wrong where something is.
+    No error is raised for the file: return None if it cannot be read, is empty, or has any other
+    form: a pair judged twice, a comment, another number of columns, a grade that is no short
+    integer, or a second column that changes. `read_judgements` then reads it line by line, and says
+    what is wrong where something is.
     """
     keep_freed_memory()
     columns = _QrelsColumns()
@@ -340,7 +362,7 @@ def read_uniform_qrels(path: str | os.PathLike[str]) -> Qrels | None:
 
 
 class _QrelsColumns:
-    """Columns of TREC qrels, filled chunk by chunk."""
+    """Columns of TREC qrels: `add` fills them chunk by chunk, `qrels` returns the whole."""
 
     def __init__(self) -> None:
         self._query_ids: list[str] = []
@@ -351,7 +373,11 @@ class _QrelsColumns:
         self._iteration = b""
 
     def add(self, text: bytes) -> bool:
-        """Add whole lines; return False unless all have four columns and one iteration."""
+        """Add whole lines; return False unless all have the uniform form.
+
+        Uniform lines have four columns, one iteration, a short integer as grade, and no '#' at the
+        start. Empty text adds nothing.
+        """
         if not text:
             return True
         # the separators below are single bytes; a lone \r stays, and fails as white space

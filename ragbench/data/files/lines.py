@@ -33,7 +33,7 @@ GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def source_name(source: Source) -> str:
-    """Return the name of a file or stream for messages; `<stream>` for a stream without a name."""
+    """Return the path, or the `name` of a stream, as text for messages; else `<stream>`."""
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     return str(getattr(source, "name", "<stream>"))
@@ -57,8 +57,9 @@ def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
     """Yield (line number from 1, bytes with the line end), without a byte order mark.
 
     Raises:
-        DataError: The file is missing, empty, damaged gzip, has a NUL byte, or a line of more than
-            64 MiB; names the line.
+        DataError: The file is missing, cannot be read, is empty, is damaged gzip, has a NUL byte,
+            or a line of more than 64 MiB; names the line. Also for a source that is neither a path
+            nor a stream.
     """
     name = source_name(source)
     number = 0
@@ -87,7 +88,13 @@ def endless_line(text: bytes, name: str, number: int) -> DataError:
 
 
 def nul_byte(line: bytes, name: str, number: int) -> DataError:
-    """Return the error for a line with a NUL byte, as binary files have; names its column."""
+    """Return the error for a line with a NUL byte, as binary files have.
+
+    Names its column, from 1 in bytes.
+
+    Raises:
+        ValueError: The line has no NUL byte.
+    """
     column = line.index(b"\0") + 1
     allowed = "text; this may be UTF-16, or a binary file"
     return DataError(f"NUL byte at column {column}", file=name, line=number, allowed=allowed)
@@ -114,7 +121,10 @@ def wrong_columns(
 
 
 def broken_gzip(error: Exception, name: str, number: int) -> DataError:
-    """Return the error for a gzip file that fails after line `number`, or at its start for 0."""
+    """Return the error for a gzip file that fails after line `number`, or at its start for 0.
+
+    Truncated for an `EOFError`, else broken.
+    """
     damage = "truncated gzip" if isinstance(error, EOFError) else f"broken gzip ({error})"
     return DataError(f"{damage} after line {number}", file=name, line=number or None)
 
@@ -123,7 +133,8 @@ def text_lines(source: Source) -> Iterator[tuple[int, str]]:
     """Yield (line number, text with the line end) of a UTF-8 file; see `read_lines`.
 
     Raises:
-        DataError: A line is not UTF-8, or cannot be read.
+        DataError: A line is not UTF-8, or the file cannot be read or is empty, as `read_lines`
+            raises.
     """
     for number, line in read_lines(source):
         try:
@@ -151,7 +162,10 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 
 def plain_suffix(path: Path) -> str:
-    """Return the suffix in lower case, that under a `.gz`: `.jsonl` for `corpus.jsonl.gz`."""
+    """Return the suffix in lower case, that under a `.gz`.
+
+    '' without one: `.jsonl` for `corpus.jsonl.gz`.
+    """
     return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
@@ -159,10 +173,12 @@ def plain_suffix(path: Path) -> str:
 def opened(source: Source, name: str) -> Iterator[BinaryIO]:
     """Open a file and decompress it if its bytes are gzip, whatever its name.
 
-    Yield a stream as it is.
+    Yield a stream as it is, and leave it open; a file is closed after the block. Damage in gzip
+    raises one of `GZIP_ERRORS` when it is read.
 
     Raises:
-        DataError: The file is missing, a folder, not readable, or named .gz without being gzip.
+        DataError: The file is missing, a folder, not readable, or named .gz without being gzip; an
+            empty .gz file is allowed. Also for a source that is neither a path nor a stream.
     """
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "read"):
@@ -189,7 +205,10 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
 
 
 def _decompressed(stream: BinaryIO) -> BinaryIO:
-    """Return the decompressed stream, behind a buffer: `GzipFile` alone reads lines slowly."""
+    """Return the decompressed stream, behind a buffer: `GzipFile` alone reads lines slowly.
+
+    Nothing is read yet; reading damaged data raises one of `GZIP_ERRORS`.
+    """
     return cast("BinaryIO", io.BufferedReader(_Decompressed(stream), _BUFFER))
 
 
@@ -224,7 +243,10 @@ def reader(stream: BinaryIO) -> Read:
 
 
 class Part:
-    """Bytes of a file between two offsets, as a stream that cannot seek."""
+    """Bytes of a file from offset `start` up to `end`, not included, as a stream without seek.
+
+    Creating it opens the file, and raises an OSError if that fails; the caller closes it.
+    """
 
     def __init__(self, path: str | os.PathLike[str], start: int, end: int) -> None:
         """Open the file for this part alone, so that several parts can be read at the same time."""
@@ -233,7 +255,7 @@ class Part:
         self._remaining = end - start
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes; none at the end of the part."""
+        """Return at most `size` bytes; b'' at the end of the part; a ValueError once closed."""
         data = self._file.read(min(size, self._remaining))
         self._remaining -= len(data)
         return data
@@ -267,10 +289,14 @@ class WholeLines:
         self.next_line = 1
 
     def pieces(self, size: int) -> Pieces:
-        """Return whole lines of some `size` bytes, as one or more pieces; a last line end is added.
+        """Return whole lines of some `size` bytes, as two or three pieces.
+
+        A last line end is added. Pieces may be empty. The rest after the last line end waits for
+        the next call.
 
         Raises:
-            DataError: The file is empty, damaged gzip, or has a line of more than 64 MiB.
+            DataError: The file is empty, damaged gzip, or has a line of more than 64 MiB; gzip
+                damage is raised after the lines before it.
         """
         if self._failure is not None:
             raise broken_gzip(self._failure, self._name, self.next_line - 1)
@@ -296,7 +322,7 @@ class WholeLines:
         return [start, whole] if not whole or whole[-1] == _NEWLINE else [start, whole, b"\n"]
 
     def _piece(self, size: int) -> bytes:
-        """Return a piece.
+        """Return a piece of at most `size` bytes, b'' at the end or at a damage.
 
         A gzip error is raised by the next call, after the lines before the damage.
         """

@@ -28,11 +28,12 @@ class StoredPrediction:
     """Stored answer, with the passages, queries and tool calls beside it.
 
     Attributes:
-        answer: None if the system failed.
+        answer: None if the system failed. An empty text is an answer.
         contexts: Passages that the answer was made from; None if the file has none.
         system: Name of the system; None if the file has none.
-        queries: Search queries that the system formulated.
-        tool_calls: Tools that were called; None if the file has no tool calls.
+        queries: Search queries that the system formulated; empty if the file has none.
+        tool_calls: Tools that were called; None if the file has no tool calls, () if other rows
+            have some.
     """
 
     answer: str | None
@@ -43,13 +44,16 @@ class StoredPrediction:
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction]:
-    """Read stored answers by `query_id`, or by the text of `question` in rows without an id.
+    """Return stored answers by `query_id`, or by the text of `question` in rows without an id.
 
-    An empty answer in CSV is an empty text, not a missing answer: it is scored.
+    The answers are in the order of the rows; an empty JSON array or a table without rows raises. An
+    empty answer in CSV is an empty text, not a missing answer: it is scored.
 
     Raises:
-        DataError: A row has no key or no `answer`, a query comes again, two systems are in the
-            file, or queries have several samples.
+        DataError: The file cannot be read or has no rows, a row has no key or no `answer`, a field
+            has the wrong form, a query comes again, two systems are in the file, or queries have
+            several samples.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     first, *more = read_samples(path)
     if more:
@@ -62,10 +66,12 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPredictio
     """Read stored answers like `read_predictions`, but with several answers to a query.
 
     Where a query comes more than once, the column `sample` numbers its answers from 0. Return one
-    mapping of key -> answer per sample; a file without any row gives one empty mapping.
+    mapping of key -> answer per sample, in the order of the numbers. Without a repeated query the
+    column does not count, and there is one mapping.
 
     Raises:
         DataError: As `read_predictions`, and if numbers of samples are left out.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     path = Path(path)
     rows = list(_rows(path))
@@ -89,7 +95,9 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
     """Yield (row, key, answer) of each row.
 
     Raises:
-        DataError: A row has no key, no `answer`, or another system than the first row.
+        DataError: The file cannot be read or has no rows, or a row has no key, no `answer`, a field
+            of another form, or another system than the first row.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     cells = is_csv(path)
     passages = Passages()
@@ -121,7 +129,7 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
 def _sample(entry: Entry) -> int:
     """Return the number of the answer to a query, 0 without one.
 
-    Raise a `DataError` for other text.
+    The number is from 0 to 999,999. Raise a `DataError` for any other value.
     """
     value = entry.values.get("sample")
     if value in (None, ""):
@@ -134,7 +142,11 @@ def _sample(entry: Entry) -> int:
 
 
 def _key(entry: Entry) -> str:
-    """Return the query id of a row, or else its question; raise a `DataError` if it has neither."""
+    """Return the query id of a row, or else its question; raise a `DataError` if it has neither.
+
+    An integer id becomes its digits. Also a DataError: an id with white space, or a question that
+    is no text.
+    """
     if entry.values.get("query_id") not in (None, ""):
         return entry.id("query_id")
     question = entry.values.get("question")
@@ -149,8 +161,8 @@ class AnswerPairs:
     """Predictions beside their references, in three lists of equal length.
 
     Attributes:
-        ids: The query, or the number of the line.
-        predictions: The answers; None where a query has none.
+        ids: Ids of the queries (or their questions), or line numbers from 1 as text.
+        predictions: The answers; None where a query has none or its system failed.
         references: The gold answers; an empty list where a query has none.
     """
 
@@ -162,11 +174,13 @@ class AnswerPairs:
 def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
     """Read predictions and references, and pair them by query, or by line for text files.
 
-    The order is that of the references; predictions without a reference follow.
+    The order is that of the references; predictions without a reference follow. Several reference
+    files add their gold answers to a query, in order of the files.
 
     Raises:
-        DataError: Tables and text files are mixed, text files differ in length, or no query of the
-            predictions has a reference.
+        DataError: Tables and text files are mixed, text files differ in length, no query of the
+            predictions has a reference, or a file cannot be read or is empty.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     paths = (predictions, *references)
     tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]
@@ -196,17 +210,22 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
 
 
 def _read_lines(path: str) -> dict[str, list[str]]:
-    """Return line number from 1, as text -> a list with the text of the line."""
+    """Return line number from 1, as text -> a list with the text of the line.
+
+    Line ends are cut off. Raises DataError if the file cannot be read or is empty.
+    """
     return {str(number): [line.rstrip("\r\n")] for number, line in text_lines(path)}
 
 
 def _read_references(path: str) -> dict[str, list[str]]:
     """Return query -> gold answers of a table with `answers` (a list) or `reference`.
 
-    The key is `query_id`, or `question` in rows without it.
+    The key is `query_id`, or `question` in rows without it. A null gives an empty list.
 
     Raises:
-        DataError: A row has both columns or neither, no key, or the key of another row.
+        DataError: A row has both columns or neither, no key, the key of another row, or gold
+            answers in another form; or the file cannot be read or has no rows.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     cells = is_csv(Path(path))
     entries: dict[str, Entry] = {}

@@ -35,11 +35,11 @@ SUFFIXES = ".jsonl, .json, .csv, .tsv (also with .gz), .parquet"
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text, as the standard defines JSON.
+    """Return the value of a JSON text; NaN and infinities are no JSON.
 
     Raises:
-        ValueError: The text is not JSON, has a repeated key, NaN or an infinity, or half of a
-            surrogate pair, which no UTF-8 file can hold; says what is wrong.
+        ValueError: The text is not JSON (also if empty), has a repeated key, NaN or an infinity, or
+            half of a surrogate pair, which no UTF-8 file can hold; says what is wrong.
     """
     try:
         value = load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
@@ -58,7 +58,7 @@ def parse_json(text: str) -> Any:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of (key, value) pairs; raise a ValueError if a key is repeated."""
+    """Return the object of (key, value) pairs; a ValueError if a key is repeated; {} for none."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError(f"key '{first_repeated([key for key, _ in pairs])}' is repeated")
@@ -66,18 +66,19 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> NoReturn:
-    """Raise a ValueError for NaN and the infinities, which JSON does not have."""
+    """Raise a ValueError, always: `name` is NaN or an infinity, which JSON does not have."""
     raise ValueError(f"{name} is no JSON number, write null")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Row of a file, with its place for messages.
+    """Row of a file, with its place for messages; the readers of this module yield it.
 
     Attributes:
         line: Line where it starts; None in formats without lines.
         values: Column or key -> value.
         record: Name of the row in formats without lines: `row 3`, `item 3`.
+        file: File as the user named it, or the origin of a table from Python.
     """
 
     file: str
@@ -95,19 +96,21 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """Place of the row within its file: `line 3`, `row 3`."""
+        """Place of the row within its file: `line 3`, `row 3`; '' if it has neither."""
         return f"line {self.line}" if self.line is not None else self.record
 
     def as_record(self, record_type: type[R]) -> R:
         """Return the values as a record of a class.
 
         Raises:
-            DataError: A field is missing or has the wrong kind; names the place.
+            DataError: A field is missing, unknown, or has the wrong kind; names the place.
         """
         return from_json(record_type, self.values, file=self.file, line=self.line, path=self.record)
 
     def field(self, key: str) -> Any:
         """Return the value of a key.
+
+        The value may be None.
 
         Raises:
             DataError: The row has no such key; lists its keys.
@@ -128,7 +131,8 @@ class Entry:
         """Return an id: a text without white space, or an integer as its digits.
 
         Raises:
-            DataError: The key is missing, or its value is no id.
+            DataError: The key is missing, or its value is no id: empty, null, with white space or
+                NUL, or no text and no integer.
         """
         value = self.field(key)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -162,6 +166,8 @@ def id_problem(value: str) -> str | None:
 def check_ids(names: Sequence[str], noun: str) -> None:
     """Check that run files can hold all ids; `noun` names them in messages.
 
+    Without ids there is nothing to check.
+
     Raises:
         DataError: An id is empty, or has white space, NUL or half of a character.
     """
@@ -177,6 +183,8 @@ def check_ids(names: Sequence[str], noun: str) -> None:
 def encode_spaces(name: str) -> str:
     """Return a name with its white space encoded as in a URL, so that it can be an id.
 
+    All else stays.
+
     Example:
         >>> encode_spaces("guides/Getting started.md")
         'guides/Getting%20started.md'
@@ -187,8 +195,11 @@ def encode_spaces(name: str) -> str:
 def read_jsonl(source: Source) -> Iterator[Entry]:
     """Yield the objects of a JSON lines file; blank lines are skipped.
 
+    Entries are in the order of the lines, numbered from 1.
+
     Raises:
-        DataError: A line is no JSON object, or all lines are blank; names the line.
+        DataError: The file cannot be read or is empty, a line is no JSON object, or all lines are
+            blank; names the line.
     """
     name = source_name(source)
     empty = True
@@ -214,14 +225,15 @@ def is_csv(path: Path) -> bool:
 
 
 def read_rows(path: Path, subject: str) -> Iterator[Entry]:
-    """Return an iterator over the rows of a file, in the format of its suffix.
+    """Return an iterator over the rows of a file, in its order and the format of its suffix.
 
     Args:
         path: The file.
         subject: What needs the file, for the message that Parquet needs an extra.
 
     Raises:
-        DataError: The suffix is none of `SUFFIXES`, or the file cannot be read.
+        DataError: The suffix is none of `SUFFIXES`, or the file cannot be read or has no rows;
+            except for the suffix, and for JSON, only once rows are read.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     readers = {".jsonl": read_jsonl, ".json": read_json_array, ".csv": read_csv, ".tsv": read_csv}
@@ -242,8 +254,8 @@ def read_csv(path: Path) -> Iterator[Entry]:
     cells with line ends.
 
     Raises:
-        DataError: The file is no CSV, has no rows, or a row has more cells than the header; names
-            the line.
+        DataError: The file cannot be read, is no CSV, has no rows, repeats a column, or a row has
+            more cells than the header; names the line.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     delimiter, lines = _delimiter(path, (text for _, text in text_lines(path)))
@@ -280,7 +292,11 @@ def read_csv(path: Path) -> Iterator[Entry]:
 
 
 def _delimiter(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """Return the delimiter of a file, by its first line with text, and all lines again."""
+    """Return the delimiter of a file, by its first line with text, and all lines again.
+
+    Ties go to the usual delimiter of the suffix: a tab for .tsv, else a comma. An empty file gives
+    this delimiter and no lines.
+    """
     head = []
     for line in lines:
         head.append(line)
@@ -295,7 +311,7 @@ def _delimiter(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
 
 
 def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
-    """Return the stripped names without empty ones at the end.
+    """Return the stripped names of the columns, without empty ones at the end.
 
     Raise a `DataError` for duplicates.
     """
@@ -312,7 +328,8 @@ def read_json(path: Path) -> Any:
     """Return the value of a JSON file, such as an array of rows.
 
     Raises:
-        DataError: The file is empty or no JSON, such as JSON lines under the name `.json`.
+        DataError: The file cannot be read, is empty or is no JSON, such as JSON lines under the
+            name `.json`.
     """
     try:
         return parse_json("".join(text for _, text in text_lines(path)))
@@ -322,12 +339,15 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_array(path: Path) -> Iterator[Entry]:
-    """Return an iterator over the objects of the array in a JSON file; see `array_entries`."""
+    """Return an iterator over the objects of the array in a JSON file.
+
+    See `array_entries` for the errors, and `read_json`.
+    """
     return array_entries(read_json(path), path)
 
 
 def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
-    """Yield the objects of a JSON array of the file `path`, with their numbers from 1.
+    """Yield the objects of a JSON array of the file `path`, in order, as `item 1`, `item 2`, ...
 
     Raises:
         DataError: `rows` is no array, is empty, or has an item that is no object.
@@ -352,10 +372,10 @@ def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
 
 
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
-    """Yield the rows of a Parquet file, numbered from 1.
+    """Yield the rows of a Parquet file, in order, as `row 1`, `row 2`, ...
 
     Raises:
-        DataError: The file is missing, empty, or no Parquet.
+        DataError: The file is missing, empty, no Parquet, or has no rows.
         MissingExtra: The extra `parquet` is not installed.
     """
     try:

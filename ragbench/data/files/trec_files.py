@@ -41,17 +41,20 @@ _COMMENT = ord("#")
 
 
 class ScatteredQueriesError(Exception):
-    """Lines of a query stand apart in a run file; `RunStream.grouped` reads such files."""
+    """Lines of a query stand apart in a run file; `RunStream.grouped` reads such files.
+
+    Callers of `RunStream.blocks` catch it.
+    """
 
 
 class RunStream:
-    """TREC run, plain or gzip, as blocks of whole queries; see `open_run_stream`.
+    """Reader of a TREC run as blocks of whole queries; `open_run_stream` makes it.
 
     The format and the errors are those of `read_run`. Lines of six fields with one space or tab
     between them are parsed together, others one by one.
 
     Attributes:
-        yielded: Queries that `blocks` has yielded.
+        yielded: Queries that `blocks` has yielded. As bytes.
         tag: Last column of the last hit, as trec_eval takes it; empty before any hit.
         on_bytes: Called with the number of bytes of each piece that is read.
     """
@@ -107,7 +110,11 @@ class RunStream:
     def grouped(self) -> HitBlock:
         """Return all hits by query as one block, read from the start again.
 
-        Memory grows with the file.
+        Memory grows with the file. Queries are in the order of their first line. Only for a stream
+        that can seek.
+
+        Raises:
+            DataError: As `pieces`.
         """
         self._stream.seek(self._start or 0)
         self._lines = lines.WholeLines(lines.reader(self._stream), self._name)
@@ -116,17 +123,18 @@ class RunStream:
     def pieces(self, size: int | None = None) -> Iterator[trec_text.ParsedText]:
         """Yield the parsed text in pieces of `size` bytes, which may cut queries.
 
-        None takes the size that is fastest to parse.
+        None takes the size that is fastest to parse. A file of comments yields pieces without hits.
 
         Raises:
-            DataError: The file has neither hits nor comments, or a line is wrong.
+            DataError: The file has neither hits nor comments, a line is wrong, or the file is empty
+                or damaged.
         """
         while not self._lines.at_end:
             yield self._parsed(b"", 0, self._lines.pieces(size or self._chunk_bytes))
         self._check_hits()
 
     def _whole_queries(self) -> Iterator[HitBlock]:
-        """Yield blocks.
+        """Yield the blocks of whole queries, in the order of the file; errors as `pieces`.
 
         The last query of each chunk is carried over, since the next may continue it.
         """
@@ -151,7 +159,8 @@ class RunStream:
     def _parsed(self, carried: bytes, n_carried: int, pieces: lines.Pieces) -> trec_text.ParsedText:
         """Parse the carried text with new pieces: by columns if all lines are uniform, else singly.
 
-        `n_carried` is the number of hits in `carried`, which were counted before.
+        `n_carried` is the number of hits in `carried`, which were counted before. Calls `on_bytes`,
+        and updates `tag` and the number of the next line. Raises a `DataError` for a wrong line.
         """
         self.on_bytes(sum(map(len, pieces)))
         parsed = trec_text.parse_uniform([carried, *pieces])
@@ -181,6 +190,8 @@ class RunStream:
 def open_run_stream(source: lines.Source, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[RunStream]:
     """Open a run for reading in blocks, and again by `grouped` if its queries are scattered.
 
+    Yields the stream, and closes a file after the block; nothing is parsed yet.
+
     Raises:
         DataError: The file cannot be opened; see `lines.opened`.
     """
@@ -193,7 +204,9 @@ def open_run_stream(source: lines.Source, *, chunk_bytes: int = CHUNK_BYTES) -> 
 
 
 class RunPart:
-    """Part of a run file as blocks of whole queries; the file is open only while it is read.
+    """Part of a run file; iterating yields blocks of whole queries, as `RunStream.blocks` does.
+
+    The file is open only while it is read. `split_run` makes the parts.
 
     Attributes:
         span: First byte, and the byte after the last.
@@ -228,7 +241,8 @@ def split_run(
 ) -> list[RunPart]:
     """Cut a run file between queries into parts that become shorter towards the end.
 
-    So no worker waits long for another one at the end.
+    So no worker waits long for another one at the end. Nothing is raised: a file that cannot be
+    read gives an empty list.
 
     Args:
         source: The file.
@@ -264,7 +278,8 @@ def split_run(
 def first_cut(text: bytes) -> int | None:
     """Return the offset of the first hit of the second query in a text; None for one query.
 
-    The text may begin and end within a line; such a line is not looked at.
+    The text may begin and end within a line; such a line is not looked at. Comments and blank lines
+    are skipped.
     """
     last_query = None
     start = text.find(b"\n") + 1
@@ -286,8 +301,11 @@ _TABLE_BYTES = 4 << 20  # of a table of ids, where all rows are as wide as the l
 def read_qrels(source: lines.Source) -> Qrels:
     """Read judgements: TREC qrels or the BEIR table, plain or gzip.
 
+    Queries are in the order of the file.
+
     Raises:
-        DataError: As `judgements.read_judgements`, with file and line.
+        DataError: As `judgements.read_judgements`, with file and line; also for a file without
+            judgements.
     """
     # line by line only if the fast reader declines; a stream could not be read twice
     qrels = read_uniform_qrels(source) if isinstance(source, (str, os.PathLike)) else None
@@ -303,14 +321,16 @@ def read_run(source: lines.Source, name: str | None = None) -> Run:
     counts). inf and -inf are scores.
 
     Lines of six fields with one space or tab between them are parsed together, some 0.2 s a
-    million; others one by one, five times as slow. Ids stay bytes until they are looked at.
+    million; others one by one, five times as slow. Ids stay bytes until they are looked at. Queries
+    and hits are in the order of the file. A run of comments alone is a run without queries.
 
     Args:
         source: The file, or an open binary stream.
         name: The name of the run; None takes the tag of its last line, as trec_eval does.
 
     Raises:
-        DataError: Fewer than six columns, or a score that is not a number, with the line.
+        DataError: The file cannot be read, is empty or has only blank lines; or fewer than six
+            columns, a NUL byte, or a score that is not a number, with the line.
     """
     with open_run_stream(source) as stream:
         run = whole_run(stream.pieces())
@@ -331,7 +351,8 @@ def write_run(
         tag: The last column; None takes the name of the run.
 
     Raises:
-        DataError: The format cannot hold an id or score; nothing is written.
+        DataError: The format cannot hold an id, score or tag; nothing is written.
+        OSError: The file cannot be written.
     """
     write_atomically(Path(path), format_run(run, tag=tag))
 
@@ -339,8 +360,10 @@ def write_run(
 def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None = None) -> str:
     """Return a run as trec_eval reads it: best first, ranks from 1, scores with all their digits.
 
-    A query without hits has no line in this format; a run without any hit is one comment. Ids
-    whose bytes are not UTF-8 need `surrogateescape` when the text is encoded.
+    A query without hits has no line in this format; a run without any hit is one comment. Ids whose
+    bytes are not UTF-8 need `surrogateescape` when the text is encoded. Queries keep their order;
+    ties are in the order of `Run.best_first`. Raises DataError as `run_lines` does, and if
+    `Run.from_dict` refuses the scores.
 
     Example:
         >>> print(format_run({"q1": {"d1": 0.5, "d2": 0.7}}, tag="mine"), end="")
@@ -354,6 +377,7 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
     """Yield the text of a TREC run in pieces of up to some thousand lines.
 
     The pieces, joined, are the text of `format_run`. A run without hits is one comment line.
+    Queries without hits are left out; hits are best first, ranks from 1.
 
     Args:
         run: Run, in any order.
@@ -386,7 +410,11 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
 
 
 def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
-    """Return some rows as lines, column by column: a Python object per row would take most time."""
+    """Return some rows as lines, column by column: a Python object per row would take most time.
+
+    Ranks count from 1 within each query, also for a part in the middle of one. `part` must not be
+    empty.
+    """
     first, end = np.searchsorted(run.starts, [part.start + 1, part.stop]) - [1, 0]
     starts, names = run.starts[first:end], run.query_ids[first:end]
     sizes = np.diff(np.append(np.maximum(starts, part.start), part.stop))
@@ -407,7 +435,9 @@ def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
 def whole_run(pieces: Iterable[trec_text.ParsedText]) -> Run:
     """Return a run in the order of the file; a document that a query names again counts once.
 
-    Time is linear in the file if the lines of each query stand together.
+    Time is linear in the file if the lines of each query stand together. A repeated document keeps
+    its best score, and `duplicates` has the number of dropped lines by query. The name of the run
+    is the default. Raises as the pieces do.
     """
     block = group_queries(pieces)
     query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
@@ -426,7 +456,10 @@ def whole_run(pieces: Iterable[trec_text.ParsedText]) -> Run:
 
 
 def group_queries(pieces: Iterable[trec_text.ParsedText]) -> HitBlock:
-    """Return the hits of all pieces as one block, those of each query together, in file order."""
+    """Return the hits of all pieces as one block, those of each query together.
+
+    Queries are in the order of their first line, hits in file order. No pieces give an empty block.
+    """
     codes: dict[bytes, int] = {}
     code_of: list[int] = []
     lengths: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]

@@ -48,7 +48,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
 
     Signs, up to 8 digits before the point and 22 after it are read eight digits at a time, with the
     rounding of `float`. Other forms, such as exponents and inf, go through `float`. The spans
-    ascend, and at least `PADDING` bytes follow the last one.
+    ascend, and at least `PADDING` bytes follow the last one. No spans give an empty array.
     """
     values, is_odd = _read_same_places(data, starts, ends) or _read_any(data, starts, ends)
     for row in np.flatnonzero(is_odd).tolist():
@@ -65,8 +65,9 @@ def _read_same_places(
 ) -> tuple[Floats, NDArray[np.bool_]] | None:
     """Read numbers with as many digits after the point as the first one; the usual form of scores.
 
-    Return the values, and which of them `float` must read. None if many differ from the first
-    number, or if the digits of a number do not fit into one word.
+    Return (values, mask of those that `float` must read). None if many differ from the first
+    number, or if the digits of a number do not fit into one word. Also None without numbers, or if
+    the first one is negative or has no point.
     """
     sample = data[int(starts[0]) : int(ends[0])].tobytes() if len(starts) else b""
     places = len(sample) - sample.find(b".") - 1
@@ -108,7 +109,10 @@ def _read_same_places(
 def _read_any(
     data: NDArray[np.uint8], starts: Ints, ends: Ints
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Read numbers of any form; return the values, and which of them `float` must read."""
+    """Read numbers of any form; return (values, mask of those that `float` must read).
+
+    Masked values have no meaning.
+    """
     negative = data[starts] == ord("-")
     first = starts + negative
     point = _find_points(data, first, ends)
@@ -127,7 +131,10 @@ def _read_any(
 
 
 def read_number(text: bytes) -> float | None:
-    """Return the number in a text; None if it is NaN or no number."""
+    """Return the number in a text; None if it is NaN or no number.
+
+    Infinities are numbers; text with an underscore is none, and neither is b''.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -139,7 +146,7 @@ def read_number(text: bytes) -> float | None:
 def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | None:
     """Return the integers in spans of a buffer.
 
-    None if one has more than 8 digits or a plus sign.
+    A minus sign is allowed. None if one has more than 8 digits, a plus sign, or another character.
     """
     first, length = data[starts], ends - starts
     # the usual grades have one digit
@@ -172,7 +179,10 @@ def _find_points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
 
 
 def _one_number(values: Ints) -> Ints | int:
-    """Return the common value of an array as an int, which NumPy handles faster; else the array."""
+    """Return the common value of an array as an int, which NumPy handles faster; else the array.
+
+    An empty array gives 0.
+    """
     first = int(values[0]) if len(values) else 0
     return first if (values == first).all() else values
 
@@ -180,13 +190,16 @@ def _one_number(values: Ints) -> Ints | int:
 def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> tuple[Ints, Words]:
     """Read up to 8 digits that end at each position.
 
-    Also return words that are 0 where all characters are digits.
+    Return (numbers, words that are 0 where all characters are digits).
     """
     return _value(_word(data, ends, count))
 
 
 def _word(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> Words:
-    """Return the `count` characters before each end, less '0', at the end of a word of zeros."""
+    """Return the `count` characters before each end, less '0', at the end of a word of zeros.
+
+    A count of 0 gives the word 0.
+    """
     at_every_byte = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
     words: Words = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
     if len(ends) and ends[0] < 8:  # too near to the start: the word holds bytes after the end
@@ -200,7 +213,8 @@ def _word(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> Words:
 def _value(words: Words) -> tuple[Ints, Words]:
     """Return the numbers that words of 8 characters less '0' stand for.
 
-    Also return words that are 0 where all characters are digits.
+    Return (numbers, words that are 0 where all characters are digits). Other characters give
+    numbers without a meaning.
     """
     # 0x76 + 10 sets the high bit of a byte, 0x76 + 9 does not
     wrong = ((words + _ABOVE_NINE) | words) & _HIGH_BITS
@@ -219,7 +233,7 @@ def _fraction(
 ) -> tuple[tuple[Ints, ...], Words]:
     """Read up to 22 digits that end at each position, as columns of eight, the last digits first.
 
-    Also return words that are 0 where all characters are digits.
+    Return (columns, words that are 0 where all characters are digits); there is always one column.
     """
     most = int(np.max(count, initial=0))
     digits, wrong = _digits(data, ends, np.minimum(count, 8))
@@ -234,7 +248,7 @@ def _fraction(
 def _scaled(
     integer: Ints, fraction: tuple[Ints, ...], places: Ints | int
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return integer + fraction / 10^places, and where `float` may round it otherwise.
+    """Return (integer + fraction / 10^places, mask where `float` may round it otherwise).
 
     `fraction` has the digits after the point in columns of eight, the last digits first.
     """
@@ -255,7 +269,7 @@ def _scaled(
 def _divided(whole: Ints, power: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Divide integers of up to 63 bits by exact powers of ten, in twice the precision of a double.
 
-    Also return which quotients lie so near to a rounding border that the result is open.
+    Return (quotients, mask of those so near to a rounding border that the result is open).
     """
     head = whole.astype(np.float64)
     tail = (whole - head.astype(np.int64)).astype(np.float64)
@@ -282,7 +296,7 @@ def _halves(values: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class ParsedText:
-    """Lines of a run file as columns, with their place in the text.
+    """Lines of a run file as columns, with their place in the text; `parse_uniform` makes it.
 
     Attributes:
         block: The hits; a query whose lines stand apart is in it more than once.
@@ -295,7 +309,7 @@ class ParsedText:
     tag: bytes
 
     def text_from(self, query: int) -> bytes:
-        """Return the text from the first line of query number `query` on."""
+        """Return the text from the first line of query number `query` (from 0) to the end."""
         start, end = int(self.lines[self.block.starts[query]]), int(self.lines[-1])
         return self.block.documents.data[start:end].tobytes()
 
@@ -304,7 +318,7 @@ def parse_uniform(text: Pieces) -> ParsedText | None:
     """Parse whole lines of six fields with one space or tab between them.
 
     None if a line has another form, is a comment, or has a score that is no number. Some 0.1 s a
-    million lines; memory is some 6 times the text.
+    million lines; memory is some 6 times the text. Empty text gives None.
     """
     data = joined_bytes(text)
     n_bytes = len(data) - len(PADDING)
@@ -337,7 +351,8 @@ def parse_normalized(text: list[bytes]) -> ParsedText:
 def normalize_lines(text: bytes, name: str, first_line: int) -> tuple[bytes, int, bool]:
     """Check lines one by one, and return the hits among them as uniform lines.
 
-    Also return the number of lines, and whether one of them is a comment.
+    Return (text of the hits, number of lines, whether one is a comment). Blank lines and comments
+    are left out of the text but counted; further fields after the sixth are cut off.
 
     Raises:
         DataError: A line has a NUL byte, fewer than six fields, or a score that is no number.
@@ -358,7 +373,8 @@ def separators(data: ByteArray, white: NDArray[np.bool_], columns: int) -> Posit
     """Return the positions of white space as a table, a row per line and a column per field.
 
     None unless all lines have `columns` fields with one space or tab between them. `white` marks
-    the bytes of the text that are white space or control characters.
+    the bytes of the text that are white space or control characters. Empty text, or text that
+    begins with white space, gives None.
     """
     # two separators in a row would leave an empty field
     if not len(white) or white[0] or (white[1:] & white[:-1]).any():
@@ -383,7 +399,10 @@ def _line_starts(table: Positions) -> Positions:
 
 
 def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText | None:
-    """Return the hits of lines by their separators; None if a score cannot be read."""
+    """Return the hits of lines by their separators; None if a score cannot be read.
+
+    No lines give a block without hits and the tag b''.
+    """
     # a copy: a column of the table is not contiguous, and slower to walk through many times
     scores = read_decimals(data, table[:, 3] + 1, table[:, 4].copy())
     if scores is None:
@@ -400,7 +419,7 @@ def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText 
 
 
 def hit_fields(line: bytes, name: str, number: int) -> list[bytes]:
-    """Return the fields of a line; none for a blank line or a comment; a `DataError` below six."""
+    """Return the fields of a line; [] for a blank line or a comment; a `DataError` below six."""
     if line.startswith(b"#"):
         return []
     fields = line.split()

@@ -50,6 +50,8 @@ class Loader(Protocol):
     def load(self) -> Collection:
         """Return the data set, with ids that are unique and refer to something.
 
+        A loader may raise MissingExtra for a package that is not installed, or OptionError.
+
         Raises:
             DataError: A file or record cannot be read; names its place.
         """
@@ -61,7 +63,10 @@ class Previewed(ABC):
 
     @abstractmethod
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
-        """Return the first `count` rows as the loader reads them, each as part -> value."""
+        """Return the first `count` rows as the loader reads them, each as part -> value.
+
+        Raise as `load`.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,10 @@ class RandomSplit:
 def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | None:
     """Return the option `split: {test: 0.2, seed: 13}` as a `RandomSplit`; None for None.
 
+    The seed is 13 without one.
+
     Raises:
-        OptionError: A key or value is wrong; `owner` names the loader.
+        OptionError: A key or value is wrong, or `test` is missing; `owner` names the loader.
     """
     if value is None:
         return None
@@ -100,7 +107,8 @@ def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str
     """Return the ids of the test queries: those whose hashes with the seed are smallest.
 
     The draw depends on the ids and the seed alone, not on the order of the file, and a query that
-    is added or removed moves at most one other. At least one query is drawn.
+    is added or removed moves at most one other. At least one query is drawn. Without queries the
+    set is empty. The number is the rounded share; repeated ids count once.
     """
     # hashes, not a random generator: the draw must not depend on the order or the number of
     # queries
@@ -112,7 +120,8 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
     """Return a data set with only the queries in `ids`, and a further note; the corpus stays whole.
 
     Judgements, gold answers and recorded answers of other queries are left out, and so are systems
-    without an answer to any query in `ids`.
+    without an answer to any query in `ids`. The given data set is not changed; without qrels they
+    stay None.
     """
 
     def select(values: Mapping[str, Value]) -> dict[str, Value]:
@@ -135,7 +144,10 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
 
 
 def finish_collection(collection: Collection, split: RandomSplit | None) -> Collection:
-    """Return a data set with fingerprints, cut to a random test set if `split` is not None."""
+    """Return a data set with fingerprints, cut to a random test set if `split` is not None.
+
+    The given data set is not changed. A test set adds a note.
+    """
     if split is not None:
         ids = draw_test_set(record_ids(collection.queries), split)
         share = f"{len(ids)} of {len(collection.queries)} queries"
@@ -148,7 +160,8 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return part -> fingerprint, for each part that a data set has.
 
     Parts are `queries`, `corpus`, `qrels`, `answers`, `expected_tool_calls` and `given`; none
-    depends on the order of the records.
+    depends on the order of the records. `queries` is always there; the others only if the part is
+    not None (corpus, qrels) or not empty.
     """
     # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
@@ -201,7 +214,7 @@ def _answered(answered: Answered) -> str:
 
 
 class CorpusReader:
-    """Loader of corpus files that keeps large corpora packed on disk.
+    """Base of loaders that keep large corpora packed on disk.
 
     Attributes:
         arrays: Store of packed corpora; set before `load`. None keeps nothing.
@@ -215,7 +228,8 @@ class CorpusReader:
         """Return the documents of some files below a folder, and the notes on them.
 
         Documents of large files are memory-mapped, all others a list. Every byte of the files is
-        hashed each time (1.4 GB/s): times and sizes do not show every change.
+        hashed each time (1.4 GB/s): times and sizes do not show every change. Without a store, or
+        for small files, nothing is stored. Otherwise a stored copy is read, or written to `arrays`.
 
         Args:
             folder: The folder.
@@ -223,7 +237,8 @@ class CorpusReader:
             read: Yields the documents, and appends notes to the list that it gets.
 
         Raises:
-            DataError: A file cannot be read, or changes while it is read.
+            DataError: As `read` raises; or a file changes while it is read.
+            OSError: A file that exists cannot be opened.
         """
         sources = [folder / file for file in files]
         states = _states(sources) if all(source.is_file() for source in sources) else []
@@ -255,7 +270,8 @@ class CorpusReader:
         """Return documents from a program as a sequence, memory-mapped if they are large.
 
         They are stored under a hash of all of them, so that the next run stores no second copy.
-        `origin` names their origin for the store.
+        `origin` names their origin for the store. They come in the given order; without a store, or
+        if they are small or cannot be packed, as a list.
         """
         corpus = list(documents)
         size = sum(len(document.full_text) for document in corpus)
@@ -273,7 +289,7 @@ class _Unpackable(Exception):
 def _stored(
     arrays: ArrayStore, origin: str, key: str, write: Callable[[ArrayWriter], None]
 ) -> Arrays | None:
-    """Return stored or newly written arrays; None if a document cannot be packed."""
+    """Return stored or newly written arrays; None if JSON cannot hold a document's metadata."""
     with suppress(_Unpackable):
         return arrays.ensure("corpus", origin, key, write)
     return None
@@ -281,6 +297,9 @@ def _stored(
 
 def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
     """Write ids, titles, texts and metadata of documents as arrays.
+
+    Adds the arrays `ids`, `parts` (title, text, metadata as JSON by turns), their ends, and
+    `facts`.
 
     Raises:
         _Unpackable: JSON does not hold the metadata of a document.
@@ -316,14 +335,17 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
 
 
 def _unpacked(arrays: Arrays) -> PackedDocuments:
-    """Return documents on top of the arrays that `_pack` wrote."""
+    """Return documents on top of the arrays that `_pack` wrote.
+
+    Raises KeyError or ValueError for arrays of another form.
+    """
     key, size, whole, *empty = arrays.texts("facts")
     content = Content(key, int(size))
     return PackedDocuments(arrays.texts("ids"), arrays.texts("parts"), content, whole, empty)
 
 
 def _json(metadata: Mapping[str, object]) -> str:
-    """Return metadata as JSON that reads back as equal; raise `_Unpackable` if none does."""
+    """Return metadata as JSON that reads back as equal, '' for none; else raise `_Unpackable`."""
     if not metadata:
         return ""
     try:
@@ -337,13 +359,16 @@ def _json(metadata: Mapping[str, object]) -> str:
 
 
 def _states(sources: Sequence[Path]) -> list[tuple[int, int, int]]:
-    """Return size, time of change and inode of each file, to notice a change while it is read."""
+    """Return (bytes, time of change in ns, inode) of each file.
+
+    Raise an OSError for a missing one.
+    """
     stats = [source.stat() for source in sources]
     return [(stat.st_size, stat.st_mtime_ns, stat.st_ino) for stat in stats]
 
 
 def _digest(source: Path) -> bytes:
-    """Return the SHA-256 of a file."""
+    """Return the SHA-256 of a file, as 32 bytes; raise an OSError if it cannot be read."""
     with source.open("rb") as stream:
         digest = hashlib.sha256()
         while block := stream.read(1 << 20):
@@ -352,7 +377,10 @@ def _digest(source: Path) -> bytes:
 
 
 def _code(loader: type) -> list[bytes]:
-    """Return the source of all readers: after a change a corpus is read and stored again."""
+    """Return the sources of all readers, and of the loader if it is one of this folder.
+
+    After a change a corpus is read and stored again.
+    """
     readers = sorted(Path(files.__file__).parent.glob("*.py"))
     module = Path(__file__).parent / f"{loader.__module__.rpartition('.')[2]}.py"
     return [path.read_bytes() for path in [*readers, module] if path.is_file()]

@@ -32,7 +32,8 @@ class Beir(CorpusReader):
     The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain or
     `.gz`. Queries that the split does not judge are left out and counted. A folder without
     judgements but with answers is read with all its queries; a folder without a corpus is enough to
-    score stored rankings.
+    score stored rankings. Creating it raises OptionError for a wrong `split`; the files are read by
+    `load`.
     """
 
     def __init__(
@@ -51,9 +52,14 @@ class Beir(CorpusReader):
     def load(self) -> Collection:
         """Return the data set of the folder.
 
+        Queries are in the order of `queries.jsonl`, those without a judgement left out; without
+        judgements `qrels` is None, and without a corpus `documents` is None. Both are told in the
+        notes.
+
         Raises:
             DataError: The folder or `queries.jsonl` is missing, the split does not exist, a line is
-                wrong, or judgements or answers are of queries that `queries.jsonl` lacks.
+                wrong, judgements or answers are of queries that `queries.jsonl` lacks, two splits
+                grade a pair differently, or both a file and its .gz exist.
         """
         if not os.path.isdir(self._path):
             fault = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"
@@ -93,7 +99,10 @@ class Beir(CorpusReader):
         return finish_collection(collection, self._random)
 
     def _judgements(self, queries: list[Query]) -> QrelsTable | None:
-        """Return the judgements of the split, checked against the queries; None without any."""
+        """Return the judgements of the split, checked against the queries; None without any.
+
+        Raises DataError as `read_judgements` and `merge_judgements` do, and for unknown queries.
+        """
         # as BEIR tables, whether or not they have the header
         parts = [read_judgements(path, beir=True) for path in self._qrels_files()]
         for part in parts:
@@ -103,7 +112,8 @@ class Beir(CorpusReader):
     def _qrels_files(self) -> list[Path]:
         """Return the files with the judgements of the split.
 
-        These are all files for a random split, and none in a folder with gold answers alone.
+        These are all files, by name, for a random split, and [] in a folder with gold answers
+        alone.
 
         Raises:
             DataError: The split has no file, or a random split is asked of a data set with a test
@@ -135,8 +145,11 @@ class Beir(CorpusReader):
 def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
     """Read `answers.jsonl` as query -> gold answers; queries with an empty list are left out.
 
+    The order is that of the lines.
+
     Raises:
-        DataError: A line has no `query_id` or `answers`, a query comes again, or `queries` lack it.
+        DataError: The file cannot be read or has no records, a line has no `query_id` or `answers`,
+            an answer is no text, a query comes again, or `queries` lack it.
     """
     answers: dict[str, list[str]] = {}
     entries: dict[str, Entry] = {}
@@ -154,7 +167,7 @@ def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
 def _texts(entry: Entry) -> list[str]:
     """Return the gold answers of a line, a list or one text.
 
-    Raise a `DataError` for other values.
+    An empty list stays empty. Raise a `DataError` for other values.
     """
     value = entry.field("answers")
     if isinstance(value, str):

@@ -20,7 +20,8 @@ class IrDatasets:
 
     Queries without a judgement are left out and counted. Further plain fields of documents and
     queries become metadata; of a topic with several fields, the query is the default text of
-    ir_datasets. The package downloads missing files, or says how to get them.
+    ir_datasets. The package downloads missing files, or says how to get them. Creating it raises
+    OptionError for a wrong `split`.
     """
 
     def __init__(
@@ -33,10 +34,11 @@ class IrDatasets:
         self._split = parse_split(split, "ir_datasets")
 
     def load(self) -> Collection:
-        """Return the collection.
+        """Return the collection; `documents` or `qrels` is None if it has none.
 
         Raises:
-            DataError: It has no queries, or cannot be downloaded or read.
+            DataError: It has no queries, or cannot be downloaded or read; an id is no id or comes
+                again.
             MissingExtra: The extra `ir-datasets` is not installed.
             OptionError: ir_datasets has no collection with this name.
         """
@@ -75,7 +77,10 @@ class IrDatasets:
         return collection if self._split is None else finish_collection(collection, self._split)
 
     def _source(self) -> Any:
-        """Return the data set object of the package."""
+        """Return the data set object of the package.
+
+        Raise MissingExtra or, by name, OptionError.
+        """
         try:
             import ir_datasets
         except ImportError as error:
@@ -90,7 +95,10 @@ class IrDatasets:
 
 
 def _document(record: Any) -> Document:
-    """Return a document with its title and plain metadata."""
+    """Return a document with its title and plain metadata.
+
+    A missing title is '', also where the text is the default text; a missing text is ''.
+    """
     # many formats put the title into default_text(), where it would count twice
     title = record.title if {"text", "title"} <= set(record._fields) else ""
     return Document(record.doc_id, _text(record) or "", title or "", _metadata(record))
@@ -102,7 +110,10 @@ def _text(record: Any) -> Any:
 
 
 def _metadata(record: Any) -> dict[str, Any]:
-    """Return the plain fields of a record: texts, numbers and truth values beside its parts."""
+    """Return the plain fields of a record: texts, numbers and truth values.
+
+    Parts such as the text, and empty texts, are left out.
+    """
     return {
         key: value
         for key, value in record._asdict().items()
@@ -111,14 +122,17 @@ def _metadata(record: Any) -> dict[str, Any]:
 
 
 def _answers(record: Any) -> list[str]:
-    """Return the gold answers of a query; empty without any."""
+    """Return the gold answers of a query, without blank ones; [] without any."""
     answers = getattr(record, "answers", None) or ()
     texts = [answers] if isinstance(answers, str) else answers
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def _qrels(records: Iterable[Any]) -> dict[str, dict[str, Any]]:
-    """Return query -> document -> grade; -> subtopic -> grade where judgements have subtopics."""
+    """Return query -> document -> grade, or -> subtopic -> grade for judgements with subtopics.
+
+    The last of repeated judgements wins. Raises ValueError for a grade that is no number.
+    """
     grades: dict[str, dict[str, Any]] = {}
     for record in records:
         judged = grades.setdefault(record.query_id, {})

@@ -37,6 +37,8 @@ class PairRow:
         entry: The row in the file, for messages.
         query_id: Id in the file, or a hash of the texts.
         systems: Names of the two systems, fit for file names.
+        question: Text of the question.
+        answers: Texts of the two answers, in the order of `systems`.
     """
 
     entry: Entry
@@ -47,7 +49,7 @@ class PairRow:
 
 
 def read_pairs(path: Path, columns: Mapping[str, str | None] | None = None) -> list[PairRow]:
-    """Read rows with two answers to a question.
+    """Return the rows of a table with two answers to a question, in order.
 
     LLMBar has `instruction`, `output_1`, `output_2`. MT-bench has `question_id`, `model_a`,
     `model_b`, `turn` and two conversations, whose messages up to the turn are question and answer.
@@ -55,8 +57,10 @@ def read_pairs(path: Path, columns: Mapping[str, str | None] | None = None) -> l
     are several systems. Other columns, such as the winner, are ignored.
 
     Raises:
-        DataError: A row lacks a column, a question or an answer, or both answers are of one system.
+        DataError: The file cannot be read or has no rows, a row lacks a column, a question or an
+            answer, a cell has another form, or both answers are of one system.
         OptionError: `columns` has a key that is no part.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     check_allowed("pairs", "columns", columns or {}, USUAL_NAMES)
     return [_row(entry, _columns(entry, columns or {})) for entry in read_rows(path, "pairs")]
@@ -64,6 +68,8 @@ def read_pairs(path: Path, columns: Mapping[str, str | None] | None = None) -> l
 
 def _columns(entry: Entry, columns: Mapping[str, str | None]) -> dict[str, str]:
     """Return part -> column of a row: the option `columns` first, then known names.
+
+    The first known name in the row counts; other parts without a column are absent.
 
     Raises:
         DataError: A named column is missing, or the row has no two answers.
@@ -85,8 +91,11 @@ def _columns(entry: Entry, columns: Mapping[str, str | None]) -> dict[str, str]:
 def _row(entry: Entry, columns: Mapping[str, str]) -> PairRow:
     """Return a row as a pair; the id is a hash of the texts if the file has none.
 
+    Without names the systems are `answer_1` and `answer_2`. From turn 2 on the id ends in `-turn2`.
+
     Raises:
-        DataError: A question or answer is missing, or both answers are of one system.
+        DataError: A question or answer is missing, a cell has another form, or both answers are of
+            one system.
     """
 
     def cell(part: str) -> object:
@@ -127,10 +136,14 @@ def _text(entry: Entry, part: str, value: object) -> str | None:
 
 
 def _read_chat(entry: Entry, value: object, turn: int | None) -> tuple[str | None, str | None]:
-    """Return question and answer of a conversation up to a turn; a plain answer has no question.
+    """Return (question, answer) of a conversation up to a turn; (None, answer) of a plain text.
+
+    Messages of a role are joined by blank lines; turn None takes all. An empty cell gives (None,
+    None).
 
     Raises:
-        DataError: A message has no role of user or assistant, or no text.
+        DataError: A message has no role of user or assistant, or no text; or a plain answer is no
+            text or integer.
     """
     if not isinstance(value, list):
         return None, _text(entry, "answer", value)
@@ -146,6 +159,8 @@ def _read_chat(entry: Entry, value: object, turn: int | None) -> tuple[str | Non
 
 def _add(row: PairRow, queries: dict[str, Query], systems: dict[str, dict[str, Answered]]) -> None:
     """Add the question and both answers of a row.
+
+    Both dicts are changed: `queries` by query id, `systems` by system and query id.
 
     Raises:
         DataError: An earlier row has another question or answer with the same id.
@@ -164,7 +179,8 @@ def _add(row: PairRow, queries: dict[str, Query], systems: dict[str, dict[str, A
 class Pairs:
     """Loader of pairs of answers that people compared, as two systems or as many as the file names.
 
-    A judge with the rubric `pairwise` compares them.
+    A judge with the rubric `pairwise` compares them. Creating it reads nothing; `load` raises
+    DataError for a wrong row and OptionError for `columns`.
     """
 
     def __init__(
@@ -187,10 +203,13 @@ class Pairs:
     def load(self) -> Collection:
         """Return the pairs as recorded answers of systems.
 
-        Equal answers to a question are stored once.
+        Equal answers to a question are stored once. There are no judgements and no documents.
+        Queries and systems are in the order of the file.
 
         Raises:
             DataError: As `read_pairs`, and if one system has two answers to a question.
+            OptionError: `columns` has a key that is no part.
+            MissingExtra: A Parquet file without the extra `parquet`.
         """
         rows = read_pairs(self._path, self._columns)
         queries: dict[str, Query] = {}

@@ -41,7 +41,7 @@ _NOT_TO_CHECK = (PackedDocuments, type(None))  # documents are checked before th
 
 
 class PythonLoader(CorpusReader):
-    """Loader that calls a user's function, and checks the data set that it returns."""
+    """Loader that calls a user's function, and checks the data set; `as_loader` makes it."""
 
     def __init__(self, call: Callable[[], Any], owner: str) -> None:
         self._call, self._owner = call, owner
@@ -49,9 +49,12 @@ class PythonLoader(CorpusReader):
     def load(self) -> Collection:
         """Return the data set of the user's code, checked.
 
+        Errors of ragbench that the code raises, and Ctrl-C, pass through.
+
         Raises:
-            AdapterError: The code raises an error, or returns no data set.
-            DataError: An id is no id, repeated, or refers to nothing.
+            AdapterError: The code raises an error, also SystemExit, or returns no data set.
+            DataError: There is no query, an id is no id, repeated, or refers to nothing, or a part
+                has another form.
         """
         try:
             returned = self._call()
@@ -70,6 +73,10 @@ def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") ->
         target: The class, object or function.
         options: Options of the YAML.
         owner: Name of the loader for messages.
+
+    Raises:
+        AdapterError: `target` has no method `load` and cannot be called, or refuses its options;
+            see `adapt`.
     """
     loader = adapt(target, options, owner, methods=("load",), wrap=_Function, arguments="()")
     return PythonLoader(loader.load, owner)
@@ -101,13 +108,17 @@ PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
 def collection_of(value: object) -> Collection:
     """Return the data set that a program passes, checked.
 
+    An empty list has no rows, and raises as a table without a question does.
+
     Args:
         value: A `Collection`, a mapping of parts as a user's loader returns it, or a table with a
             row per question: a data frame or a list of mappings, read like a file of records.
 
     Raises:
         OptionError: The value is none of these.
-        DataError: A row or id is wrong.
+        DataError: A row or id is wrong, no column has the question, there is no query, or the rows
+            are steps of traces.
+        AdapterError: A mapping or `Collection` is no data set; see `as_collection`.
 
     Example:
         >>> rows = [{"user_input": "Why?", "response": "Because.", "reference": "So."}]
@@ -133,6 +144,8 @@ def as_collection(
 ) -> Collection:
     """Return a data set as a `Collection`, with every record checked, fingerprints and notes.
 
+    Notes on empty documents are added; given fingerprints are replaced.
+
     Args:
         value: A `Collection`, or a mapping of parts.
         owner: Name of the loader for messages.
@@ -140,7 +153,8 @@ def as_collection(
 
     Raises:
         AdapterError: The value is neither.
-        DataError: There is no query, or an id is no id, repeated, or refers to nothing.
+        DataError: There is no query, an id is no id, repeated, or refers to nothing, or a part is
+            unknown or has another form.
     """
     if isinstance(value, Mapping):
         value = _from_mapping(value, owner, pack)
@@ -160,7 +174,11 @@ def as_collection(
 
 
 def _from_mapping(value: Mapping[str, Any], owner: str, pack: Pack) -> Collection:
-    """Return a mapping of parts as a `Collection`; raise a `DataError` for unknown parts."""
+    """Return a mapping of parts as a `Collection`; raise a `DataError` for unknown parts.
+
+    Also if `queries` is missing, or a part has another form. A missing or null part is None
+    (documents, qrels) or empty.
+    """
     for part in value:
         if part not in _PARTS:
             close = nearest(str(part), _PARTS)
@@ -192,6 +210,8 @@ def _documents(items: object, owner: str) -> Iterator[Document]:
 def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[Any, Entry]]:
     """Yield (item, row for messages) of each item of a part.
 
+    A data frame counts as the list of its rows; positions count from 0.
+
     Raises:
         DataError: The part is no list, or an item is neither a `record` nor a mapping.
     """
@@ -212,14 +232,20 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
 
 
 def _query(entry: Entry) -> Query:
-    """Return a query from a mapping with `id`, `text` and optional `turns` and metadata."""
+    """Return a query from a mapping with `id`, `text` and optional `turns` and metadata.
+
+    Raises a `DataError` if the id or text is missing, or turns or metadata have another form.
+    """
     name, text, turns = entry.id("id"), entry.text("text"), entry.values.get("turns")
     messages = () if turns is None else read_turns(turns, error_maker(entry, "turns"))
     return Query(name, text, read_metadata(entry, _QUERY_FIELDS), messages)
 
 
 def _qrels(value: Any, owner: str) -> Qrels:
-    """Return qrels from `{query: {document: grade}}`; raise a `DataError` for another form."""
+    """Return qrels from `{query: {document: grade}}`; raise a `DataError` for another form.
+
+    `Qrels` come back as they are. Raises an error of `Qrels.from_dict` for a wrong grade.
+    """
     if isinstance(value, Qrels):
         return value
     if not isinstance(value, Mapping) or not all(isinstance(d, Mapping) for d in value.values()):
@@ -229,7 +255,7 @@ def _qrels(value: Any, owner: str) -> Qrels:
 
 
 def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
-    """Return query id -> gold tool calls; raise a `DataError` for a value that is no mapping."""
+    """Return query id -> gold tool calls; raise a `DataError` for another form; {} for {}."""
     part = "expected_tool_calls"
     if not isinstance(value, Mapping):
         allowed = "{query id: [{name, arguments}, ...]}"
@@ -243,6 +269,8 @@ def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
 
 def _answers(value: Any, owner: str) -> dict[str, list[str]]:
     """Return query id -> gold answers; queries with an empty list are left out.
+
+    A single text counts as one answer.
 
     Raises:
         DataError: The value is no mapping, or an answer is no text.
@@ -264,6 +292,8 @@ def _answers(value: Any, owner: str) -> dict[str, list[str]]:
 def _check(collection: Collection, owner: str) -> None:
     """Check that ids are well-formed and unique, and that judgements and answers refer to queries.
 
+    Queries, judgements, answers, gold tool calls and given answers are checked, not documents.
+
     Raises:
         DataError: They do not; names the part and its key.
     """
@@ -284,7 +314,7 @@ def _check(collection: Collection, owner: str) -> None:
 
 
 def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Record]:
-    """Yield records with ids that are well-formed and unique.
+    """Yield records in order, with ids that are well-formed and unique, checked as consumed.
 
     Raises:
         DataError: An id is no id or comes again, or a text is no text; names the position.

@@ -33,7 +33,9 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def system_name(label: str) -> str:
-    """Return the name of a system as file names can hold it; other characters become '-'.
+    """Return the name of a system as file names can hold it.
+
+    Characters other than letters, digits, '_', '.' and '-' become '-'.
 
     Example:
         >>> system_name("Original Ground Truth")
@@ -44,7 +46,7 @@ def system_name(label: str) -> str:
 
 @dataclass(slots=True)
 class QuestionTable:
-    """Questions, gold and answers of the rows of a table, collected row by row.
+    """Questions, gold and answers of the rows of a table; `add` collects them row by row.
 
     Attributes:
         is_log: True if rows have neither ids nor systems: then each row is a question of its own.
@@ -75,11 +77,11 @@ class QuestionTable:
     labels: dict[str, str] = field(default_factory=dict)
 
     def add(self, row: ParsedRow) -> None:
-        """Add a row.
+        """Add a row: its question, gold, and the output of its system if it has one.
 
         Raises:
-            DataError: The row repeats a question of its system, or contradicts an earlier row of
-                its question.
+            DataError: The row repeats a question of its system, contradicts an earlier row of its
+                question, or gets the name of another system.
         """
         if self.is_log and row.of_a_system:
             row = self._with_free_id(row)
@@ -111,6 +113,8 @@ class QuestionTable:
     def _join_gold(self, row: ParsedRow, first: ParsedRow) -> None:
         """Add the gold documents of a further row of a question.
 
+        Adds to `grades` and `n_joined`.
+
         Raises:
             DataError: A row has an output of a system, which answers a question once, or a document
                 has two grades.
@@ -131,6 +135,8 @@ class QuestionTable:
 
     def _add_query(self, row: ParsedRow) -> None:
         """Add the question, gold answers and gold tool calls of a row.
+
+        Metadata of the question keeps only what all its rows share.
 
         Raises:
             DataError: An earlier row of the question has other ones.
@@ -170,7 +176,7 @@ class QuestionTable:
     def _name(self, row: ParsedRow) -> str:
         """Return the name of the system of a row.
 
-        Raise a `DataError` if two systems get one name.
+        Raise a `DataError` if two systems get one name. Without a system the name is `given`.
         """
         label = DEFAULT_SYSTEM if row.system is None else row.system
         name = system_name(label)
@@ -191,8 +197,9 @@ class ParsedRow:
         reference: Gold answers, without empty ones.
         queries: Search queries that the system formulated.
         talk: Earlier turns, and tool calls.
-        grades: Gold documents with their grades.
+        grades: Gold document -> grade; empty without gold.
         quoted: Gold passages as texts.
+        query: Question with its id, metadata and earlier turns.
     """
 
     entry: Entry
@@ -208,12 +215,16 @@ class ParsedRow:
 
     @property
     def of_a_system(self) -> bool:
-        """Return True if the record has an output of a system."""
+        """Return True if the record has passages, an answer, search queries or tool calls."""
         outputs = (self.contexts, self.answer, self.talk.tool_calls)
         return bool(self.queries) or any(output is not None for output in outputs)
 
     def parts(self, columns: Columns) -> dict[str, Any]:
-        """Return part -> value, for the parts that have a column, for `ragbench validate`."""
+        """Return part -> value, for the parts that have a column, for `ragbench validate`.
+
+        A whole conversation adds the question, turns, answer and tool calls. Gold of a grade other
+        than 1 is written `id: grade`.
+        """
         values: dict[str, Any] = {
             "id": self.query.id,
             "question": self.query.text,
@@ -283,7 +294,8 @@ class GoldColumns:
         """Return gold document -> grade of a row, from its ids and its quoted passages.
 
         The grade is 1 where the row gives none. Empty if the row names no gold, or if no document
-        holds its passages. Without a corpus a passage is a document of its own.
+        holds its passages. Without a corpus a passage is a document of its own. Places of unknown
+        ids, passages and counts for the notes are collected.
 
         Args:
             entry: Row of the table.
@@ -311,7 +323,11 @@ class GoldColumns:
         return grades
 
     def texts(self, entry: Entry) -> list[str]:
-        """Return the gold passages of a row; empty without any, and if ids take their place."""
+        """Return the gold passages of a row; empty without any, and if ids take their place.
+
+        Blank texts are left out. Raises DataError if a passage is neither a text nor an object with
+        one.
+        """
         column = self.columns.get("reference_contexts")
         # without a corpus, ids are of what the records hold, and passages have no id
         if column is None or (self._documents is None and "relevant" in self.columns):
@@ -322,7 +338,8 @@ class GoldColumns:
     def _place(self, entry: Entry, text: str) -> list[str]:
         """Return the ids of the documents that hold a quoted text; empty if none does.
 
-        Without a corpus the text is a document of its own.
+        Without a corpus the text is a document of its own. Collects the places of quotes without a
+        document, with several, and of inexact ones.
         """
         if self._quotes is None:
             name = content_id(text)
@@ -343,6 +360,8 @@ class GoldColumns:
 
     def check_gold(self, file: object, parts: Iterable[str]) -> None:
         """Check, after all rows, that there is gold.
+
+        Without a column of gold that the user named, rows without gold are allowed.
 
         Args:
             file: For messages.
@@ -367,7 +386,10 @@ class GoldColumns:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on the gold: rows without any, other spellings, repeated ids, quoted passages."""
+        """Notes on the gold: rows without any, other spellings, repeated ids, quotes.
+
+        Empty if there is nothing to tell.
+        """
         notes = []
         if self._n_empty and self.columns:
             notes.append(f"{self._n_empty} of {self._n_rows} rows name no gold document")
@@ -400,7 +422,7 @@ class GoldColumns:
 
     @property
     def warnings(self) -> list[str]:
-        """Warning on the gold passages that no document of the corpus holds; empty without any."""
+        """List with one warning on gold passages that no document holds; [] without any."""
         if not self._unplaced:
             return []
         places = "; ".join(list(self._unplaced.values())[:_LISTED])
@@ -418,7 +440,9 @@ def map_columns(
     file: object,
     doubts: list[str] | None = None,
 ) -> tuple[Sequence[Entry], Columns, PartMap]:
-    """Return the rows with paths and groups as columns, the column of each part, and the groups.
+    """Return (rows with paths and groups as columns, part -> column, part -> columns of the user).
+
+    The third part is `mapping` with the numbered columns that were grouped.
 
     Args:
         entries: Rows of the table.
@@ -428,7 +452,8 @@ def map_columns(
         doubts: Receives ambiguous columns as sentences; None raises the first one.
 
     Raises:
-        DataError: No column has the question, or the part of a column cannot be told.
+        DataError: No column has the question, a named column is missing, or the part of a column
+            cannot be told and `doubts` is None.
     """
     rows = with_paths(entries, mapping)
     present = list(dict.fromkeys(key for row in rows for key in row.values))
@@ -443,7 +468,7 @@ def map_columns(
 
 
 def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str) -> bool:
-    """Return True if at least half of the values in a column are ids of the corpus."""
+    """Return True if at least half of the ids in a column are of the corpus; False without ids."""
     n_known, total = known_ids(entries, names, column)
     return total > 0 and n_known * 2 >= total
 
@@ -451,9 +476,10 @@ def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str
 def known_ids(
     entries: Sequence[Entry], names: DocumentNames | None, column: str
 ) -> tuple[int, int]:
-    """Return the number of ids in a column that the corpus knows, and the number of all its ids.
+    """Return (number of ids in a column that the corpus has, number of all its ids).
 
-    (0, 0) without a corpus, and for a column that cannot be read as ids.
+    (0, 0) without a corpus, and for a column that cannot be read as ids. Ids of several rows count
+    each time.
     """
     if names is None:
         return 0, 0

@@ -33,7 +33,7 @@ from ragbench.types import Collection, Document, Qrels, Query
 
 
 class TableLoader(Previewed, CorpusReader):
-    """Loader of a table with a row per question, with or without a corpus."""
+    """Base of loaders of a table with a row per question, with or without a corpus."""
 
     def __init__(
         self,
@@ -42,29 +42,44 @@ class TableLoader(Previewed, CorpusReader):
         corpus: Path | None,
         split: Mapping[str, object] | None,
     ) -> None:
-        """Check the options `columns` and `split`; `owner` names the loader in messages."""
+        """Check the options `columns` and `split`.
+
+        Else an OptionError that names `owner`, the loader.
+        """
         check_mapping(columns or {}, owner)
         self._columns, self._corpus, self._random_split = columns, corpus, parse_split(split, owner)
 
     def load(self) -> Collection:
-        """Return the data set of the rows, and the corpus if one is named.
+        """Return the data set of the rows; `documents` is None without a corpus.
+
+        Questions are in the order of their first rows. Without gold documents `qrels` is None.
 
         Raises:
-            DataError: A file, column or row cannot be read, or rows contradict each other.
+            DataError: A file, column or row cannot be read, there is no row, rows contradict each
+                other, or a named gold column holds no gold.
             MissingExtra: The format of a file needs an extra.
         """
         return finish_collection(self._rows().collection(), self._random_split)
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
-        """Return the first `count` rows as they are read, each as part -> value."""
+        """Return the first `count` rows as they are read, each as part -> value.
+
+        Raise as `load`.
+        """
         return self._rows().preview(count)
 
     @abstractmethod
     def _rows(self) -> RecordTable:
-        """Return the table, read but not yet checked row by row."""
+        """Return the table, read but not yet checked row by row.
+
+        Raises DataError or MissingExtra as the file needs.
+        """
 
     def _table(self, entries: Sequence[Entry], file: object, *, cells: bool = False) -> RecordTable:
-        """Return the rows as a table, beside the corpus."""
+        """Return the rows as a table, beside the corpus.
+
+        Raises as `read_corpus` and `RecordTable` do.
+        """
         corpus = None if self._corpus is None else read_corpus(Path(self._corpus), self.load_packed)
         return RecordTable(entries, columns=self._columns, corpus=corpus, file=file, cells=cells)
 
@@ -75,7 +90,8 @@ class Records(TableLoader):
     `relevant` names the gold documents of a question (an id, or several in any usual notation),
     `reference_contexts` quotes them, `reference` is the gold answer. Records with passages or
     answers are also a system, named `given`, or one system for each value of `system`. Columns that
-    hold no part become metadata of the question.
+    hold no part become metadata of the question. Creating it checks `columns` and `split`
+    (OptionError); `load` reads the files.
     """
 
     def __init__(
@@ -121,7 +137,9 @@ class HuggingFace(TableLoader):
     """Loader of a data set of the Hugging Face hub, or of a folder in its layout.
 
     Rows are read like those of `records`; the columns of the RAGBench data set are known. A folder
-    is read where it is; the datasets package stores what comes from the hub.
+    is read where it is; the datasets package stores what comes from the hub. `load` raises
+    MissingExtra without the datasets package, and DataError if the data set or split cannot be
+    loaded.
     """
 
     def __init__(
@@ -194,7 +212,7 @@ class HuggingFace(TableLoader):
 
 
 class RecordTable:
-    """Rows of records with the column of each part."""
+    """Rows of records with the column of each part; loaders and `collection_of` make it."""
 
     def __init__(
         self,
@@ -206,6 +224,8 @@ class RecordTable:
         cells: bool = False,
     ) -> None:
         """Find the column of each part, and index quoted gold passages.
+
+        A missing named column, or no column with the question, is a DataError too.
 
         Args:
             entries: The rows.
@@ -231,6 +251,9 @@ class RecordTable:
 
     def collection(self) -> Collection:
         """Return the data set of all rows, without fingerprints.
+
+        Without gold `qrels` is None. Without ids and systems a question that comes again is a
+        question of its own.
 
         Raises:
             DataError: A row cannot be read, rows contradict each other, or there is no gold in a
@@ -260,11 +283,14 @@ class RecordTable:
         )
 
     def preview(self, count: int) -> list[dict[str, Any]]:
-        """Return the first `count` rows as they are read, each as part -> value."""
+        """Return the first `count` rows, each as part -> value; a `DataError` for a wrong row."""
         return [self._row(entry).parts(self._columns) for entry in self._entries[:count]]
 
     def _row(self, entry: Entry) -> ParsedRow:
-        """Return the parts of a row; raise a `DataError` if one cannot be read."""
+        """Return the parts of a row; raise a `DataError` if one cannot be read.
+
+        Without a column `id`, the id is a hash of the question and its earlier turns.
+        """
         chat, contexts = self._chat.read(entry), self._columns.get("contexts")
         whole = chat.whole
         question = self._required(entry, "question") if whole is None else whole.question
@@ -292,24 +318,33 @@ class RecordTable:
         )
 
     def _required(self, entry: Entry, part: str) -> str:
-        """Return the text of a part; raise a `DataError` if it is empty."""
+        """Return the text of a part; raise a `DataError` if it is blank or no text."""
         text = self._text(entry, part)
         if text is None or not text.strip():
             raise entry.error(f"no {part} in column '{self._columns[part]}'")
         return text
 
     def _text(self, entry: Entry, part: str) -> str | None:
-        """Return the text of a part; None without a column or for null."""
+        """Return the text of a part; None without a column or for null.
+
+        Else a `DataError` for no text.
+        """
         column = self._columns.get(part)
         return None if column is None else read_text(entry, column, entry.values.get(column))
 
     def _texts(self, entry: Entry, part: str) -> list[str]:
-        """Return the texts of a part; empty without a column or for null."""
+        """Return the texts of a part; [] without a column or for null.
+
+        A `DataError` for another form.
+        """
         column = self._columns.get(part)
         return [] if column is None else read_texts(entry, column, cells=self._cells) or []
 
     def _metadata(self, entry: Entry) -> dict[str, Any]:
-        """Return the columns that hold no part; the keys of an object `metadata` join them."""
+        """Return the columns that hold no part.
+
+        The keys of an object `metadata` join them and win.
+        """
         used = set(self._columns.values())
         metadata = {key: value for key, value in entry.values.items() if key not in used}
         nested = metadata.get("metadata")
@@ -325,7 +360,11 @@ def _notes(
     table: QuestionTable,
     documents: Sequence[Document] | None,
 ) -> list[str]:
-    """Return notes on how the rows were read: columns, ids, repeated questions, systems."""
+    """Return notes on how the rows were read: at least their number and their columns.
+
+    Further notes tell ids, repeated questions, metadata, systems, empty documents and
+    conversations.
+    """
     used = set(columns.values())
     further = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
     notes = [f"{len(entries)} rows, {len(table.queries)} questions"]
@@ -356,7 +395,7 @@ def _notes(
 
 
 def _repeated_text_note(table: QuestionTable) -> list[str]:
-    """Return a note if questions with one text have several ids.
+    """Return a list with one note if questions with gold and one text have several ids; else [].
 
     Each row may name one gold document.
     """

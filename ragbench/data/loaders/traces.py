@@ -41,7 +41,7 @@ Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlfl
 
 @dataclass(slots=True)
 class TraceSet:
-    """Traces of a file, with the causes of those that are not clear.
+    """Traces of a file, with the causes of those that are not clear; `read` fills it once.
 
     Attributes:
         format: Format of the export, such as `langfuse`.
@@ -64,7 +64,11 @@ class TraceSet:
     unordered: int = 0
 
     def read(self) -> None:
-        """Group the spans by trace, find their roles, and link the traces of each session."""
+        """Group the spans by trace, find their roles, and link the traces of each session.
+
+        An unclear trace raises nothing: it goes into `unclear`. Traces are in the order of their
+        first spans.
+        """
         groups: dict[str, list[Span]] = {}
         for span in self.spans:
             groups.setdefault(span.trace, []).append(span)
@@ -78,7 +82,11 @@ class TraceSet:
             self.turns[trace.id] = self._earlier_turns(trace)
 
     def _earlier_turns(self, trace: TraceRoles) -> tuple[Turn, ...]:
-        """Return the turns before a question: those in its own input, or else of earlier traces."""
+        """Return the turns before a question: those in its own input, or else of earlier traces.
+
+        Earlier traces of the session with an answer come by their start, two turns each. () without
+        a session, and in a session of several traces without times, which `unordered` counts.
+        """
         if trace.turns or trace.session is None:
             return trace.turns
         session = [member for member in self.traces if member.session == trace.session]
@@ -98,7 +106,7 @@ class TraceSet:
 
     @property
     def queries(self) -> list[Query]:
-        """Question of each trace, under the id of the trace."""
+        """Question of each clear trace, in order, under the id of the trace."""
         return [
             Query(_id(trace), trace.question, _metadata(trace), self.turns[trace.id])
             for trace in self.traces
@@ -109,7 +117,10 @@ class TraceSet:
 
         `given` is the application. With `apart`, and where a trace has several retrievals or a
         reranker, `given-union` has the passages of all retrievals, `given-hop-1`, ... those of
-        each.
+        each. Answers are in the order of the traces.
+
+        Raises:
+            ValueError: There are no traces.
         """
         # if no trace has a tool call, the tool may not record them: unknown, not none
         has_tools = any(trace.tool_calls for trace in self.traces)
@@ -141,7 +152,10 @@ class TraceSet:
         return systems
 
     def notes(self) -> list[str]:
-        """Return notes on how the file was read: format, spans, retrievals, models and sessions."""
+        """Return notes on how the file was read: format, spans, retrievals, models and sessions.
+
+        The first notes are always there; the others only where there is something to tell.
+        """
         kinds = Counter(self.rules.kind(span) for span in self.spans)
         listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         total = len(self.traces) + sum(map(len, self.unclear.values()))
@@ -175,7 +189,11 @@ class TraceSet:
         return [*notes, *(self.corpus.notes if self.corpus else [])]
 
     def warnings(self) -> list[str]:
-        """Return warnings on unclear traces, possible retrievals, and sessions without times."""
+        """Return warnings on unclear traces, possible retrievals, sessions without times; or [].
+
+        Causes are in the order of the file, with 3 ids each; of possible retrievals the 3 most
+        frequent.
+        """
         warnings = []
         for cause, ids in self.unclear.items():
             examples = ", ".join(ids[:_LISTED]) + (", ..." if len(ids) > _LISTED else "")
@@ -207,7 +225,10 @@ class TraceSet:
 
 
 def _counts(label: str, counts: Counter[str]) -> list[str]:
-    """Return a note with the count of each name; an empty list without names."""
+    """Return a list with one note: the count of each name, most frequent first.
+
+    [] without names.
+    """
     names = ", ".join(f"{name} ({n})" for name, n in counts.most_common())
     return [f"{label}: {names}"] if names else []
 
@@ -229,7 +250,10 @@ def _answer_of_hop(trace: TraceRoles, hop: int) -> Answered | None:
 
 
 def _metadata(trace: TraceRoles) -> dict[str, Json]:
-    """Return the metadata of a trace, with its hops, retrievers, models and session."""
+    """Return the metadata of a trace, with its hops, retrievers, models and session.
+
+    Empty values are left out; `retrievers` and `model` are names joined by commas.
+    """
     metadata = {
         **trace.metadata,
         "hops": len(trace.retrievals),
@@ -308,6 +332,7 @@ class Traces(Previewed):
     reranker, `given-union` has the passages of all retrievals, and `given-hop-1`, `given-hop-2`
     those of each. Earlier traces of a session are the turns before a question. A failed call is a
     failed answer with its cause; a trace whose roles are not clear is left out and counted.
+    Creating it raises OptionError for a wrong `split`; `load` reads the files.
     """
 
     declares = TracesOptions
@@ -320,8 +345,8 @@ class Traces(Previewed):
         """Return the traces as a data set.
 
         Raises:
-            DataError: The file is no export of traces, no trace can be read, or no trace asks a
-                question of `gold`.
+            DataError: The file cannot be read or is no export of traces, no trace can be read, a
+                name in `kinds` is no step, or no trace asks a question of `gold`.
             OptionError: `columns` is set without `gold`.
         """
         traces, options = self._read(), self._options
@@ -336,7 +361,7 @@ class Traces(Previewed):
         return finish_collection(whole, self._split)
 
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
-        """Return the first `count` traces, each as part -> value."""
+        """Return the first `count` clear traces, each as part -> value; a `DataError` as `load`."""
         traces = self._read()
         return [_parts(trace, traces.turns[trace.id]) for trace in traces.traces[:count]]
 
@@ -344,7 +369,8 @@ class Traces(Previewed):
         """Read the export, and find the roles of its spans.
 
         Raises:
-            DataError: The format or a name in `kinds` is unknown, or no trace is clear.
+            DataError: The file or the corpus cannot be read, the format or a name in `kinds` is
+                unknown, or no trace is clear.
         """
         options, path = self._options, Path(self._options.path)
         entries = list(read_export(path))
@@ -380,10 +406,12 @@ class Traces(Previewed):
 def read_export(path: Path) -> Iterator[Entry]:
     """Return an iterator over the objects of an export.
 
-    A JSON file may be an array, one object, or an object with a list `data`.
+    A JSON file may be an array, one object, or an object with a list `data`. Items of `data` that
+    are no objects are skipped. Other formats are read when the iterator is.
 
     Raises:
         DataError: The file cannot be read, or has no objects.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     if plain_suffix(path) != ".json":
         return read_rows(path, "traces")
@@ -402,7 +430,8 @@ def read_gold(
 ) -> Collection:
     """Return the gold of each trace from a table, under the ids of the traces.
 
-    Rows and traces meet by id, or by the question without case and repeated spaces.
+    Rows and traces meet by id, or by the question without case and repeated spaces. Traces without
+    gold have no entry in its dicts; `qrels` is None if no trace has gold documents.
 
     Args:
         path: The table; None returns a data set without gold.

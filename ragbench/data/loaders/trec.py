@@ -36,7 +36,7 @@ class Trec(CorpusReader):
     """Loader of TREC qrels and topics, and of the documents if a corpus is named.
 
     Topics that the qrels do not judge are left out and counted. Without a corpus, stored rankings
-    can be scored.
+    can be scored. Creating it raises OptionError for a wrong `split`; `load` reads the files.
     """
 
     def __init__(
@@ -67,7 +67,9 @@ class Trec(CorpusReader):
         self._split = parse_split(split, "trec")
 
     def load(self) -> Collection:
-        """Return the collection.
+        """Return the collection: judged topics in the order of their file, qrels and documents.
+
+        `documents` is None without a corpus.
 
         Raises:
             DataError: A file cannot be read, or the qrels judge a query that the topics lack.
@@ -91,7 +93,10 @@ class Trec(CorpusReader):
         return finish_collection(collection, self._split)
 
     def _documents(self, corpus: Path) -> Sequence[Document]:
-        """Return the documents, packed on disk if the corpus is large."""
+        """Return the documents, packed on disk if the corpus is large.
+
+        Raises as `read_trec_corpus`.
+        """
         folder = corpus if os.path.isdir(corpus) else corpus.parent
         files = [file.relative_to(folder) for file in _files(corpus)]
         return self.load_packed(folder, files, lambda odd: read_trec_corpus(corpus))[0]
@@ -102,9 +107,12 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
     The text of a TREC document is all between its `<TEXT>` tags, or without these tags everything
     but the number and the title. Ids are bytes; text that is not UTF-8 gets replacement characters.
+    Documents are in the order of the paths and of each file. Further keys of `.jsonl` become
+    metadata.
 
     Raises:
-        DataError: There is no document, a document has no id, or an id comes again.
+        DataError: A file cannot be read or is empty, there is no document, a document is not closed
+            or has no id, or an id comes again.
     """
     if plain_suffix(path) == ".jsonl":
         yield from read_documents(path)
@@ -120,7 +128,10 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files of a corpus, sorted by path; hidden files are left out."""
+    """Return the files of a corpus, sorted by path; hidden files are left out.
+
+    A path that is no folder is returned as it is, also a missing one; an empty folder gives [].
+    """
     if not os.path.isdir(path):
         return [path]
     # the order of a folder differs between file systems
@@ -131,7 +142,8 @@ def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield (line of `<DOC>`, content) of every document of a file.
 
     Raises:
-        DataError: A `<DOC>` is not closed, or text stands outside of the documents.
+        DataError: The file cannot be read or is empty, a `<DOC>` is not closed, or text stands
+            outside of the documents.
     """
     start: int | None = None
     inside: list[bytes] = []
@@ -153,7 +165,10 @@ def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _document(content: bytes, path: Path, line: int) -> Document:
-    """Return the document of a section; raise a `DataError` unless it has one id."""
+    """Return the document of a section; raise a `DataError` unless it has one id.
+
+    A missing title is ''; several titles are joined by blanks.
+    """
     number = _DOCNO.search(content)
     if number is None or len(number[1].split()) != 1:
         raise DataError("no <DOCNO> id </DOCNO> in the document", file=path, line=line)
@@ -166,7 +181,7 @@ def _document(content: bytes, path: Path, line: int) -> Document:
 
 
 def _plain(parts: list[bytes]) -> str:
-    """Return the text of SGML parts, without tags, one part per line."""
+    """Return the text of SGML parts, without tags, one part per line; '' without parts."""
     # tags go before entities are read: `&lt;b&gt;` is text
     texts = (html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace"))) for part in parts)
     return "\n".join(text.strip() for text in texts)
