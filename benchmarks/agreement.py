@@ -321,20 +321,23 @@ def _summary(row: Mapping[str, str]) -> tuple[str, str, str]:
 
 HEAD = """# How far offline scores agree with people
 
-Every text metric of ragbench on public sets that people rated. The bad figures stand here too:
-most of these scores say little about what people care for. Use the page to see what a score is
-worth before you trust it; measure your own judge on your own answers with [`ragbench
-calibrate`](calibration.md).
+This page compares every text metric of ragbench with ratings by people, on public sets. Look up a
+metric here before you rely on it: most of these scores agree weakly with people. To measure a
+judge on your own answers, use [`ragbench calibrate`](calibration.md).
 
-Made by `python benchmarks/agreement.py`, which reads the sets from a folder and writes this page.
-Nothing is fitted, sampled or drawn, so there is no seed. [low, high] is a 95 % interval; the
-questions are what is sampled. For a score of which lower is better the sign is turned. AUC and
-accuracy: 0.5 is chance. Correlations: `items` over all answers, `questions` inside each question
-and then averaged, without questions where either side is constant (see
-[calibration](calibration.md#correlation-level-by-level)). A scorer whose interval holds chance
-has shown nothing on that set. `(MiniLM)`: with the weights of all-MiniLM-L6-v2, far smaller than
-those that papers on BERTScore use. Judges are not here: they need a server or
-weights that have to be downloaded.
+`python benchmarks/agreement.py` reads the sets from a folder and writes this page. The
+computation has no random step, and so no seed.
+
+- [low, high] is a 95 % interval; the sampling unit is the question.
+- The sign is reversed for scores whose low values are better.
+- AUC and accuracy: 0.5 is chance. If the interval of a scorer includes chance, the set shows no
+  agreement.
+- Correlations: `items` is over all answers. `questions` is the mean of the correlations within
+  each question, without the questions in which all ratings or all scores are equal (see
+  [calibration](calibration.md#correlation-level-by-level)).
+- `(MiniLM)` uses the weights of all-MiniLM-L6-v2, a far smaller model than the usual ones of
+  papers on BERTScore.
+- Judges are missing, because they need a server or a download of weights.
 """
 
 

@@ -21,50 +21,52 @@ PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 INTRODUCTION = """\
 # Conformance
 
-What every measure, metric, statistic and coefficient of agreement is compared with, how many values
-were compared, and the largest difference that was found. Written by one command, `make
-conformance` (`python -m tests.conformance`); `make generated` adds what is new. A test computes it
-all again and is red when it is stale, when a difference is above its bar, or when something is
-computed here that is not on this page.
-`python -m tests.conformance --times 20` compares twenty times as many cases, and writes nothing.
+This page lists a reference implementation for every measure, metric, statistic and coefficient of
+agreement, with the number of compared values and the largest difference. [Scores](scores.md)
+defines the measures.
 
-A bar of 0 asks for the same bits. 1e-12 is what another order of the same sums, or the logarithm
-of another library, may change. Larger bars are those of 32-bit floats, of an optimiser, or of
-random draws, as the line says. `plainly` is a definition written out in the tests, value by value,
-where no package computes the same. How each measure is defined: [scores](scores.md).
+`make conformance` (`python -m tests.conformance`) writes the page; `make generated` adds new
+rows. A test computes all rows again. It fails if the page is out of date, if a difference exceeds
+its bar, or if a score of the package has no row. `python -m tests.conformance --times 20`
+compares twenty times as many cases and writes nothing.
+
+The bar is the largest allowed difference. A bar of 0 asks for the same bits. A bar of 1e-12
+allows another order of the same sums, or the logarithm of another library. Larger bars allow for
+32-bit floats, an optimiser or random draws, as the row says. `plainly` marks a reference that the
+tests write out from the definition, where no package computes the score.
 """
 
 MEASURES_TEXT = """\
-The cases are drawn to be awkward: ties, documents retrieved twice, negative grades, queries without
-a hit or a relevant document, ids in several scripts, scores such as 1e-45, -0.0 and 1e39. Values
+The random cases contain ties, documents retrieved twice, negative grades, queries without a hit
+or a relevant document, ids in several scripts, and scores such as 1e-45, -0.0 and 1e39. Values
 are compared query by query.
 
-- pytrec_eval is trec_eval 9, so `trec_eval: 9` is compared with it. The tests do the same for
-  `trec_eval: 10` on scores that 32-bit floats hold exactly, apart from `iprec_at_recall` and
-  `11pt_avg`, whose recall version 10 rounds otherwise; for other relevance levels, for judged
-  documents only, and for repeated documents.
-- `rbp` of trec_eval 10 is no reference: it reads two variables before they are set, and its value
-  changes with the compiler's options.
+- pytrec_eval is trec_eval 9; the reference of `trec_eval: 9`. The tests also compare `trec_eval:
+  10` with it, on scores that 32-bit floats represent exactly. `iprec_at_recall` and `11pt_avg`
+  are excluded, because version 10 rounds recall differently. Other relevance levels, judged
+  documents only, and repeated documents are compared too.
+- `rbp` of trec_eval 10 is no reference: it reads two uninitialised variables, and its value
+  depends on the options of the compiler.
 """
 
 METRICS_TEXT = """\
-Predictions and one to three references: repeated words, punctuation, entities, several scripts,
-odd spaces, empty texts. The two metrics with a model run on tiny ones with random weights; the
-tests have a real one besides.
+The cases are predictions with one to three references. They contain repeated words, punctuation,
+entities, several scripts, unusual spaces and empty texts. The two metrics with a model use tiny
+models with random weights; other tests use a trained model.
 """
 
 STATISTICS_TEXT = """\
-Scores as evaluations give them: few values, many alike. Two bootstraps draw other resamples, so
-that their limits are compared in standard errors of the mean.
+The cases are typical scores of an evaluation: few distinct values, many ties. Two bootstraps draw
+different resamples, so their limits are compared in units of the standard error of the mean.
 """
 
 WITHOUT_TEXT = """\
-Everything else has a line above.
+All other scores have a row above.
 """
 
 ODD_TEXT = """\
-Where a package gives what is not meant, refuses what is meant, or gives several values for one
-input. Both columns are computed when this page is written.
+For these inputs a package returns a value against its own definition, refuses valid input, or
+returns several values for one input. Both columns are computed when this page is written.
 """
 
 EXAMPLES_TEXT = """\
