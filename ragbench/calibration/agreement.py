@@ -50,7 +50,10 @@ class _Row:
     low: float = -1.0
 
     def mean(self, tables: Sequence[FloatArray], **options: Any) -> AgreementFound:
-        """Return the mean of the statistic over tables; options are those of `mean_agreement`."""
+        """Return the mean of the statistic over tables; options are those of `mean_agreement`.
+
+        Limits are None where the interval is undefined. IndexError without tables.
+        """
         span = (self.low, 1.0)
         return _record(
             mean_agreement(self.statistic, tables, level=self.level, span=span, **options)
@@ -85,7 +88,10 @@ def judge_against_people(
 
     Averages over single raters are comparable with those of `people_against_people`. `auc` is the
     area under the ROC curve of the judge's score for good answers: those with a label of at least
-    `good`, a score from 0 to 1; None: above the middle.
+    `good`, a score from 0 to 1; None: above the middle. The keys are `raw`, `kappa`,
+    `kappa_linear`, `kappa_quadratic`, the three alphas, `pearson`, `spearman`, `kendall` and `auc`.
+    A statistic without a value is None, with its reason. OptionError if confidence is outside (0,
+    1).
     """
     people, judge = ratings.people, ratings.judge
     is_good = people > 0.5 + _SLACK if good is None else people >= good - _SLACK
@@ -103,7 +109,8 @@ def people_against_people(ratings: Ratings, *, confidence: float) -> dict[str, A
     """Return statistic -> agreement of each two raters, averaged over the pairs.
 
     No judge can be expected to agree better. Alpha is computed over all raters together. Empty if
-    there is only one rater.
+    there is only one rater. The keys are those of `judge_against_people` without `auc`. OptionError
+    if confidence is outside (0, 1).
     """
     people = ratings.people
     pairs = [np.column_stack(pair) for pair in itertools.combinations(people.T, 2)]
@@ -119,6 +126,8 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
     """Correlate the judge's scores with the mean labels per item, per question and per system.
 
     Intervals treat queries as the sample for items and questions, and systems for systems.
+    Coefficients have the keys `pearson`, `spearman` and `kendall`; a value is None, with its
+    reason, where nothing can be ordered. OptionError if confidence is outside (0, 1).
     """
     # rounded: means of equal labels in another order of summation would not tie
     people, judge = ratings.mean_labels.round(12), ratings.judge.round(12)
@@ -167,7 +176,8 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
 def confusion(ratings: Ratings) -> Confusion:
     """Count the labels of all raters (rows) by the judge's level (columns).
 
-    Empty if the scale has no levels; other labels are rounded to the nearest level.
+    Empty if the scale has no levels; other labels are rounded to the nearest level. Levels rise
+    from `low` to `high` of the scale.
     """
     levels = ratings.scale.levels
     if not levels:
@@ -183,7 +193,10 @@ def confusion(ratings: Ratings) -> Confusion:
 def _mean(
     ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float
 ) -> AgreementFound:
-    """Return the mean of a statistic over tables of raters; undefined if it needs levels."""
+    """Return the mean of a statistic over tables of raters; undefined if it needs levels.
+
+    The queries are the groups of the interval.
+    """
     if row.on_levels and not ratings.scale.levels:
         n = int(np.count_nonzero(np.isfinite(ratings.people).any(axis=1)))
         why = f"the scale {ratings.scale} has no levels"

@@ -52,9 +52,12 @@ def certify(
         labels: Rubric -> labels of people.
         calibration: Options.
 
+    Returns:
+        Rubrics are in the order of `scores`; without labels for any, the certificate has none.
+
     Raises:
         DataError: No labelled answer has a verdict.
-        OptionError: `good` is not on the scale.
+        OptionError: `good` is not on the scale, or confidence is outside (0, 1).
     """
     return certificate.JudgeCertificate(
         run=run.name,
@@ -78,7 +81,7 @@ def probe_report(
 ) -> certificate.ProbeReport:
     """Return the report on probes of some scores; `probes` is score -> probe -> result.
 
-    A score that `probes` lacks raises KeyError.
+    A score that `probes` lacks raises KeyError. Scores keep their order.
     """
     return certificate.ProbeReport(
         run=run.name,
@@ -93,7 +96,10 @@ def probe_report(
 
 
 def _facts(score: JudgedScore) -> dict[str, Any]:
-    """Return the fields of a `JudgedRubric` for a score: rubric, judge, model and signature."""
+    """Return the fields of a `JudgedRubric` for a score: rubric, judge, model and signature.
+
+    The fingerprint is empty for a table of ratings.
+    """
     return {
         "rubric": score.rubric.name,
         # a table of ratings gives the name of its rubric, not the text
@@ -111,7 +117,7 @@ def _certify_score(
 
     Raises:
         DataError: No labelled answer has a verdict.
-        OptionError: `good` is not on the scale.
+        OptionError: `good` is not on the scale, or confidence is outside (0, 1).
     """
     scale = calibration.scale or LabelScale.of_rubric(score.rubric)
     ratings = Ratings.of(score, labels, scale)
@@ -166,7 +172,7 @@ def _sampling(
     """Return True if the labelled answers are a random draw, else False, with the reason.
 
     The draw is repeated from its signature and compared with the labelled rows, unless the user
-    vouches for it.
+    vouches for it. Labels may end early, but no row before the last labelled one may lack a label.
     """
     if vouched:
         return True, "the user vouches for it (--random)"
@@ -210,7 +216,11 @@ class _Corrector:
     confidence: float
 
     def mean(self, system: str) -> certificate.Correction:
-        """Return the corrected mean of a system; `not available` with the reason if impossible."""
+        """Return the corrected mean of a system; `not available` with the reason if impossible.
+
+        It is impossible below 20 labelled or two unlabelled answers, and if the labels are no
+        random draw.
+        """
         # sorted: the order of summation decides the last digits
         keys = [key for key in sorted(self.scores) if key[0] == system]
         labelled = [key for key in keys if key in self.labels]
@@ -228,7 +238,11 @@ class _Corrector:
         return from_json(certificate.Correction, {"status": "corrected", **corrected.to_dict()})
 
     def difference(self, system: str, against: str) -> certificate.Correction:
-        """Return the corrected mean paired difference of two systems, or the reason for none."""
+        """Return the corrected mean paired difference of two systems, or the reason for none.
+
+        The reasons are those of `mean`, counted in queries that both systems have, and queries with
+        a label for only one of them.
+        """
         pairs = [
             ((system, query), (against, query))
             for name, query in sorted(self.scores)
@@ -255,7 +269,10 @@ class _Corrector:
         return from_json(certificate.Correction, values)
 
     def _refusal(self, labelled: int, unlabelled: int, noun: str) -> str:
-        """Return the reason against a correction, or an empty text; `noun` is what is counted."""
+        """Return the reason against a correction, or an empty text; `noun` is what is counted.
+
+        Reasons come in this order: no random draw, fewer than 20 labels, fewer than two unlabelled.
+        """
         if not self.facts.random:
             return f"not labelled at random: {self.facts.why}"
         if labelled < FEWEST_LABELS:

@@ -58,7 +58,7 @@ class JudgedScore:
         name: Name of the score in the summary: the rubric, with the judge if there are several.
         rubric: Rubric that the judge applied.
         judge: Name of the judge.
-        model: Model of the judge.
+        model: Model of the judge, as its verdicts name it.
         signature: Signature of the score.
         scores: Answer -> score from 0 to 1; answers without a score are absent.
         unscored: Answer without a score -> cause.
@@ -108,6 +108,8 @@ class JudgedRun:
     def select_scores(self, names: Sequence[str]) -> list[JudgedScore]:
         """Return the scores with one of these names or rubrics; all scores for no names.
 
+        They are in the order of the names, each once.
+
         Raises:
             OptionError: The run has no such score.
         """
@@ -128,7 +130,7 @@ def read_judged_run(path: Path) -> JudgedRun:
 
     Raises:
         DataError: There is no run, it has no verdicts or seed, the file of a judged system is
-            missing, or a rubric has changed since the run.
+            missing, a file cannot be read, or a rubric has changed since the run.
     """
     folder = resolve_run_folder(path)
     summary = read_summary(folder)
@@ -169,14 +171,18 @@ def _file(folder: Path, kind: str, system: str) -> Path:
 def _first_rows(path: Path, record: type[Row]) -> Iterator[tuple[Entry, Row]]:
     """Yield the entries of a file with their records, without further samples of a query.
 
-    People label one answer per query, and the first sample is as random as any other.
+    People label one answer per query, and the first sample is as random as any other. In the order
+    of the file. DataError if a line does not fit the record, or all lines are blank.
     """
     rows = ((entry, entry.as_record(record)) for entry in read_jsonl(path))
     return ((entry, row) for entry, row in rows if not row.sample)
 
 
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
-    """Yield key and answer of each query of a system; nothing without a file of predictions."""
+    """Yield key and answer of each query of a system; nothing without a file of predictions.
+
+    A query without answer, passages and queries is left out. DataError for a wrong line.
+    """
     file = _file(folder, "predictions", system)
     for entry, row in _first_rows(file, PredictionRow) if file.is_file() else ():
         passages = row.contexts or ()
@@ -219,7 +225,10 @@ def _scores(
 
 
 def _baselines(summary: Summary, judged: Container[str]) -> dict[str, str]:
-    """Return judged system -> baseline of its judge scores, if the baseline is judged too."""
+    """Return judged system -> baseline of its judge scores, if the baseline is judged too.
+
+    In the order of the summary.
+    """
     baselines = {}
     for system in summary.systems:
         score = next((name for name, score in system.scores.items() if score.kind == "judge"), "")
@@ -233,7 +242,8 @@ def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
     """Return the rubric that a judge applied, by the fingerprint in the signature of its score.
 
     Signatures of judges that call models have the fingerprint of the prompts, other signatures
-    that of the rubric. `rubrics` are the rubrics of the run that are not built in.
+    that of the rubric. `rubrics` are the rubrics of the run that are not built in. A built-in
+    rubric comes before those of the run.
 
     Raises:
         DataError: No rubric of this name has the fingerprint: it has changed since the run.
@@ -257,8 +267,11 @@ def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
 def _rubrics_in(folder: Path) -> list[Rubric]:
     """Return the rubrics in the config of a run: mappings, and files that still exist.
 
+    Mappings come first; empty without rubrics of its own.
+
     Raises:
-        DataError: A mapping or file is no rubric.
+        DataError: The config cannot be read, or a mapping or file is no rubric.
+        OptionError: A mapping has a wrong option.
     """
     judge = _entry(_entry(read_config(folder), "metrics"), "judge")
     # one judge is a block, several are a mapping of blocks
@@ -279,7 +292,10 @@ def _entry(config: Json, key: str) -> Json:
 
 
 def _prompts(rubric: Rubric) -> list[str]:
-    """Return the fingerprints of a rubric's prompts with all options that a judge may have."""
+    """Return the fingerprints of a rubric's prompts with all options that a judge may have.
+
+    Those with worked examples come first.
+    """
     return [
         prompt_fingerprint(rubric, few_shot=few_shot, passages=passages)
         for few_shot in (True, False)

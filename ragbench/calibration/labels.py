@@ -81,9 +81,10 @@ def read_labels(
 
     Raises:
         DataError: A file cannot be read, a column is missing, an answer is unknown or repeated in a
-            file, a label is no number or off the scale, or no file has a label.
+            file, a label is no number or off the scale, or no file has a label; with file and line.
         OptionError: `columns` names a rubric that is not in `scores`.
         MissingExtra: A Parquet file without the extra `parquet`.
+        IndexError: There is no path.
     """
     reader = _LabelReader(run, {score.rubric.name: score for score in scores}, columns)
     check_allowed("--column", "rubric", columns, reader.scores)
@@ -113,7 +114,13 @@ def read_labels(
 
 @dataclass(frozen=True)
 class _LabelReader:
-    """Finder of the rubrics, answers and label columns of the rows of a file."""
+    """Finder of the rubrics, answers and label columns of the rows of a file.
+
+    Attributes:
+        run: Run with the judged answers.
+        scores: Rubric -> its score.
+        columns: Rubric -> names of its columns.
+    """
 
     run: JudgedRun
     scores: Mapping[str, JudgedScore]
@@ -132,7 +139,8 @@ class _LabelReader:
         """Yield rubric and answer of a row; nothing for an empty row or another rubric.
 
         Raises:
-            DataError: The run has no such answer.
+            DataError: The run has no such answer, or the row names no query, no system of several,
+                or no rubric of several.
         """
         if "item" not in entry.values:
             yield from self._answers_to_query(entry)
@@ -190,6 +198,9 @@ class _LabelReader:
     def label_columns(self, entry: Entry, rubric: str) -> list[str]:
         """Return the names of the columns with labels by a rubric, one per rater.
 
+        In the order of `columns`, else of the file; a column with the rubric's name comes before
+        those that start with `label`.
+
         Raises:
             DataError: The row has no such column.
         """
@@ -212,8 +223,8 @@ def read_rating(entry: Entry, column: str, scale: LabelScale, option: str) -> fl
     """Return the number in a cell, on a scale; None for an empty cell.
 
     Raises:
-        DataError: The cell holds no number or one off the scale; the message names the line, and
-            `option`, which sets another scale.
+        DataError: There is no such column, or the cell holds no number or one off the scale; the
+            message names the line, and `option`, which sets another scale.
     """
     value = entry.field(column)
     text = str(value).strip() if value is not None else ""
@@ -250,7 +261,10 @@ class Ratings:
 
     @classmethod
     def of(cls, score: JudgedScore, labels: Labels, scale: LabelScale) -> Ratings:
-        """Join the scores of a judge with labels by answer; empty arrays if none has both."""
+        """Join the scores of a judge with labels by answer; empty arrays if none has both.
+
+        Raters keep the order of `labels`; a rater without any such answer has a column of NaN.
+        """
         keys = sorted(key for key in labels.labelled if key in score.scores)
         people = np.array(
             [[of_rater.get(key, np.nan) for of_rater in labels.by_rater.values()] for key in keys]
@@ -260,13 +274,19 @@ class Ratings:
 
     @property
     def mean_labels(self) -> FloatArray:
-        """Mean label of each answer over its raters, from 0 to 1."""
+        """Mean label of each answer over its raters, from 0 to 1.
+
+        Shape (n,).
+        """
         means: FloatArray = np.nanmean(self.people, axis=1)
         return means
 
     @property
     def queries(self) -> np.ndarray[Any, Any]:
-        """Query id of each answer, as clusters: answers to one query are not independent."""
+        """Query id of each answer, as clusters: answers to one query are not independent.
+
+        Shape (n,), in the order of `keys`.
+        """
         return np.array([query for _, query in self.keys], dtype=object).astype(str)
 
     @property
@@ -303,9 +323,10 @@ def read_ratings(
         model: Model of the judge.
 
     Raises:
-        DataError: A column is missing, an answer is repeated, a rating is no number or off its
-            scale, or there is no label; with file and line.
+        DataError: The file cannot be read, a column is missing, an answer is repeated, a rating is
+            no number or off its scale, or there is no label; with file and line.
         OptionError: `columns` names an unknown part or one column twice.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     entries = list(read_rows(path, "ratings"))
     by_part, judge_scale = _columns(entries[0], columns), judge_scale or scale
@@ -343,7 +364,7 @@ def _name(entry: Entry, column: str) -> str:
     """Return the name or integer in a cell as text, since names only group rows.
 
     Raises:
-        DataError: The cell is empty or holds another value.
+        DataError: There is no such column, or the cell is empty or holds another value.
     """
     value = entry.field(column)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
@@ -353,6 +374,8 @@ def _name(entry: Entry, column: str) -> str:
 
 def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return part -> names of its columns in a table, `chosen` by the user or recognised.
+
+    All parts are keys; `system` and `answer` have an empty list without a column.
 
     Raises:
         OptionError: An unknown part, several columns for one part, or a column for two parts.
@@ -396,7 +419,11 @@ def _table_run(
     scores: Mapping[str, Mapping[Key, float]],
     answers: Mapping[Key, JudgedAnswer],
 ) -> JudgedRun:
-    """Return a table of ratings as a judged run, with one score per judge."""
+    """Return a table of ratings as a judged run, with one score per judge.
+
+    The keys of its scores are the judges' columns, or `rubric`, with the column for several judges.
+    The seed is 0, and there are no baselines.
+    """
     judged = {}
     for column, values in scores.items():
         word = rubric or column

@@ -29,7 +29,8 @@ POSITION = "position"
 def sample_answers(scores: Sequence[JudgedScore], n: int, seed: int) -> list[Key]:
     """Draw n distinct answers at random among those with a verdict by any of the scores.
 
-    Returns all of them, sorted, if there are no more than n. Equal seeds give equal draws.
+    Returns all of them, sorted, if there are no more than n. Equal seeds give equal draws. The draw
+    keeps the order of the sorted answers. ValueError if n or the seed is negative.
     """
     # sorted: the order of a set differs from process to process
     keys = sorted({key for score in scores for key in score.scores})
@@ -52,6 +53,8 @@ def probe_position(
 
     Both orders are judged now, so that nothing else differs; stored replies cost nothing. A rubric
     that does not depend on the order of passages gets the result `not available` with the reason.
+    Answers whose passages have no other order, or that cite passages by number, are not judged; a
+    rubric without any verdict both ways is `not available` too.
 
     Args:
         judge: Judge to probe.
@@ -60,6 +63,9 @@ def probe_position(
         scale: Scale whose levels tell whether a verdict flips; None: the scale of each rubric.
         confidence: Confidence of the intervals.
         progress: Function that opens a progress display over a number of items.
+
+    Raises:
+        OptionError: Confidence is outside (0, 1).
     """
     reasons = {rubric.name: why_not(rubric) for rubric in rubrics}
     probed = [rubric for rubric in rubrics if reasons[rubric.name] is None]
@@ -115,7 +121,8 @@ def _compare(
     """Return the shift and the flips of one rubric's verdicts between the two orders.
 
     `verdicts` has those in order and reversed for each answer. Answers without a score in one of
-    the orders are counted by cause; the result is `not available` if none is left.
+    the orders are counted by cause; the result is `not available` if none is left. A positive shift
+    means higher scores with the passages reversed; the flip rate is a share from 0 to 1.
     """
     pairs = {key: (a[rubric.name], b[rubric.name]) for key, (a, b) in verdicts.items()}
     failed = [[v.cause for v in pair if v.score is None] for pair in pairs.values()]
@@ -155,7 +162,10 @@ def _compare(
 def _flip_interval(
     sides: Sequence[FloatArray], queries: Sequence[str], confidence: float
 ) -> Ends | None:
-    """Return the confidence limits of the flip rate; None if there are too few queries."""
+    """Return the confidence limits of the flip rate; None if there are too few queries.
+
+    Limits are from 0 to 1; below three answers there are none.
+    """
     # the share that flips is one minus the share that agrees
     same = raw_agreement(*sides, groups=list(queries), confidence=confidence)
     if same.rule != "undefined":

@@ -76,17 +76,24 @@ class LabelScale:
         return tuple(self.low + step * number for number in range(round(steps) + 1))
 
     def holds(self, label: float) -> bool:
-        """Return True if a label lies between the ends of the scale, ends included."""
+        """Return True if a label lies between the ends of the scale, ends included.
+
+        False for NaN.
+        """
         return min(self.low, self.high) <= label <= max(self.low, self.high)
 
     def score(self, label: Label) -> Label:
-        """Return the score from 0 to 1 of a label, or the scores of an array of labels."""
+        """Return the score from 0 to 1 of a label, or the scores of an array of labels.
+
+        A label off the scale gives a score below 0 or above 1; NaN stays NaN. ZeroDivisionError if
+        both ends are equal.
+        """
         return (label - self.low) / (self.high - self.low)
 
     def nearest_levels(self, scores: FloatArray) -> FloatArray:
         """Return the nearest level of each score; halfway between two, the one towards high.
 
-        NaN stays NaN. Only for scales with levels.
+        NaN stays NaN. Only for scales with levels. Scores off 0..1 give numbers off the scale.
 
         Example:
             >>> LabelScale(1, 5).nearest_levels(np.array([0.0, 0.6, 0.625, 1.0]))
@@ -114,7 +121,7 @@ class Draw:
 
     Attributes:
         keys: Drawn answers in the random order of the sheet, so that any first part is random too.
-        probability: Probability of each answer to be drawn.
+        probability: Probability of each answer to be drawn, above 0, at most 1.
         signature: Number, seed, unit, systems and a fingerprint of the population.
     """
 
@@ -146,6 +153,10 @@ def draw(
         seed: Equal seeds give equal draws.
         unit: `answer` or `query`.
         systems: Systems to draw from; empty: all of them.
+
+    Returns:
+        The drawn answers in random order; with `unit="query"`, the answers to one query follow each
+        other.
 
     Raises:
         OptionError: n is below 1 or above the number of units, or the run has no such system.
@@ -184,7 +195,8 @@ def draw(
 def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
     """Repeat a draw from the signature on a sheet.
 
-    Returns None if the signature is damaged, or if the run gives another draw.
+    Returns None if the signature is damaged, or if the run gives another draw. None too if the
+    scores changed since.
     """
     part = Signature.parse(signature).part
     unit: Unit = "query" if part("unit") == "query" else "answer"
@@ -211,7 +223,8 @@ def _units(
 ) -> list[tuple[int, tuple[Key, ...]]]:
     """Return stratum and keys of each unit of the draw, sorted by key.
 
-    A query is a unit only if all systems have a score for it.
+    A query is a unit only if all systems have a score for it. Strata count from 0; no scores give
+    an empty list.
     """
     place = {name: number for number, name in enumerate(systems)}
     scores = {key: value for key, value in score.scores.items() if key[0] in place}
@@ -264,7 +277,9 @@ def sheet_rows(
     """Return the rows of a blinded sheet in the order of the draws, without system or score.
 
     A row has the parts that its rubric needs; other cells are empty. `questions` maps query ids;
-    a missing one raises KeyError.
+    a missing one raises KeyError. Cells are in the order of `COLUMNS`, those of label and comment
+    None; an answer that is missing is empty. Without draws there are no rows. KeyError also for an
+    answer that the run lacks.
     """
     rows: list[list[str | float | None]] = []
     for drawn, rubric in draws:
@@ -285,7 +300,10 @@ def sheet_rows(
 
 
 def scale_text(rubric: Rubric) -> str:
-    """Return the text for labellers: the meaning of each level, or of the share of claims."""
+    """Return the text for labellers: the meaning of each level, or of the share of claims.
+
+    Levels are joined by `; ` in the order of the rubric.
+    """
     if rubric.method == "rating":
         return "; ".join(f"{level}: {meaning}" for level, meaning in rubric.scale.items())
     low, high = LabelScale.of_rubric(rubric).levels

@@ -21,7 +21,16 @@ DEFAULT_READ = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightAnswer:
-    """Rule by which an answer counts as right."""
+    """Rule by which an answer counts as right.
+
+    The fields are options of the config, block `causes.right`.
+
+    Attributes:
+        measure: Metric or rubric that decides; None takes the first judged correctness, else words.
+        min: Smallest value of a right answer, 0 to 1.
+        words: Share of the content words of a gold answer that a right answer has, above 0, at most
+            1.
+    """
 
     measure: Annotated[
         str | None,
@@ -44,7 +53,14 @@ class RightAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportedAnswer:
-    """Rule by which an answer counts as supported by its passages."""
+    """Rule by which an answer counts as supported by its passages.
+
+    The fields are options of the config, block `causes.supported`.
+
+    Attributes:
+        measure: Rubric that decides; None takes faithfulness of a judge.
+        min: Smallest value of a supported answer, 0 to 1.
+    """
 
     measure: Annotated[
         str | None, Option("Rubric that decides; default: faithfulness of a judge.")
@@ -54,7 +70,17 @@ class SupportedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRules:
-    """Options of the rules that give each query its cause: the block `causes` of the config."""
+    """Options of the rules that give each query its cause: the block `causes` of the config.
+
+    Attributes:
+        read: Number of hits that a generator would read, for a retriever alone; 5 by default.
+        relevant: Smallest grade of a gold document.
+        words: Share of the content words of a gold answer that makes a passage hold it, above 0, at
+            most 1; for questions without judgements.
+        need: `any` gold document suffices, or `all` are needed.
+        right: Rule for a right answer.
+        supported: Rule for a supported answer.
+    """
 
     blocks: ClassVar[Mapping[str, str]] = {
         "right": "When an answer is right.",
@@ -145,7 +171,8 @@ def cause_of_ranking(
     """Return the cause of a query of a retriever alone, as if a generator read its first hits.
 
     `answerable` is None if nothing tells whether the question has an answer. If it has none, the
-    cause is `unknown`: a ranking cannot decline.
+    cause is `unknown`: a ranking cannot decline. A failed ranking is `failed`; without judgements
+    and gold answer the cause is `unknown`.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((14, "d12"),), retrieved=100)
@@ -174,7 +201,9 @@ def cause_of_answer(
     """Return the cause of a query of a system that answers.
 
     `ranking` is None if the system has no ranking. `answerable` is None if nothing tells whether
-    the question has an answer; if it has none, to decline is right.
+    the question has an answer; if it has none, to decline is right. A failed answer is `failed`,
+    one that was not asked for `unknown`; a right answer is `right` even if it refuses or its
+    passages lack the gold.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)
@@ -210,6 +239,9 @@ def cause_of_answer(
 
 def _cause_if_not_right(loss: Loss | None, evidence: str, answer: AnswerFacts) -> Loss:
     """Return the cause of an answer that is wrong, or that was compared with no gold answer.
+
+    The result is the loss, `unsupported`, `not_used`, `right` (supported, without a gold answer) or
+    `unknown`, in this order.
 
     Args:
         loss: Loss before the answer; None if its passages have what it needs, or if nothing tells.
@@ -277,6 +309,9 @@ def _loss_before_reading(
 ) -> Loss | None:
     """Return the loss in corpus or retrieval; None if enough gold documents were read.
 
+    The loss is `not_in_corpus` (also without any relevant document), `not_retrieved` or
+    `ranked_too_low`.
+
     Args:
         ranking: Ranks of the gold documents of a query with judgements.
         rules: Number of gold documents that an answer needs: any or all.
@@ -338,12 +373,15 @@ def _first_gold(ranking: RankingFacts) -> str:
 
 
 def _first_and_count(documents: Sequence[str]) -> str:
-    """Return the first id of some, at least one, with the number of the others."""
+    """Return the first id of some, at least one, with the number of the others.
+
+    For example `d1 and 2 more`.
+    """
     if len(documents) == 1:
         return documents[0]
     return f"{documents[0]} and {len(documents) - 1} more"
 
 
 def _join(*reasons: str) -> str:
-    """Join the reasons that are not empty."""
+    """Join the reasons that are not empty by `; `; return "" if all are."""
     return "; ".join(reason for reason in reasons if reason)

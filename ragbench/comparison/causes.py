@@ -75,6 +75,8 @@ class Share(NamedTuple):
 class GoldWords:
     """Gold answers of one question, compared with texts by their content words.
 
+    Without gold answers, `share` raises ValueError.
+
     Example:
         Words that an answer repeats from the question do not count.
 
@@ -99,7 +101,12 @@ class GoldWords:
         return any(words and tokens not in _YES_OR_NO for words, tokens in self._gold)
 
     def share(self, text: str) -> Share:
-        """Return the share of the gold answer that a text has, the best one of several."""
+        """Return the share of the gold answer that a text has, the best one of several.
+
+        Best is a gold answer word by word, then one without a lacking number, then the largest
+        share; of equals the first. If there are short gold answers, these decide alone. `whole` is
+        True if any gold answer stands in the text. ValueError without gold answers.
+        """
         words, tokens = terms(text), _TOKENS(text)
         shares = [self._share_of(answer, words, tokens) for answer in self._by_words]
         best = max(
@@ -114,7 +121,10 @@ class GoldWords:
         words: frozenset[str],
         tokens: Sequence[str],
     ) -> Share:
-        """Return the share of one gold answer, by the content words and all tokens of a text."""
+        """Return the share of one gold answer, by the content words and all tokens of a text.
+
+        Yes or no counts as one word, shared only if it is the first word of the text.
+        """
         gold_words, gold_tokens = gold
         whole = _is_whole(gold_tokens, tokens)
         if tuple(gold_tokens) in _YES_OR_NO:
@@ -141,7 +151,10 @@ def _analyzer() -> Analyzer:
 # several systems retrieve the same passages for a query
 @functools.lru_cache(maxsize=200)
 def terms(text: str) -> frozenset[str]:
-    """Return the content words of a text as stems."""
+    """Return the content words of a text as stems.
+
+    Empty for a text of stop words only; the results of the last 200 texts are cached.
+    """
     # interned: the stems of cached texts repeat, and take most of their memory
     return frozenset(map(sys.intern, terms_of(text, _analyzer())))
 
@@ -162,7 +175,10 @@ def refuses(answer: str) -> str | None:
 
 
 def has_no_answer(gold: Sequence[str]) -> bool:
-    """Return True if the gold answers of a question say that there is none."""
+    """Return True if the gold answers of a question say that there is none.
+
+    An empty text counts as saying so; False without gold answers.
+    """
     return bool(gold) and all(not text.strip() or is_refusal(text) for text in gold)
 
 
@@ -177,7 +193,10 @@ class SystemCauses:
     losses: Sequence[Loss]
 
     def counts(self) -> dict[AnswerCause, int]:
-        """Return the number of queries of every cause, 0 for those that do not occur."""
+        """Return the number of queries of every cause, 0 for those that do not occur.
+
+        The order is that of `CAUSES`.
+        """
         counter = Counter(loss.cause for loss in self.losses)
         return {cause: counter[cause] for cause in CAUSES}
 
@@ -186,7 +205,9 @@ class SystemCauses:
     ) -> dict[AnswerCause, CauseShare]:
         """Return count, share and interval of each cause that occurs.
 
-        `clusters` has the cluster label of each query; None if queries are units.
+        `clusters` has the cluster label of each query; None if queries are units. Shares and limits
+        are from 0 to 1, in the order of `CAUSES`; empty without queries. OptionError if confidence
+        is outside (0, 1), or clusters have another length.
         """
         causes = np.array([loss.cause for loss in self.losses], dtype=object)
         shares: dict[AnswerCause, CauseShare] = {}
@@ -202,7 +223,11 @@ class SystemCauses:
         return shares
 
     def by_slice(self, slicings: Sequence[Slicing]) -> dict[str, dict[str, dict[AnswerCause, int]]]:
-        """Return field -> slice -> cause -> number of its queries, without causes of 0 queries."""
+        """Return field -> slice -> cause -> number of its queries, without causes of 0 queries.
+
+        A query counts in each of its slices. ValueError if a slicing has labels for another number
+        of queries, KeyError for a label that is not one of its names.
+        """
         fields: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:
             counts: dict[str, Counter[AnswerCause]] = {name: Counter() for name in slicing.names}
@@ -223,7 +248,9 @@ def cause_flows(
 ) -> tuple[CauseFlow, ...]:
     """Return the moves of queries between causes from each baseline to its system.
 
-    `baselines` has pairs of a system and its baseline; those without a baseline are left out.
+    `baselines` has pairs of a system and its baseline; those without a baseline are left out. In
+    the order of the pairs. Raises KeyError for a system or baseline without causes, ValueError if
+    their numbers of queries differ.
     """
     of_queries = {name: [loss.cause for loss in system.losses] for name, system in causes.items()}
     return tuple(
@@ -243,6 +270,8 @@ def flow_of(
     """Return the moves of queries between causes, the largest group first.
 
     `old_causes` are those of the baseline, `new_causes` those of the system, one for each query.
+    Groups of one size are in the order of their causes in `CAUSES`; the queries of a group keep
+    their order. ValueError if the three lists differ in length.
 
     Example:
         >>> flow = flow_of("new", "old", ["right", "refused"], ["right", "right"], ["q1", "q2"])

@@ -64,7 +64,9 @@ class ComparedRow:
 def compared_rows(matching: Matching) -> list[ComparedRow]:
     """Return a row for each system, those that are compared with each other side by side.
 
-    Systems without any of the measures have no row.
+    Systems without any of the measures have no row. They are ordered by their set of measures, then
+    by group and source; letters follow this order. Labels of systems of the same name end with the
+    short name of their source.
     """
     places = [
         (group, place, matching.sources[place].systems[name])
@@ -101,7 +103,8 @@ def compared_rows(matching: Matching) -> list[ComparedRow]:
 def short_names(sources: Sequence[str]) -> list[str]:
     """Return the shortest ends of paths that differ; equal paths get numbers.
 
-    Run folders of the same day are named without the date.
+    Run folders of the same day are named without the date. In the order of the paths; equal paths
+    become `path #1`, `path #2`. ValueError without paths.
 
     Example:
         >>> short_names(["runs/a/20261122-183350-2371", "runs/a/20261122-190412-1ce2"])
@@ -129,6 +132,14 @@ def compare_sources(
         matching: Sources over the same queries.
         method: Test, correction and interval.
         clusters: Cluster label of each query; None if queries are units.
+
+    Returns:
+        The comparison with its systems, in the order of `compared_rows`, and by measure in the
+        order of the matching. Changes, moves and questions are empty: `add_changes` adds them.
+
+    Raises:
+        OptionError: An option of the method is not allowed for these data, or `clusters` are not
+            one label per query.
     """
     rows = compared_rows(matching)
     systems = [_as_experiment(row, matching) for row in rows]
@@ -185,7 +196,10 @@ def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:
 def _with_all_pairs(
     family: MeasureComparison, rows: Sequence[ComparedRow], matching: Matching, tested: TestedPairs
 ) -> MeasureComparison:
-    """Return the comparisons of a measure with `better_than` and the number of failed queries."""
+    """Return the comparisons of a measure with `better_than` and the number of failed queries.
+
+    KeyError if a compared system is none of `rows`.
+    """
     name, query_ids = family.measure, matching.sources[0].query_ids
     columns = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
     better = better_than(columns, tested.of(name), tested.method.confidence)
@@ -206,7 +220,7 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     """Add changes of config and data, moves between causes, and the questions of moved queries.
 
     They are read from the run folders. Without a config in the base, such as in a baseline file,
-    no changes of config are added.
+    no changes of config are added. Returns a copy. DataError if a run folder cannot be read.
     """
     folders = [source.folder for source in matching.sources]
     facts = [
@@ -232,7 +246,11 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
 
 
 def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
-    """Yield the moves of queries between causes for each comparison; none without causes."""
+    """Yield the moves of queries between causes for each comparison; none without causes.
+
+    Only queries that both systems have a cause for count; pairs of systems come once, in the order
+    of the comparisons. DataError if a file of causes is missing or cannot be read.
+    """
     rows = {row.label: row for row in compared_rows(matching)}
     causes = [
         {} if source.folder is None else read_causes(source.folder / CAUSES_FILE)
@@ -255,7 +273,8 @@ def paired_rows(
 ) -> Iterator[tuple[ComparedRow, ComparedRow, PairedScores]]:
     """Yield system, baseline and their paired scores for each comparison by a measure.
 
-    A measure that was not compared yields nothing.
+    A measure that was not compared yields nothing. In the order of the comparisons. KeyError if a
+    compared system is none of the matching.
     """
     rows = {row.label: row for row in compared_rows(matching)}
     family = comparison.measure(measure)
@@ -271,7 +290,8 @@ def better_than(
     """Return system -> systems that it is significantly better than, in the order of `columns`.
 
     All pairs are one family of step-down max-T tests, as for the marks in tables of papers. Better
-    means lower if lower scores are better. Sums over the queries are not tested.
+    means lower if lower scores are better. Sums over the queries are not tested. Without a better
+    system, the list of each is empty; it is empty for all with fewer than two systems.
 
     Args:
         columns: System -> its scores.
@@ -307,13 +327,20 @@ def moved_most(
     """Return the `n` queries with the largest changes, up or down, for each comparison.
 
     They come with both scores, the question, and the first documents of both rankings. Queries
-    without a change, or without a score of both systems, are never among them.
+    without a change, or without a score of both systems, are never among them. Largest change
+    first; equal changes in the order of the queries. `up`, `down` and `same` count all queries with
+    both scores. A measure that was not compared gives an empty tuple. DataError if a file of a run
+    cannot be read.
     """
     # a run file is read once for all its queries
     read, question_of = cache(read_run), _questions(matching)
 
     def top(row: ComparedRow, query: str) -> tuple[str, ...] | None:
-        """Return the first documents of a query; None if the source has no ranking file."""
+        """Return the first 5 documents of a query; None if the source has no ranking file.
+
+        Best first; fewer if the ranking is shorter, none for a query that it lacks. DataError if
+        the file cannot be read.
+        """
         file = matching.sources[row.source].rankings.get(row.scores.name)
         if file is None:
             return None
@@ -356,7 +383,8 @@ def moved_most(
 def _questions(matching: Matching) -> Callable[[str], str]:
     """Return a function from a query to its question, read from the first run that has it.
 
-    The function returns an empty text for a query that no run folder has.
+    The function returns an empty text for a query that no run folder has. It raises DataError if a
+    line of a file cannot be read.
     """
     folders = [source.folder for source in matching.sources if source.folder is not None]
     files = [Lines(folder / QUESTIONS_FILE) for folder in folders]

@@ -39,7 +39,10 @@ class TestedPairs:
         self._pairs: dict[str, SystemPairs] = {}
 
     def of(self, measure: str) -> SystemPairs:
-        """Return the pairs of all systems that have a measure, in the order of the systems."""
+        """Return the pairs of all systems that have a measure, in the order of the systems.
+
+        ValueError if no system has it; OptionError if the clusters are not one label per query.
+        """
         if measure not in self._pairs:
             systems = systems_with(measure, self._systems).values()
             self._pairs[measure] = SystemPairs(
@@ -51,7 +54,11 @@ class TestedPairs:
         return self._pairs[measure]
 
     def sums(self, pairs: Sequence[PairedScores]) -> FloatArray:
-        """Return the sums of differences under random sign flips, shape (flips, pairs)."""
+        """Return the sums of differences under random sign flips, shape (flips, pairs).
+
+        Columns are in the order of `pairs`. ValueError if a pair names a system without the
+        measure.
+        """
         sums = np.empty((self.method.resamples, len(pairs)))
         for measure in dict.fromkeys(pair.measure for pair in pairs):
             columns = [column for column, pair in enumerate(pairs) if pair.measure == measure]
@@ -81,6 +88,13 @@ def compare_systems(
             one measure are adjusted together by Holm's procedure.
         clusters: Cluster label of each query; None if queries are units.
         tested: Tests of all pairs of these systems, if the caller needs them too.
+
+    Returns:
+        Comparisons by measure, in the order of the systems' measures; a measure that is summed over
+        the queries has none. Without systems there is no measure.
+
+    Raises:
+        OptionError: `clusters` are not one label per query, or a score is infinite.
     """
     tested = tested or TestedPairs(systems, method, clusters)
     labels = None if clusters is None else np.asarray(clusters)
@@ -112,6 +126,9 @@ def _measure(
     """Return the comparisons by a measure, with the best system and those tied with it.
 
     `systems` are those that have the measure, at least one.
+
+    `best` is None for a sum, without finite means, and where all systems have equal values; then no
+    system is tied with it.
     """
     first = next(iter(systems.values()))
     column = first.columns[name]
@@ -133,7 +150,7 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     """Return a sentence if all systems have the same value on every query, else None.
 
     It is None also for one system, for sums such as counts of relevant documents, and if there are
-    no values.
+    no values. IndexError without columns.
     """
     values = columns[0].values
     if len(columns) < 2 or columns[0].aggregate == "sum" or not np.isfinite(values).any():
@@ -153,7 +170,8 @@ def _best(
     """Return the system with the best mean, and the systems that max-T cannot tell from it.
 
     The best is None for a sum, or without finite means. A system that shares no scored query with
-    the best was not compared, and is left out.
+    the best was not compared, and is left out. Of equal means the first system is best. The tied
+    ones include it and keep the order of `systems`.
     """
     columns = [system.columns[name] for system in systems.values()]
     means = np.array([column.mean for column in columns])
@@ -180,7 +198,8 @@ def _test(
 ) -> list[Difference]:
     """Return differences, intervals and adjusted p-values of the pairs of a family, in order.
 
-    A pair without a query that both systems have a score for has no p-value.
+    A pair without a query that both systems have a score for has no p-value. No pairs give no
+    differences. OptionError if `clusters` are not one label per query.
     """
     if not family:
         return []
@@ -229,7 +248,8 @@ def describe(
     """Return difference, interval and effect size of a pair, without a test.
 
     `differences` are those of all queries or of a slice; NaN marks a query that is left out. If
-    none remains, the numbers of the result are None.
+    none remains, the numbers of the result are None. OptionError if a score is outside the range of
+    its measure.
     """
     system, baseline = pair.names
     compared = ~np.isnan(differences)
@@ -284,6 +304,8 @@ class Slicing:
     def members(self) -> NDArray[np.bool_]:
         """Return True for each query in each slice, shape (queries, slices).
 
+        A query without slices is in none. KeyError for a label that is not one of `names`.
+
         Example:
             >>> Slicing("metadata.tags", ("law", "tax"), [("tax",), ("law", "tax")]).members()
             array([[False,  True],
@@ -308,7 +330,9 @@ def compare_slices(
     The test is one-sided, adjusted by studentized max-T over the tested slices of one field: if no
     slice is worse, the chance that any is called worse is at most 1 - confidence. Fields, measures
     and systems are families of their own. `worse` is None for a slice of fewer than
-    `ENOUGH_QUERIES` queries, or clusters, which is not tested.
+    `ENOUGH_QUERIES` queries, or clusters, which is not tested. Rows are in the order of the
+    slicings, then the measures, the systems, the slices; empty without slicings. OptionError if
+    `clusters` are not one label per query.
     """
     labels = None if clusters is None else np.asarray(clusters)
     return tuple(
@@ -323,7 +347,11 @@ def compare_slices(
 def _compare_slices(
     pair: PairedScores, slicing: Slicing, method: Method, clusters: Labels | None
 ) -> list[SliceDifference]:
-    """Return the difference of a pair in each slice of one field, with its one-sided test."""
+    """Return the difference of a pair in each slice of one field, with its one-sided test.
+
+    In the order of the slices. `p_adjusted` and `worse` are None where fewer than 20 queries or
+    clusters have both scores.
+    """
     table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
     # turned so that up is better: the side `lower` tests for worse
     upwards = table if pair.system.direction == "higher" else -table

@@ -48,7 +48,8 @@ class PairCounts(Record):
 class Evaluation:
     """Scores of one system, with intervals, counts and signatures.
 
-    Scores have the names that the caller wrote.
+    Scores have the names that the caller wrote. `evaluate_run`, `evaluate_texts` and
+    `evaluate_run_file` make it. OptionError if `confidence` is outside (0, 1).
 
     Attributes:
         query_ids: Ids of the scored items, in the order of the columns.
@@ -72,7 +73,10 @@ class Evaluation:
 
     @cached_property
     def summary(self) -> dict[str, SystemScore]:
-        """Mean, interval, counts, bounds and signature of each score."""
+        """Mean, interval, counts, bounds and signature of each score.
+
+        In the order of the columns; the mean is None where nothing is scored.
+        """
         return {
             name: summarize(column, confidence=self.confidence)
             for name, column in self.columns.items()
@@ -80,7 +84,11 @@ class Evaluation:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """Counts of the input: queries, missing queries, repeated documents and others."""
+        """Counts of the input: queries, missing queries, repeated documents and others.
+
+        The keys are the fields of `RunCounts` or `PairCounts`; those with their default value are
+        absent.
+        """
         return to_json(self.read)
 
     @property
@@ -112,7 +120,11 @@ class Evaluation:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return counts, scores and values as a JSON mapping, null for a missing value."""
+        """Return counts, scores and values as a JSON mapping, null for a missing value.
+
+        The keys are `schema`, `confidence`, `counts`, `scores` (name -> summary) and `per_query`
+        (name -> item id -> value).
+        """
         return {
             "schema": SCHEMA,
             "confidence": self.confidence,
@@ -140,7 +152,11 @@ class Evaluation:
         return tables.html_table(caption, ["score", "mean", "scored", "failed"], rows)
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame, a row per item and a column per score; needs pandas."""
+        """Return a pandas DataFrame, a row per item and a column per score; needs pandas.
+
+        The index, `query_id`, has the item ids; NaN marks a missing value. ImportError without
+        pandas.
+        """
         import pandas as pd
 
         values = {name: column.values for name, column in self.columns.items()}
@@ -177,9 +193,13 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         judged_only: Take the documents that are not judged out of the rankings first.
         confidence: Level of the intervals.
 
+    Returns:
+        Scores of the judged queries, in the order of the qrels; without any, means are NaN.
+
     Raises:
         DataError: The run or the qrels are not what they should be.
-        OptionError: An unknown measure, or an option that is not allowed.
+        OptionError: An unknown measure, an option that is not allowed, or confidence outside (0,
+            1).
 
     Example:
         >>> result = evaluate_run({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, ["mrr"])
@@ -205,10 +225,12 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
 def _with_scores(run: object) -> Run | Nested:
     """Return a run in which ranked lists have scores that fall from rank to rank.
 
-    A run without lists is returned as it is.
+    A run without lists is returned as it is. Repeated documents of a list count at their first
+    place, and are counted in `duplicates`.
 
     Raises:
-        DataError: It is no mapping of queries, or the documents of a query are a set.
+        DataError: It is no mapping of queries, the documents of a query are a set or no list, or an
+            id is not text.
     """
     if not isinstance(run, (Run, Mapping)):
         raise wrong_type_error(run, "run")
@@ -233,7 +255,8 @@ def _with_grades(qrels: object) -> Qrels | Nested:
     """Return qrels in which lists of relevant documents have become documents of grade 1.
 
     Raises:
-        DataError: It is no mapping of queries, or a query has neither mapping nor list.
+        DataError: It is no mapping of queries, a query has neither mapping nor list, or an id in a
+            list is not text.
     """
     if not isinstance(qrels, (Qrels, Mapping)):
         raise wrong_type_error(qrels, "qrels")
@@ -248,7 +271,10 @@ def _with_grades(qrels: object) -> Qrels | Nested:
 
 
 def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
-    """Return True if a mapping has a value that is no mapping itself."""
+    """Return True if a mapping has a value that is no mapping itself.
+
+    False for anything but a mapping, and for an empty one.
+    """
     # types first: one check for each type, not for each of many queries
     kinds = {*map(type, nested.values())} if isinstance(nested, Mapping) else ()
     return not all(issubclass(kind, Mapping) for kind in kinds)
@@ -299,6 +325,10 @@ def evaluate_texts(
         columns: Names of the columns of a table, if they are not usual ones:
             `{"answer": ..., "reference": ...}`.
 
+    Returns:
+        Scores of the n items, whose ids are their positions as text, `0` first. Items without a
+        prediction or a reference have no value, and no items give means of NaN.
+
     Raises:
         DataError: The two differ in length, or a table has no such columns.
         OptionError: An unknown metric, an option that is not allowed, or mappings by query.
@@ -344,6 +374,9 @@ def score_pairs(
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Score lists of texts as `evaluate_texts` does, with notes in the result and no warnings.
+
+    Returns:
+        Scores of the n items, whose ids are their positions as text, `0` first.
 
     Raises:
         DataError: The lists differ in length.
@@ -404,8 +437,8 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     long file; None uses one per core.
 
     Raises:
-        DataError: A file is empty or cannot be read, or a line is wrong.
-        OptionError: An unknown measure, or an option that is not allowed.
+        DataError: A file is empty or cannot be read, or a line is wrong; with the line.
+        OptionError: An unknown measure, an option that is not allowed, or `workers` below 1.
 
     Example:
         >>> from io import BytesIO
@@ -432,7 +465,8 @@ def evaluate_ranked_file(
 ) -> Evaluation:
     """Score a ranked run file by the rules that ranked it, under the names of the measures.
 
-    `tag` goes into the counts; None leaves it out.
+    `tag` goes into the counts; None leaves it out. The queries are those of the qrels, in their
+    order. OptionError if confidence is outside (0, 1), DataError as `score_ranked`.
     """
     scored = score_ranked(
         ranked.evidence,
@@ -449,7 +483,7 @@ def evaluate_ranked_file(
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
     """Refuse a run without a judged query: all its scores would be 0 or missing.
 
-    `run` is the file of the message.
+    `run` is the file of the message. An evaluation of texts passes.
 
     Raises:
         DataError: No query of the run is judged.

@@ -80,7 +80,8 @@ def match_sources(
 
     Raises:
         DataError: Queries or signatures differ, all differences at once; or there are fewer than
-            two systems, no common query, or no common measure.
+            two systems, a run has no system in common with the base, or there is no common query or
+            measure.
         OptionError: No system has a measure of that name.
     """
     sources = (base, *runs)
@@ -140,7 +141,8 @@ def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
     """Return the row of each query with judgements; the others are no part of the query set.
 
     A source of a run file has the queries of its qrels alone, so that those without judgements
-    would make query sets differ.
+    would make query sets differ. Rows count from 0, in the order of the source; without any of the
+    measures, no query has judgements.
     """
     columns = [
         system.columns[name]
@@ -159,7 +161,8 @@ def _set_difference(
 ) -> str:
     """Return the lines of an error: the queries that the base or a run has alone, in numbers.
 
-    `judged` has the judged queries of each source; `end` is the end of the last line.
+    `judged` has the judged queries of each source; `end` is the end of the last line. Each line
+    names up to three queries; the last line says that the query sets differ.
     """
     lines = []
     base = (sources[0], judged[0])
@@ -182,6 +185,7 @@ def _other_signatures(
     """Return a line for each measure and source whose signature differs from the first one.
 
     `tolerated` are parts of signatures that may differ, as the queries behind them were compared.
+    In the order of the measures; empty if none differs. IndexError if no system has a measure.
     """
     problems = []
     for name in measures:
@@ -204,7 +208,10 @@ def _other_signatures(
 def _advice(
     chosen: Sequence[str], problems: Sequence[str], measures: Sequence[str] | None
 ) -> list[str]:
-    """Return a line with the measures that can be compared; none if the user named measures."""
+    """Return a line with the measures that can be compared; none if the user named measures.
+
+    None too if no measure can be compared, or if the queries themselves differ.
+    """
     fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
     # these problems concern every measure
     of_all = ("queries:", "question text")
@@ -218,7 +225,10 @@ def _notes(
     groups: Mapping[str, tuple[str | None, ...]],
     left_out: Mapping[str, int],
 ) -> list[str]:
-    """Return notes on queries and systems that were left out, and on repaired run files."""
+    """Return notes on queries and systems that were left out, and on repaired run files.
+
+    In this order: queries left out, run files, systems that no other source has.
+    """
     notes = [
         f"{source}: queries that the others lack, left out: {count}"
         for source, count in left_out.items()
@@ -259,7 +269,10 @@ class SameQueries:
 
     @property
     def same(self) -> frozenset[str]:
-        """Parts of signatures that are the same for every common query."""
+        """Parts of signatures that are the same for every common query.
+
+        They are names such as `qrels` and `gold`.
+        """
         return self.compared - {_PARTS[part][1] for part in self.differing}
 
     @property
@@ -269,7 +282,10 @@ class SameQueries:
 
     @property
     def refused(self) -> list[str]:
-        """Reasons why nothing may be compared; empty if at least half of the queries may be."""
+        """Reasons why nothing may be compared; empty if at least half of the queries may be.
+
+        Otherwise the lines of the differences and, last, the number of queries that are left.
+        """
         n = len(self.left_out)
         if 2 * n <= self.n_common:
             return []
@@ -280,7 +296,10 @@ class SameQueries:
         return [*self.lines, reason]
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on the queries that were left out, and on sources without questions."""
+        """Yield notes on the queries that were left out, and on sources without questions.
+
+        None if no query was left out and all questions are known.
+        """
         for part, queries in self.differing.items():
             words = _PARTS[part][0].rpartition(" ")[0]  # without the verb
             yield (
@@ -305,6 +324,10 @@ def compare_queries(
         measures: Compared measures. A part other than the question counts if the scores of both
             sources depend on it by their signatures.
         common: Ids of the common queries.
+
+    Returns:
+        The differing queries by part, in the order of `common`. A part of which one source has no
+        fingerprints counts as not compared.
     """
     differing: dict[str, dict[str, None]] = {}
     lines, unknown, not_compared = [], dict[str, None](), set[str]()
@@ -347,14 +370,20 @@ def _signatures(
     members: Sequence[tuple[ScoredSystems, SystemScores]],
     measures: Sequence[str],
 ) -> dict[str, list[Signature]]:
-    """Return the signatures of each compared measure that systems of a source have."""
+    """Return the signatures of each compared measure that systems of a source have.
+
+    Measure -> signatures in the order of the systems; a measure that none of them has is absent.
+    """
     columns = [system.columns for origin, system in members if origin is source]
     by_name = {name: [c[name].signature for c in columns if name in c] for name in measures}
     return {name: signatures for name, signatures in by_name.items() if signatures}
 
 
 def list_ids(queries: Sequence[str], most: int) -> str:
-    """Return the first `most` ids of queries as text, with dots if there are more."""
+    """Return the first `most` ids of queries as text, with dots if there are more.
+
+    The ids are joined by commas; no ids give an empty text.
+    """
     return ", ".join(queries[:most]) + (", ..." if len(queries) > most else "")
 
 
@@ -363,7 +392,9 @@ def match_systems(
 ) -> dict[str, tuple[str | None, ...]]:
     """Match the systems of a base and of runs by name; systems of one source alone are left out.
 
-    If base and run have one system each, these are matched whatever their names.
+    If base and run have one system each, these are matched whatever their names. The keys are the
+    names in the base, in the order of the first source with a summary; a value has the name in the
+    base and then in each run, None where a run lacks the system. Without runs it is empty.
 
     Raises:
         DataError: A run has no system in common with the base.
@@ -391,7 +422,9 @@ def match_systems(
 def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None, ...]]:
     """Match systems by name, with those that only one source has.
 
-    If each source has one system, these are matched whatever their names.
+    If each source has one system, these are matched whatever their names. The keys keep the order
+    of the sources and their systems; a value has a name for each source, None where it lacks the
+    system.
     """
     if all(len(source.systems) == 1 for source in sources):
         alone = [next(iter(source.systems)) for source in sources]
@@ -408,7 +441,8 @@ def choose_measures(
 ) -> tuple[str, ...]:
     """Return the measures to compare: `measures` in any spelling, or all that several systems have.
 
-    `pairs` are the compared systems, each with its source.
+    `pairs` are the compared systems, each with its source. Names come without repeats: the measures
+    of the user in their order, else those of the systems. An empty `measures` counts as None.
 
     Raises:
         DataError: No measure is common, or only one system has a measure of `measures`.

@@ -26,7 +26,8 @@ Families = Literal["measure", "all"]
 def check_options(owner: str, record: object) -> None:
     """Check the declared options of a frozen record; NumPy numbers become Python numbers.
 
-    `owner` is the name in front of the message.
+    `owner` is the name in front of the message. Fields of the record are replaced in place,
+    although it is frozen.
 
     Raises:
         OptionError: A value is not allowed.
@@ -44,7 +45,10 @@ Confidence = Annotated[float, Option("Level of the intervals.", gt=0, lt=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalsAndTests:
-    """Options of intervals and tests; 1 - `confidence` is the error rate of each family."""
+    """Options of intervals and tests; 1 - `confidence` is the error rate of each family.
+
+    `resamples` is 100 or more. It checks nothing itself: see `Method`.
+    """
 
     confidence: Confidence = 0.95
     resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
@@ -68,6 +72,8 @@ class IntervalsAndTests:
 class Method(IntervalsAndTests):
     """Options of a comparison of systems; fields of `comparisons.json` have the same names.
 
+    OptionError if a value is not allowed.
+
     Attributes:
         seed: Seed of resamples and sign flips.
         cluster: Metadata field with the cluster of a query; None if queries are units.
@@ -83,6 +89,8 @@ class Method(IntervalsAndTests):
 @dataclass(frozen=True, slots=True)
 class FamilyResult:
     """Results of the tests of one family, one per comparison.
+
+    `adjust_family` makes it; arrays and list are in the order of the columns.
 
     Attributes:
         p: P-values before adjustment; NaN without paired scores.
@@ -124,6 +132,13 @@ def adjust_family(
         sums: Function from columns to their sums under `resamples` flips, if the caller has drawn
             these already.
 
+    Returns:
+        P-values in (0, 1], in the order of the columns; NaN without paired scores, and empty for no
+        columns.
+
+    Raises:
+        OptionError: An option is not allowed, alpha is outside (0, 1), or a difference is infinite.
+
     Example:
         >>> result = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")
         >>> result.p.tolist(), result.adjusted.tolist(), result.tests[0]
@@ -160,7 +175,10 @@ def adjust_family(
 
 
 def _fitting(test: Test, d: FloatArray) -> Test:
-    """Return the test, or the randomization test if McNemar's test meets graded differences."""
+    """Return the test, or the randomization test if McNemar's test meets graded differences.
+
+    A column without differences keeps the test.
+    """
     # McNemar's test counts hits and misses, whose differences are -1, 0 and 1
     graded = test == "mcnemar" and not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all()
     return "randomization" if graded else test
@@ -169,5 +187,8 @@ def _fitting(test: Test, d: FloatArray) -> Test:
 def _sums_of_columns(
     sums: SumsOf, columns: NDArray[np.intp], positions: NDArray[np.intp]
 ) -> FloatArray:
-    """Return the sums of some columns, by their positions among `columns`."""
+    """Return the sums of some columns, by their positions among `columns`.
+
+    `columns` numbers the columns of the family, `positions` counts from 0.
+    """
     return sums(columns[positions])

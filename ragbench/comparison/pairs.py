@@ -32,7 +32,8 @@ def pair_systems(
 ) -> dict[str, tuple[PairedScores, ...]]:
     """Return score -> paired scores of each system that has a baseline by this score.
 
-    A score that is summed over queries, such as a count of documents, has no pairs.
+    A score that is summed over queries, such as a count of documents, has no pairs (an empty
+    tuple). Systems keep their order; scores are in the order of `baselines`.
     """
     return {
         name: tuple(
@@ -46,12 +47,12 @@ def pair_systems(
 
 
 def systems_with(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores]:
-    """Return the systems that have a measure, by name."""
+    """Return the systems that have a measure, by name, in their order; empty if none has it."""
     return {system.name: system for system in systems if name in system.columns}
 
 
 def pair_columns(name: str, system: SystemScores, other: SystemScores) -> PairedScores:
-    """Pair a system with another one by a measure; both need to have it."""
+    """Pair a system with another one by a measure; KeyError if one of them lacks it."""
     columns = (system.columns[name], other.columns[name])
     return PairedScores(*columns, measure=name, names=(system.name, other.name))
 
@@ -67,6 +68,8 @@ _ROUNDING = 1e-12
 @dataclass(frozen=True)
 class PairedScores:
     """Scores of a system and of its baseline by one measure, over the same queries in one order.
+
+    Arrays of its properties have shape (n,), in the order of the queries.
 
     Attributes:
         system: Scores of the system.
@@ -91,7 +94,10 @@ class PairedScores:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Smallest and largest possible score of one query."""
+        """Smallest and largest possible score of one query.
+
+        An end may be infinite.
+        """
         return (self.system.low, self.system.high)
 
     @property
@@ -108,18 +114,25 @@ class PairedScores:
 
     @cached_property
     def differences(self) -> FloatArray:
-        """System minus baseline for each query; NaN where either has no score."""
+        """System minus baseline for each query; NaN where either has no score.
+
+        Rounding errors are 0.
+        """
         return paired_differences(self.system.values, self.baseline.values)
 
     @property
     def gains(self) -> FloatArray:
-        """Differences with their sign turned where lower scores are better: up is better."""
+        """Differences with their sign turned where lower scores are better: up is better.
+
+        NaN where either has no score.
+        """
         return self.sign * self.differences
 
     def with_failed(self, end: Literal["worst", "best"]) -> FloatArray:
         """Return the gains with all failed answers at the worst, or the best, for the system.
 
-        A gain is infinite if the score has no bound on that side.
+        A gain is infinite if the score has no bound on that side. Shape (n,); NaN where the pair
+        has no score and neither failed.
         """
         # worst for a system: its own failures score low, those of its baseline high
         low, high = self.range if self.sign == 1 else self.range[::-1]
@@ -139,10 +152,12 @@ def pair_scores(
 ) -> PairedScores:
     """Pair a score of two systems, of one source or two, over the same queries.
 
-    `clusters` has the cluster label of each query; None if queries are units.
+    `clusters` has the cluster label of each query; None if queries are units. The order of the
+    queries is that of the baseline; only judged queries are left.
 
     Raises:
-        DataError: Signatures or query sets differ.
+        DataError: Signatures or query sets differ, or there is no common query.
+        KeyError: A system lacks its score, or `clusters` lacks a query.
     """
     # `match_sources` matches systems and scores by name: both get the same one
     name = system[2]
@@ -177,6 +192,13 @@ def paired_interval(
         method: Confidence, resamples and seed of the interval.
         range: The smallest and the largest possible score of one system.
         clusters: The cluster of each query.
+
+    Returns:
+        As `difference_interval`; NaN limits with the rule `undefined` if no query has both scores.
+
+    Raises:
+        OptionError: A difference is too large for the range, or an end of the range is not below
+            the other.
     """
     has_both = ~np.isnan(differences)
     return stats.difference_interval(
@@ -192,7 +214,7 @@ def paired_interval(
 def both_means(pairs: PairedScores) -> tuple[float, float]:
     """Return the means of baseline and system over the queries that both have a score for.
 
-    Both are NaN if there is none.
+    Both are NaN if there is none; NumPy then warns. The baseline comes first.
     """
     has_both = ~np.isnan(pairs.differences)
     return float(pairs.baseline.values[has_both].mean()), float(
@@ -201,7 +223,11 @@ def both_means(pairs: PairedScores) -> tuple[float, float]:
 
 
 def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
-    """Return the queries with the largest losses, worst first, with both scores; at most five."""
+    """Return the queries with the largest losses, worst first, with both scores; at most five.
+
+    Equal losses keep the order of the queries; empty without a loss. IndexError if the pair has no
+    query ids.
+    """
     d = pairs.gains
     order = np.argsort(d, kind="stable")  # NaN comes last
     return tuple(
@@ -216,7 +242,10 @@ def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
 
 
 def reaches(values: FloatArray, limit: float) -> BoolArray:
-    """Return True for each value that is at least `limit`, rounding errors aside; False for NaN."""
+    """Return True for each value that is at least `limit`, rounding errors aside; False for NaN.
+
+    A relative error of 1e-12 counts as rounding.
+    """
     reached: BoolArray = values >= limit - _ROUNDING * max(1.0, abs(limit))
     return reached
 
@@ -224,6 +253,8 @@ def reaches(values: FloatArray, limit: float) -> BoolArray:
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
     """Preferences of a judge between the answers of two systems, query by query.
+
+    The queries of `column` have no value where no judgement was made.
 
     Attributes:
         system: Name of the first system; wins are its wins.
@@ -243,7 +274,13 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
 
     The win rate of a pair is its wins and half its ties, divided by its judged queries. Sign flips
     over the queries test that no side is preferred; Holm's procedure adjusts the p-values of all
-    pairs. Strengths are those of Bradley and Terry.
+    pairs. Strengths are those of Bradley and Terry. Systems are in the order in which the pairs
+    name them first; `win_matrix` has for each the win rate against each other system that it was
+    compared with.
+
+    Raises:
+        ValueError: There are no pairs, or their columns differ in length.
+        OptionError: A value is outside 0..1, or a pair has one system twice.
 
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.
@@ -273,7 +310,10 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
 def _comparisons(
     pairs: Sequence[ComparedPair], table: FloatArray, method: Method
 ) -> Iterator[PreferredPair]:
-    """Yield counts, win rate and test of each pair; `table` has a column of scores for each."""
+    """Yield counts, win rate and test of each pair; `table` has a column of scores for each.
+
+    In the order of `pairs`. P-values are None for a pair without a judged query.
+    """
     alpha = 1 - method.confidence
     resamples = max(method.resamples, stats.resamples_needed(len(pairs), alpha=alpha))
     p_values = stats.randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
@@ -306,7 +346,8 @@ def _systems(
     """Yield the record of each system, in the order of `names`: rank, strength, wins, ties, losses.
 
     Equal strengths share a rank. The rank is None for all systems if comparisons do not connect
-    them, and the strength is None for a system without a comparison.
+    them, and the strength is None for a system without a comparison. Rank 1 is best; the win rate
+    is from 0 to 1, None without a judged query.
 
     Args:
         names: Names of the systems, in the order of the strengths.
@@ -336,7 +377,10 @@ def _systems(
 
 
 def _notes(names: Sequence[str], strengths: stats.Strengths) -> list[str]:
-    """Return notes on strengths that rest on an added tie, or that are within groups only."""
+    """Return notes on strengths that rest on an added tie, or that are within groups only.
+
+    Empty if neither applies.
+    """
     notes = []
     if strengths.rule == "plus_tie":
         notes.append(

@@ -60,6 +60,10 @@ def rank_run_file(
         workers: Number of threads for a long file; None uses one per usable core.
         on_bytes: Callback of each thread with the number of bytes that it has read.
 
+    Returns:
+        Judged documents of the queries of the qrels, with counts; a query that the run lacks has
+        none.
+
     Raises:
         DataError: The file cannot be read, or a line is wrong.
         OptionError: `workers` is below 1.
@@ -103,7 +107,7 @@ def _rank_parts(
     """Rank the parts of a file in parallel; None if the file has to be read from its start.
 
     A mistake in a part has no line number in the message, and a query with lines in two parts
-    needs both.
+    needs both. None too if a line of a part is wrong: reading from the start then raises the error.
     """
     try:
         ranked = ranker.rank_parts(parts, threads)

@@ -23,7 +23,8 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     """Return an evaluation as a source with one system.
 
     The system has the tag of its run file as name, or the name of the source. `run` is the run
-    file, if there is one: comparisons show its rankings.
+    file, if there is one: comparisons show its rankings. Its kind is `generation` for texts,
+    without a retriever, and `retrieval` for a run.
     """
     read = evaluation.read
     counts = None if isinstance(read, PairCounts) else read
@@ -51,6 +52,9 @@ class HasRunFolder(Protocol):
     """Finished experiment: its path is a run folder.
 
     A protocol, since this folder may not import `experiment`.
+
+    Attributes:
+        path: Run folder.
     """
 
     path: Path
@@ -78,8 +82,10 @@ def read_scored(
         measures: Measures for a TREC run file.
 
     Raises:
-        DataError: There is no such file, it cannot be read, or a TREC run file comes without qrels
-            or without a judged query.
+        DataError: There is no such file, it cannot be read, the source is of another type, or a
+            TREC run file comes without qrels or without a judged query.
+        OptionError: A measure for a TREC run file is unknown.
+        OSError: The file may not be opened.
     """
     if isinstance(source, ScoredSystems):
         return source
@@ -118,7 +124,11 @@ def read_scored(
 
 
 def needs_qrels(source: Source) -> bool:
-    """Return True for a TREC run file: a file that starts neither as JSON nor as a conflict."""
+    """Return True for a TREC run file: a file that starts neither as JSON nor as a conflict.
+
+    False for a folder, a missing file and anything but a path; an empty file counts as TREC run.
+    OSError if the file cannot be opened.
+    """
     if not isinstance(source, (str, Path)):
         return False
     path = Path(source)

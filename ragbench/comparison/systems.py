@@ -29,7 +29,8 @@ def with_cost_column(system: SystemScores, cost: str) -> SystemScores:
     """Return the system with a cost as its only column; without columns if it is not known.
 
     Costs are `latency_ms`, `tokens.input`, `tokens.output` and `usd`. A percentile of a cost, such
-    as `latency_ms.p95`, has the values of the cost. Queries without a value are unscored.
+    as `latency_ms.p95`, has the values of the cost. Queries without a value are unscored. Latency
+    is in milliseconds, `usd` in US dollars; lower is better, from 0 on.
     """
     values = system.costs.get(cost, system.costs.get(cost.partition(".")[0]))
     if values is None:
@@ -48,13 +49,16 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
     - retriever: the baseline retriever
     - pair of retriever and generator, control: the pair of the baseline retriever and the same
       generator, or the first pair of that generator
-    - app: the first system of the baseline retriever, or the first system
+    - app: the first system of the baseline retriever, or the first system of all
     - system of the records: the system named `retriever`, or the first of the records
 
     Args:
         system: One of `systems`.
         systems: All systems by name.
         retriever: Name of the baseline retriever, or of the baseline system of records.
+
+    Raises:
+        StopIteration: A system of the records is a control, and `systems` has no other one.
     """
     candidates = [s for s in systems.values() if s.role != "control"]
     if system.role == "app":
@@ -74,7 +78,10 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
 def baselines(
     systems: Sequence[SystemScores], retriever: str | None
 ) -> dict[str, dict[str, SystemScores | None]]:
-    """Return score -> system with this score -> its baseline by this score, None if it has none."""
+    """Return score -> system with this score -> its baseline by this score, None if it has none.
+
+    Scores are in the order in which the systems name them first; no systems give an empty dict.
+    """
     scores = dict.fromkeys(name for system in systems for name in system.columns)
     systems_of = {score: {s.name: s for s in systems if score in s.columns} for score in scores}
     return {
@@ -91,7 +98,8 @@ def failed_share(column: ScoreColumn) -> FloatArray:
     """Return the share of each item's answers that failed, from 0 to 1, shape (n,).
 
     Answers that the score does not apply to are not counted: if of five answers one failed and one
-    makes no claim, the share is a quarter. An item with one answer has 0 or 1.
+    makes no claim, the share is a quarter. An item with one answer has 0 or 1. An item without any
+    counted answer has 1 if it failed, else 0.
 
     Example:
         >>> from ragbench.signature import Signature
@@ -114,7 +122,8 @@ def failed_share(column: ScoreColumn) -> FloatArray:
 def with_failed_at(column: ScoreColumn, end: float) -> FloatArray:
     """Return the values of a column, shape (n,), with all failed answers at `end`.
 
-    Items that the score does not apply to are NaN. `end` may be infinite.
+    Items that the score does not apply to are NaN. `end` may be infinite. An item with some failed
+    answers has the mean of its value and `end`, weighted by their shares.
     """
     share = failed_share(column)
     opened = share > 0
@@ -126,7 +135,10 @@ def with_failed_at(column: ScoreColumn, end: float) -> FloatArray:
 
 
 def is_open(column: ScoreColumn) -> NDArray[np.bool_]:
-    """Return True for each item with a failed answer, shape (n,)."""
+    """Return True for each item with a failed answer, shape (n,).
+
+    False for an item that the score does not apply to.
+    """
     opened: NDArray[np.bool_] = failed_share(column) > 0
     return opened
 
@@ -149,6 +161,10 @@ def summarize(
         confidence: Level of the interval.
         clusters: Cluster label of each query, resampled as units; None if queries are units.
         kind: Kind of the score, for the record.
+
+    Raises:
+        OptionError: A value is outside the range of the score, confidence is outside (0, 1), or
+            clusters have another length.
 
     Example:
         >>> from ragbench.signature import Signature
@@ -178,7 +194,10 @@ def summarize(
 
 
 def _finite_pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:
-    """Return both limits, None in the place of NaN and infinity."""
+    """Return both limits, None in the place of NaN and infinity.
+
+    The order stays: lower limit, upper limit.
+    """
     return finite(limits[0]), finite(limits[1])
 
 
@@ -188,7 +207,10 @@ def _interval(
     confidence: float,
     clusters: np.ndarray[tuple[int], np.dtype[Any]] | None,
 ) -> tuple[float, float]:
-    """Return the interval of the aggregate; NaN for a sum, or without scored queries."""
+    """Return the interval of the aggregate; NaN for a sum, or without scored queries.
+
+    Limits are on the scale of the aggregate, and have the mean between them.
+    """
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
     ends = (column.low, column.high)
@@ -209,7 +231,8 @@ def _corpus_high(column: ScoreColumn) -> float:
 def bounds_of(column: ScoreColumn) -> tuple[float, float]:
     """Return the aggregate with all failures at the worst value of the score, and at the best.
 
-    Without failures both are the mean. A bound is infinite if the score has no limit on that side.
+    The worst comes first. Without failures both are the mean, NaN without scores. A bound is
+    infinite if the score has no limit on that side.
     """
     if not is_open(column).any():
         return (column.mean, column.mean)
@@ -224,6 +247,9 @@ def bounds_of(column: ScoreColumn) -> tuple[float, float]:
 
 def find_score(name: str, scores: Sequence[str]) -> str | None:
     """Return the score that a name means in any spelling; None if it means none of `scores`.
+
+    A name that starts with `python:` is found by equal text only among `scores`. The first of
+    several that match counts.
 
     Example:
         >>> find_score("nDCG@10", ["map", "ndcg@10"])
@@ -241,6 +267,8 @@ def find_score(name: str, scores: Sequence[str]) -> str | None:
 
 def canonical(name: str) -> str | None:
     """Return the standard spelling of a measure or metric; None for any other name.
+
+    A name `python:...` imports the code that it names.
 
     Example:
         >>> canonical("nDCG@10"), canonical("em"), canonical("faithfulness")

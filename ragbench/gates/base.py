@@ -83,11 +83,17 @@ class GateNames:
 
     @property
     def systems(self) -> list[str]:
-        """Systems that are known before the data are read."""
+        """Systems that are known before the data are read.
+
+        In the order retrievers, pairs, apps.
+        """
         return [*self.retrievers, *self.pairs, *self.apps]
 
     def systems_with(self, score: ScoreFacts | None) -> list[str]:
-        """Return the systems that may have a score; all systems if the score is None."""
+        """Return the systems that may have a score; all systems if the score is None.
+
+        Retrievers have scores of rankings, pairs those of answers; apps come last and have both.
+        """
         if score is None:
             return self.systems
         return [*(self.retrievers if score.kind == "retrieval" else self.pairs), *self.apps]
@@ -108,6 +114,9 @@ class GateNames:
 
 def score_facts(source: str | Path | Mapping[str, Any], kind: Kind) -> ScoreFacts | None:
     """Return a score as its measure, metric or rubric declares it; None if there is none.
+
+    None too for a name or rubric with a mistake. A name `python:...` imports the code; a file of a
+    rubric is read.
 
     Args:
         source: Name of the score; a rubric may also be a file or a mapping.
@@ -142,7 +151,7 @@ class GateProblem:
         found: The mistake; a first `{}` stands for the value as the user wrote it.
         allowed: What is allowed, in words or as names, of which a message shows the first 20.
         nearest: The allowed name nearest to a wrong one.
-        part: Number of the element in a list; None for the whole value.
+        part: Number of the element in a list, from 0; None for the whole value.
         at_key: Whether to report it at the key instead of its value.
     """
 
@@ -178,7 +187,10 @@ class GatedRun:
     summary: Summary | None = None
 
     def not_scored(self, score: str) -> Decision:
-        """Return an undecided decision on a score that the run lacks, with skipped judges."""
+        """Return an undecided decision on a score that the run lacks, with skipped judges.
+
+        `why` names each skipped judge with its reason; the decision has no system.
+        """
         skipped = {} if self.summary is None else self.summary.skipped_judges
         reasons = [f"judge {judge} was skipped: {why}" for judge, why in skipped.items()]
         return Decision("undecided", "; ".join([f"{score} was not scored in this run", *reasons]))
@@ -202,7 +214,10 @@ class Candidate:
 
     @property
     def column(self) -> ScoreColumn:
-        """Score of all queries."""
+        """Score of all queries.
+
+        KeyError if the system has a cost in place of this score.
+        """
         return self.system.columns[self.score]
 
 
@@ -218,6 +233,8 @@ class Gate(ABC):
             one.
         file: File that the gate names; None without one.
         place: Where the gate stands, for later errors and decisions.
+        system: Names of systems, one or several; None takes all that have the score.
+        undecided: `fail` makes an undecided gate fail; `warn`, the default, leaves it undecided.
     """
 
     subject: ClassVar[str]
@@ -237,7 +254,10 @@ class Gate(ABC):
 
     @classmethod
     def is_about(cls, name: str) -> bool:
-        """Return True if gates of this kind may have this value under their subject."""
+        """Return True if gates of this kind may have this value under their subject.
+
+        True for every name, unless a kind says otherwise.
+        """
         return True
 
     @property
@@ -264,12 +284,18 @@ class Gate(ABC):
 
     @property
     def required_systems(self) -> list[str]:
-        """Systems that the run must have for the gate."""
+        """Systems that the run must have for the gate.
+
+        Empty if the gate names none.
+        """
         return list(self.systems)
 
     @abstractmethod
     def check(self, names: GateNames) -> Iterator[GateProblem]:
-        """Yield the mistakes that are visible before a run, given the known names."""
+        """Yield the mistakes that are visible before a run, given the known names.
+
+        Nothing is yielded for a gate without mistakes.
+        """
 
     def read(  # noqa: B027  a gate without a baseline has nothing to read
         self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
@@ -286,15 +312,24 @@ class Gate(ABC):
 
     @abstractmethod
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
-        """Yield the decision for each system; one without a system if no system can be named."""
+        """Yield the decision for each system; one without a system if no system can be named.
+
+        DataError if a file of the gate cannot be read, KeyError if `run.baselines` lacks it.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemGate(Gate):
-    """A gate with one decision for each system."""
+    """A gate with one decision for each system.
+
+    Subclasses define `decide_system`.
+    """
 
     def check(self, names: GateNames) -> Iterator[GateProblem]:
-        """Yield mistakes in the score, the limits and the systems."""
+        """Yield mistakes in the score, the limits and the systems.
+
+        In this order: the score, the limits, the systems; nothing without mistakes.
+        """
         score = None if self.score is None else names.find(self.score)
         if score is None and self.score is not None:
             # where a cost may stand, the misspelt name may be one of a cost
@@ -309,7 +344,10 @@ class SystemGate(Gate):
         yield from self._check_systems(names, score)
 
     def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
-        """Yield mistakes in the limits; `score` is None if it is unknown or the gate has none."""
+        """Yield mistakes in the limits; `score` is None if it is unknown or the gate has none.
+
+        None here; kinds with limits override it.
+        """
         yield from ()
 
     def _check_systems(self, names: GateNames, score: ScoreFacts | None) -> Iterator[GateProblem]:
@@ -339,7 +377,9 @@ class SystemGate(Gate):
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
         """Yield the decision for each system that the gate names, or that has its score.
 
-        A score that no system has, and a system that was not run, are undecided.
+        A score that no system has, and a system that was not run, are undecided. The order is that
+        of the gate, else that of the run. Without any system that has the score, there is one
+        decision, without a system.
         """
         systems, score = run.scored.systems, self.about
         if self.of != "cost":  # every system has costs
@@ -361,12 +401,18 @@ class SystemGate(Gate):
             yield replace(decision, system=name)
 
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return the systems of a gate that names none: all that have the score."""
+        """Return the systems of a gate that names none: all that have the score.
+
+        In the order of the run.
+        """
         return list(having)
 
     @abstractmethod
     def decide_system(self, candidate: Candidate) -> Decision:
-        """Return the decision for one system; the caller adds its name."""
+        """Return the decision for one system; the caller adds its name.
+
+        `system` of the decision may be empty.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,7 +431,10 @@ class MeasureGate(SystemGate):
 
     @classmethod
     def is_about(cls, name: str) -> bool:
-        """Return True for a score, or for a cost if the kind is about costs."""
+        """Return True for a score, or for a cost if the kind is about costs.
+
+        Costs are those of `COSTS`; every other name counts as a score.
+        """
         return (name in COSTS) == (cls.of == "cost")
 
     @property
@@ -400,13 +449,18 @@ def out_of_range(key: str, low: float, high: float) -> GateProblem:
 
 
 def not_compared(n_failed: int = 0) -> str:
-    """Return the reason of a decision without any pair of scores; it counts failed queries."""
+    """Return the reason of a decision without any pair of scores; it counts failed queries.
+
+    The number of failed queries is left out if it is 0.
+    """
     failed = f"; {n_failed} failed" if n_failed else ""
     return f"not compared: no query has a score in both{failed}"
 
 
 def undecided_if_turned(decision: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:
     """Return the decision, or an undecided one if the failed items could change its verdict.
+
+    An undecided decision is returned unchanged. `at_ends` is only read if items failed.
 
     Args:
         decision: Decision without the failed items.
@@ -423,6 +477,8 @@ def undecided_if_turned(decision: Decision, n_failed: int, at_ends: Iterable[Ver
 def within(value: float, least: float | None, most: float | None) -> Verdict:
     """Return pass if a number keeps its limit, rounding errors aside; else fail.
 
+    A NaN fails a limit.
+
     Args:
         value: The number.
         least: Lower limit, which is used alone if it is given.
@@ -436,7 +492,9 @@ def within(value: float, least: float | None, most: float | None) -> Verdict:
 def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
     """Return the decision for each gate and system, in the order of the config.
 
-    A gate with `undecided: fail` fails if it is undecided.
+    A gate with `undecided: fail` fails if it is undecided. No gates give an empty list. Each
+    decision gets the text of its gate and its line in the config, None if unknown. DataError or
+    KeyError as `Gate.decide_systems`.
     """
     decisions = []
     for gate in gates:
@@ -461,6 +519,10 @@ def read_baselines(
         subject: Name of the config in errors.
         baseline: Scores that gates without a file are compared with.
 
+    Returns:
+        Path -> its scored systems; empty if no gate names a file of scores. Certificates are
+        checked and not returned.
+
     Raises:
         ConfigError: Files cannot be read, or lack systems or scores of their gates: all of them.
     """
@@ -481,7 +543,8 @@ def check_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[
     """Check that a run has the scores and systems that its gates name.
 
     After the data set is read, the names of its systems and of the default measures are known,
-    which `Gate.check` could not check.
+    which `Gate.check` could not check. Returns nothing; gates on costs and judges have no score to
+    check.
 
     Args:
         gates: The gates.

@@ -18,7 +18,10 @@ from ragbench.registry import Option, nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(Gate):
-    """People agree with the judge of this run, by the file of `ragbench calibrate`."""
+    """People agree with the judge of this run, by the file of `ragbench calibrate`.
+
+    `min_kappa` is from -1 to 1. The gate names no systems, and yields one decision.
+    """
 
     subject = "certificate"
     of = "judge"
@@ -60,6 +63,8 @@ class Certificate(Gate):
     ) -> None:
         """Check that the certificate can be read and has the kappa of the rubric.
 
+        Nothing is added to `baselines`. A gate without `file` passes.
+
         Raises:
             DataError: The file cannot be read, or lacks the rubric or its kappa.
         """
@@ -68,6 +73,8 @@ class Certificate(Gate):
 
     def _read_certificate(self, file: Path) -> tuple[str | None, AgreementFound]:
         """Return the model of the judge, and its agreement with people by the rubric.
+
+        The model is None if the certificate names none.
 
         Raises:
             DataError: The file cannot be read, or lacks the rubric or its kappa.
@@ -89,6 +96,9 @@ class Certificate(Gate):
         """Yield the decision, without a system: the judge is the same for all systems.
 
         It is undecided if the run was judged by another model, or not by this rubric.
+
+        Raises:
+            DataError: The gate has no file, or it cannot be read or lacks the rubric or its kappa.
         """
         if self.file is None:
             raise DataError(f"no certificate {self.certificate}")
@@ -113,7 +123,7 @@ class Certificate(Gate):
         """Return the decision by the kappa of a certificate, or by the lower end of its interval.
 
         It is undecided if kappa is not defined: equal labels everywhere say nothing about the
-        judge.
+        judge. It passes if the compared number is at least `min_kappa`, else fails.
         """
         low, high = kappa.interval
         compared = low if self.decide == "interval" else kappa.value

@@ -61,7 +61,7 @@ Identical = Annotated[
 def few_clusters(n_clusters: int | None) -> str:
     """Return the reason why so few clusters cannot decide.
 
-    Empty if they can, or without clusters.
+    Empty if they can, or without clusters. 10 clusters can decide.
     """
     if n_clusters is None or n_clusters >= MIN_CLUSTERS:
         return ""
@@ -74,6 +74,8 @@ class Change(MeasureGate):
 
     Attributes:
         margin_key: Key of a margin in the unit of the score; empty if the kind has none.
+        against: Baseline file, run folder or other system; None takes the system's baseline in the
+            run.
     """
 
     file_key = "against"
@@ -100,18 +102,27 @@ class Change(MeasureGate):
 
     @property
     def required_systems(self) -> list[str]:
-        """Systems that the gate names, and the system that they are compared with."""
+        """Systems that the gate names, and the system that they are compared with.
+
+        Empty if it names none; `against` is left out if it is a file.
+        """
         is_system = self.against is not None and self.file is None
         return [*self.systems, *([str(self.against)] if is_system else [])]
 
     def check(self, names: GateNames) -> Iterator[GateProblem]:
-        """Yield mistakes of the gate, also a system that is compared with itself."""
+        """Yield mistakes of the gate, also a system that is compared with itself.
+
+        In this order: score, limits, systems, comparison with itself.
+        """
         yield from super().check(names)
         if self.systems == (self.against,) and self.against in names.systems:
             yield GateProblem("against", "{} is compared with itself", "another system")
 
     def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
-        """Yield a problem for a score without a mean, or a margin beyond its range."""
+        """Yield a problem for a score without a mean, or a margin beyond its range.
+
+        Nothing for an unknown score.
+        """
         if score is None:
             return
         # sums over other numbers of queries differ without any change of quality
@@ -125,6 +136,8 @@ class Change(MeasureGate):
         self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
     ) -> None:
         """Read the baseline file or run folder; check that it has the gate's systems and scores.
+
+        A gate against another system of the run reads nothing.
 
         Args:
             baselines: Files that are read already; a new one is added.
@@ -166,7 +179,7 @@ class Change(MeasureGate):
         """Return all systems that have a baseline; all systems if none has one.
 
         A baseline file may also have the run's own baseline, so that all systems are compared with
-        it.
+        it. In the order of the run; the system of `against` is left out.
         """
         if self.file is not None:
             return list(having)
@@ -182,7 +195,8 @@ class Change(MeasureGate):
     ) -> tuple[ScoredSystems, SystemScores | None]:
         """Return the source of a system's baseline, and the baseline; None if the source has none.
 
-        The source is the file of `against`, or the run itself.
+        The source is the file of `against`, or the run itself. KeyError if `run.baselines` lacks
+        the file.
         """
         if self.file is None and self.against is not None:
             return run.scored, having.get(self.against)
@@ -195,6 +209,8 @@ class Change(MeasureGate):
         """Return the decision for a system and its baseline, paired by query.
 
         It is undecided without a baseline, and `refused` if the scores may not be compared.
+        Undecided too for the system of `against`, a baseline without the score, and a sample of the
+        queries that cannot be matched.
         """
         run, name, score = candidate.run, candidate.system.name, candidate.score
         if self.file is None and name == self.against:
@@ -224,13 +240,17 @@ class Change(MeasureGate):
         return self.decide_pairs(pairs, run.method)
 
     def columns_of(self, system: SystemScores, score: str) -> SystemScores:
-        """Return a system with the score or cost as one of its columns."""
+        """Return a system with the score or cost as one of its columns.
+
+        Here the system itself, as scores are columns already; a gate on costs adds the column.
+        """
         return system
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
         """Return the decision for a system and its baseline, over the same queries.
 
         The decision has both means and the queries that lost most, unless no query was compared.
+        Worst queries are at most five, the largest loss first.
         """
         decision = self.decide_changes(pairs, method)
         if not decision.facts.n:
@@ -269,7 +289,10 @@ class Spread:
     size: float = 0.0
 
     def sd_at(self, change: float) -> float:
-        """Return the standard deviation if the true mean drop, or increase, were `change`."""
+        """Return the standard deviation if the true mean drop, or increase, were `change`.
+
+        Never below the observed one.
+        """
         extra = max(0.0, change - self.worse_by) * self.size
         return math.sqrt(max(self.sd**2, self.sd**2 + self.worse_by**2 + extra - change**2))
 
@@ -282,6 +305,14 @@ def power_of(spread: Spread, margin: float, confidence: float, *, widest: float)
         margin: Allowed drop, or increase.
         confidence: Level of the interval.
         widest: Largest possible change.
+
+    Returns:
+        Changes are in the unit of `margin`; a number of queries is None for never, `detectable` is
+        None for no change. The estimate is `within` the margin if it is equal to it.
+
+    Raises:
+        OptionError: The margin is negative, the spread has no queries, or confidence is outside (0,
+            1).
 
     Example:
         >>> power = power_of(Spread(0.0, 0.2, 50), 0.05, 0.95, widest=1.0)
@@ -304,7 +335,8 @@ def power_of(spread: Spread, margin: float, confidence: float, *, widest: float)
 def _detectable(spread: Spread, margin: float, confidence: float, widest: float) -> float | None:
     """Return the smallest true change whose interval lies beyond the margin with power 0.8.
 
-    None if no change up to `widest` does, or if the spread is not known.
+    None if no change up to `widest` does, or if the spread is not known. A change in the unit of
+    the margin, found by bisection.
     """
     errors = stats.minimum_detectable_difference(1.0, spread.n_units, confidence=confidence)
 
@@ -329,6 +361,8 @@ def _detectable(spread: Spread, margin: float, confidence: float, widest: float)
 def power_text(power: Power, n_units: int, unit: str, change: str) -> str:
     """Return the power in words.
 
+    A number that is None becomes `no number of`; the smallest detected change has three digits.
+
     Args:
         power: The power.
         n_units: Number of queries or clusters.
@@ -350,7 +384,10 @@ def power_text(power: Power, n_units: int, unit: str, change: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Drop(Change):
-    """The mean of a score did not drop by more than `max_drop`."""
+    """The mean of a score did not drop by more than `max_drop`.
+
+    `max_drop` is in the unit of the score, 0 or more.
+    """
 
     conditions = ("max_drop",)
     margin_key = "max_drop"
@@ -373,7 +410,10 @@ class Drop(Change):
         return f"{condition} ({rules})" if rules else condition
 
     def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
-        """Yield mistakes of the margin, also a key that has no effect."""
+        """Yield mistakes of the margin, also a key that has no effect.
+
+        The key is `identical` beside `decide: mean`.
+        """
         yield from super().check_condition(score)
         if self.decide == "mean" and self.identical == "undecided":
             problem = "decide: mean is of exactly these queries"
@@ -389,7 +429,8 @@ class Drop(Change):
         that failed count at their worst and at their best: a verdict that they could turn is
         undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Facts
         hold difference and interval as they are printed, not turned round, and the `rule` that
-        gave the interval: `score` for hits, `tilting` for graded scores.
+        gave the interval: `score` for hits, `tilting` for graded scores. Without a query that both
+        have a score for, the decision is undecided.
 
         Example:
             One of eight queries lost its hit, which says next to nothing about all others.
@@ -423,6 +464,9 @@ class Drop(Change):
 
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
         """Return the decision by the interval of the mean difference.
+
+        Pass, fail or undecided as in `decide_changes`, before failed queries are looked at; at
+        least one query is paired.
 
         Args:
             d: Differences of queries, of which higher is better; NaN without a pair.
@@ -473,7 +517,10 @@ class Drop(Change):
         return Decision("undecided", why, facts=facts, power=power)
 
     def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
-        """Return the decision by the mean of exactly these queries, without an interval."""
+        """Return the decision by the mean of exactly these queries, without an interval.
+
+        At least one query is paired; it is pass or fail, and a drop of exactly `max_drop` passes.
+        """
         d = d[~np.isnan(d)]
         mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
         difference = pairs.sign * mean + 0.0
@@ -488,6 +535,8 @@ def _identical(
     interval: stats.DifferenceInterval, unit: str, max_drop: float, confidence: float
 ) -> tuple[str, bool]:
     """Return a reason in words, and True if unchanged queries exclude a drop by the margin.
+
+    Fewer than four queries or clusters never exclude one.
 
     Args:
         interval: Interval of differences that are all 0.
@@ -513,7 +562,8 @@ def _queries_needed(d: FloatArray, margin: float, confidence: float, width: floa
     """Return the number of queries with which the interval itself decides.
 
     Equal systems are simulated by turning half of the changes round. None for a margin that no
-    difference exceeds, or an estimate too near to it.
+    difference exceeds, or an estimate too near to it. At least one difference is no NaN; `width` is
+    the largest possible difference.
     """
     d = d[~np.isnan(d)]
     noise = _NOISE_ERRORS * float(d.std()) / math.sqrt(len(d))
@@ -536,7 +586,10 @@ def _size(d: FloatArray) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class QueriesWorse(Change):
-    """At most so many queries became worse, each of these queries by `by` or more."""
+    """At most so many queries became worse, each of these queries by `by` or more.
+
+    `by` is in the unit of the score, above 0; None counts every drop.
+    """
 
     conditions = ("max_queries_worse",)
     margin_key = "by"
@@ -561,6 +614,7 @@ class QueriesWorse(Change):
         A mean can hide that some questions broke; this looks at each. It counts these queries and
         says nothing about others. Without `by` every query counts that became worse at all. A query
         with a failure may be worse or not: a verdict that such queries could change is undecided.
+        Without a query that both have a score for, it is undecided.
         """
         d = pairs.gains
         n = int((~np.isnan(d)).sum())
@@ -579,7 +633,10 @@ class QueriesWorse(Change):
         return Decision(verdict, why, facts=facts)
 
     def _n_worse(self, differences: FloatArray) -> int:
-        """Return the number of differences that are a drop by `by` or more."""
+        """Return the number of differences that are a drop by `by` or more.
+
+        NaN does not count; without `by` every negative difference does.
+        """
         # without `by` the margin is 0, which an unchanged query reaches too
         is_worse = reaches(-differences, self.margin) & (differences < 0)
         return int(is_worse.sum())

@@ -25,6 +25,8 @@ _ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
 class FailIf:
     """A drop that is not allowed.
 
+    `parse` makes it.
+
     Attributes:
         text: Condition as the user wrote it.
         gate: Gate with the same condition.
@@ -36,6 +38,8 @@ class FailIf:
     @classmethod
     def parse(cls, text: str) -> FailIf:
         """Return the condition in a text.
+
+        Spaces around are dropped; the name of the measure is not checked.
 
         Raises:
             OptionError: The text is no condition, or its number is negative or not finite.
@@ -59,7 +63,10 @@ class FailIf:
         return cls(text, Drop(measure=measure, max_drop=margin))
 
     def skipped_by(self, sources: Sequence[ScoredSystems]) -> str | None:
-        """Return a reason with the run that skipped the judge of the measure; None if none did."""
+        """Return a reason with the run that skipped the judge of the measure; None if none did.
+
+        The first such run is named; the measure has to be one of a judge in another source.
+        """
         measure = self.gate.measure
         systems = [system for source in sources for system in source.systems.values()]
         if not any(system.kinds.get(measure) == "judge" for system in systems):
@@ -83,6 +90,7 @@ class FailIf:
         """Yield the decision for each system that is compared by a measure, its name in the runs.
 
         The method is that of the comparison, so that the interval that decides is the one printed.
+        Without compared systems there is one undecided decision. Order as `paired_rows`.
         """
         compared = list(paired_rows(comparison, matching, measure, clusters))
         if not compared:
@@ -102,7 +110,10 @@ class FailIf:
         system: str | None = None,
         baseline: str | None = None,
     ) -> ComparedGate:
-        """Return a decision in the form of comparisons."""
+        """Return a decision in the form of comparisons.
+
+        Without means, `worst_queries` is None.
+        """
         return ComparedGate(
             gate=self.text,
             system=system,

@@ -30,7 +30,10 @@ _ROUNDING = 1e-9  # a smaller increase is a rounding error
 
 @dataclass(frozen=True, kw_only=True)
 class CostIncrease(Change):
-    """A latency, a price or a number of tokens did not rise by more than `max_increase`."""
+    """A latency, a price or a number of tokens did not rise by more than `max_increase`.
+
+    `max_increase` is a share of the baseline's cost, 0 or more: 0.2 allows a fifth more.
+    """
 
     conditions = ("max_increase",)
     of = "cost"
@@ -50,7 +53,7 @@ class CostIncrease(Change):
         """Check that a baseline has the costs of queries, and the systems that the gate names.
 
         Raises:
-            DataError: The costs, or a system, are missing.
+            DataError: No system of the baseline has costs, or a named system is missing.
         """
         if not any(system.costs for system in baseline.systems.values()):
             allowed = "a file of ragbench baseline --costs, or a run folder of this version"
@@ -58,7 +61,10 @@ class CostIncrease(Change):
         super().check_baseline(baseline)
 
     def columns_of(self, system: SystemScores, score: str) -> SystemScores:
-        """Return the system with the cost as its column."""
+        """Return the system with the cost as its column.
+
+        Without columns if the system's cost is not known.
+        """
         return with_cost_column(system, score)
 
     def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
@@ -68,7 +74,8 @@ class CostIncrease(Change):
         max_increase, else undecided, with the number of queries that would decide. Two bare numbers
         are never compared: too few queries are undecided, and so are times that were measured for
         blocks of queries. Equal costs on every query pass; one factor on every query is compared as
-        it is. Clusters are the unit if there are any.
+        it is. Clusters are the unit if there are any. Without a query whose cost is known in both,
+        it is undecided.
 
         Example:
             >>> from ragbench.types import ScoreColumn
@@ -144,6 +151,8 @@ def _too_few(
 ) -> str:
     """Return the reason why the queries cannot decide for other queries; empty if they can.
 
+    The reasons are tried in this order: clusters, queries, different times, changes.
+
     Args:
         interval: Interval of the increase.
         costs: Costs of the system.
@@ -170,5 +179,8 @@ def _too_few(
 
 
 def _amount(values: FloatArray, quantile: float | None) -> float:
-    """Return the total of costs, or their quantile."""
+    """Return the total of costs, or their quantile.
+
+    At least one cost; NumPy's linear interpolation between two.
+    """
     return float(values.sum() if quantile is None else np.quantile(values, quantile))

@@ -33,7 +33,10 @@ from ragbench.types import Cause, ScoreColumn
 
 @dataclass(frozen=True, kw_only=True)
 class Limit(MeasureGate):
-    """The mean of a score reaches `min`, or where lower is better, is at most `max`."""
+    """The mean of a score reaches `min`, or where lower is better, is at most `max`.
+
+    One of `min` and `max` is set, in the unit of the score. Without `decide` the mean is compared.
+    """
 
     conditions = ("min", "max")
 
@@ -54,11 +57,17 @@ class Limit(MeasureGate):
 
     @property
     def limit(self) -> float:
-        """Value of `min`, or else of `max`."""
+        """Value of `min`, or else of `max`.
+
+        0 without both.
+        """
         return float(self.max or 0) if self.min is None else self.min
 
     def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
-        """Yield a problem for a limit on the worse side of a score, or out of its range."""
+        """Yield a problem for a limit on the worse side of a score, or out of its range.
+
+        Nothing for an unknown score.
+        """
         if score is None:
             return
         key = "max" if self.min is None else "min"
@@ -75,6 +84,8 @@ class Limit(MeasureGate):
         """Return the decision on the score of a system.
 
         A mean that did not pass comes with up to five queries that are farthest beyond the limit.
+        The queries come farthest first, ties in the order of the run; none for sums and scores of a
+        corpus.
         """
         column = candidate.column
         decision = self.decide_column(column, candidate.run.method.confidence)
@@ -138,7 +149,8 @@ class Limit(MeasureGate):
     def _at_worst_and_best(self, column: ScoreColumn, confidence: float) -> tuple[float, float]:
         """Return the compared number with all failed queries at one end, then at the other.
 
-        NaN for a score without bounds, or one that is no mean of queries.
+        NaN for a score without bounds, or one that is no mean of queries. The mean comes with worst
+        first, the interval's end with the smallest value first.
         """
         if self.decide != "interval":
             return bounds_of(column)
@@ -161,7 +173,10 @@ def _or_nan(value: float | None) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost(MeasureGate):
-    """A latency, a price or a number of tokens is at most `max`."""
+    """A latency, a price or a number of tokens is at most `max`.
+
+    `max` is in milliseconds, tokens or US dollars, as the cost is.
+    """
 
     conditions = ("max",)
     of = "cost"
@@ -190,7 +205,10 @@ class Cost(MeasureGate):
         return self.decide_value(dict(zip(COSTS, costs, strict=True))[self.measure])
 
     def decide_value(self, value: float | None) -> Decision:
-        """Return the decision on the cost of a system; undecided if it is None."""
+        """Return the decision on the cost of a system; undecided if it is None.
+
+        It passes up to and including `max`.
+        """
         facts = Facts(value=value)
         if value is None:
             return Decision("undecided", "not known", facts=facts)
@@ -199,7 +217,10 @@ class Cost(MeasureGate):
 
 @dataclass(frozen=True, kw_only=True)
 class Failed(SystemGate):
-    """At most a share of the items of a score failed."""
+    """At most a share of the items of a score failed.
+
+    `max` is a share from 0 to 1; an item is a query, or an answer if queries have several.
+    """
 
     subject = "failed"
     conditions = ("max",)
@@ -232,7 +253,7 @@ class Failed(SystemGate):
         """Return the decision on the share of failed items of a score.
 
         Items that the score does not apply to are left out; without any item it is undecided. If
-        queries have several answers, an item is an answer.
+        queries have several answers, an item is an answer. It passes up to and including `max`.
         """
         # with several answers to a query, each answer is an item
         codes = column.causes if column.answer_causes is None else column.answer_causes

@@ -30,11 +30,13 @@ FEWEST = 3
 class Agreement:
     """Statistic of agreement between raters on n items, with its confidence interval.
 
+    `mean_agreement` and the functions that call it make it; limits are NaN below 3 items.
+
     Attributes:
         value: Value of the statistic; NaN if it is undefined.
         lower: Lower limit; NaN if the rule is `undefined`.
         upper: Upper limit; NaN if the rule is `undefined`.
-        n: Number of items.
+        n: Number of items that count, with two ratings or more; groups where the rule is `mean`.
         level: Level of measurement that the statistic assumes.
         rule: Method that gave the limits.
         reason: Reason for a missing value or interval, or for tables left out; else empty.
@@ -49,7 +51,7 @@ class Agreement:
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping, with null in place of NaN."""
+        """Return a JSON-ready mapping: value, interval, n, level, rule, reason; null for NaN."""
         return {
             "value": finite(self.value),
             "interval": [finite(self.lower), finite(self.upper)],
@@ -94,10 +96,12 @@ def mean_agreement(
 
     Returns:
         The mean over the tables in which the statistic is defined, with the number of items. NaN
-        with the reason where it is defined in none.
+        with the reasons, joined by `; `, where it is defined in none. The limits, which include the
+        value, are NaN below three items, and where too few items differ.
 
     Raises:
         OptionError: groups are not as many as items, or confidence is outside (0, 1).
+        IndexError: There is no table.
     """
     arguments.probability("agreement", "confidence", confidence)
     labels = _group_numbers(groups, len(tables[0]))
@@ -148,7 +152,8 @@ def raw_agreement(
         A share in [0, 1]; NaN where no item has both ratings. Constants are no special case.
 
     Raises:
-        OptionError: x and y are not of one length, or hold an infinity.
+        OptionError: x and y are not of one length or hold an infinity, groups has another length,
+            or confidence is outside (0, 1).
 
     Example:
         >>> raw_agreement([1, 1, 2, 2], [1, 2, 2, 2]).value
@@ -161,7 +166,11 @@ def raw_agreement(
 
 
 def raw_share(table: FloatArray) -> resampling.LeftOut:
-    """Return the share of rows with two equal ratings, also without each row."""
+    """Return the share of rows with two equal ratings, also without each row.
+
+    The table has two columns without NaN. Without rows the value is NaN, with a reason; with one
+    row its leave-one-out value is NaN.
+    """
     n = len(table)
     if n == 0:
         return resampling.undefined(NO_ITEMS)
@@ -215,10 +224,12 @@ def cohen_kappa(
 
     Returns:
         A value in [-1, 1]; 0 is chance. NaN with the reason where a rater gave one level to all
-        items: kappa would be 0 or 0 / 0, whatever the other one said.
+        items: kappa would be 0 or 0 / 0, whatever the other one said. NaN too where no item has
+            both.
 
     Raises:
-        OptionError: x and y are not of one length, or weights is another word.
+        OptionError: x and y are not of one length or hold an infinity, groups has another length,
+            weights is another word, or confidence is outside (0, 1).
 
     Example:
         Agreement .7; by chance .5 x .6 + .5 x .4 = .5: (.7 - .5) / (1 - .5).
@@ -244,7 +255,12 @@ def cohen_kappa(
 
 
 def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
-    """Return kappa of the two columns of a table without NaN, also without each row."""
+    """Return kappa of the two columns of a table without NaN, also without each row.
+
+    Without rows, or where a rater gives one level to all items, the value is NaN, with a reason.
+    Leave-one-out values are NaN where only one level of a rater would be left. `weights` is not
+    checked.
+    """
     n = len(table)
     if n == 0:
         return resampling.undefined(NO_ITEMS)
@@ -273,8 +289,12 @@ def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
         y: Levels that another gave to the same items.
         levels: All levels, in the order of rows and columns.
 
+    Returns:
+        Array of counts, shape (levels, levels); all 0 without items.
+
     Raises:
-        OptionError: A rating is none of the levels.
+        OptionError: A rating is none of the levels, x and y are not of one length, or one holds an
+            infinity.
 
     Example:
         >>> confusion_table([1, 1, 2], [1, 2, 2], [1, 2, 3]).tolist()
@@ -294,7 +314,10 @@ def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
 
 
 def _last_of_two(column: FloatArray) -> NDArray[np.bool_]:
-    """Return True for the item without which a rater has one level for all items."""
+    """Return True for the item without which a rater has one level for all items.
+
+    The mask has the shape of `column`; all False unless it has exactly two levels.
+    """
     _, of_item, counts = np.unique(column, return_inverse=True, return_counts=True)
     alone: NDArray[np.bool_] = (counts[of_item] == 1) & (len(counts) == 2)
     return alone
@@ -308,7 +331,10 @@ def _apart(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
 
 
 def _sums_against(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
-    """Return for each x the sum of its disagreements with all y."""
+    """Return for each x the sum of its disagreements with all y.
+
+    The order and the shape are those of `x`.
+    """
     levels, of_row = np.unique(x, return_inverse=True)
     y_levels, counts = np.unique(y, return_counts=True)
     sums = _apart(levels[:, np.newaxis], y_levels[np.newaxis, :], weights) @ counts
@@ -343,7 +369,8 @@ def krippendorff_alpha(
         proof of agreement, or where no item has two.
 
     Raises:
-        OptionError: ratings has not two dimensions, or level is another word.
+        OptionError: ratings has not two dimensions or holds an infinity, groups has another length,
+            level is another word, or confidence is outside (0, 1).
 
     Example:
         Three of four items alike; of the 8 x 7 ordered pairs of ratings 2 x 3 x 5 differ, so
@@ -367,7 +394,11 @@ def krippendorff_alpha(
 
 
 def alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
-    """Return alpha of a table whose rows have two ratings or more, also without each row."""
+    """Return alpha of a table whose rows have two ratings or more, also without each row.
+
+    The value is NaN, with a reason, without rows and where all ratings are equal; a leave-one-out
+    value is NaN where the other rows have one level. NaN marks a missing rating.
+    """
     if len(table) == 0:
         return resampling.undefined(NO_ITEMS)
     rated = table[np.isfinite(table)]
@@ -385,7 +416,12 @@ def alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
 
 
 def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-    """Return disagreement within items, among all ratings, and the latter without each item."""
+    """Return disagreement in each item, among all ratings, and without each item.
+
+    The four parts: squared distances over ordered pairs, per item and divided by its ratings - 1;
+    the same sum over all ratings; this sum without each item, 0 where the others are equal; the
+    number of ratings without each item.
+    """
     centre = float(np.nanmean(table))
     centred = table - centre
     count = np.isfinite(table).sum(axis=1).astype(np.float64)
@@ -402,7 +438,10 @@ def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, F
 
 
 def _by_coincidence(table: FloatArray, level: Level) -> resampling.LeftOut:
-    """Return alpha from the coincidences of levels; one row of counts per item."""
+    """Return alpha from the coincidences of levels; one row of counts per item.
+
+    `level` is `nominal` or `ordinal`.
+    """
     levels = np.unique(table[np.isfinite(table)])
     counts = (table[:, :, np.newaxis] == levels).sum(axis=1).astype(np.float64)
     size = counts.sum(axis=1)
@@ -428,7 +467,11 @@ def _alpha_of(
     level: Level,
     repeats: FloatArray | None = None,
 ) -> float:
-    """Return alpha of items with these counts of levels, each repeated so many times."""
+    """Return alpha of items with these counts of levels, each repeated so many times.
+
+    NaN where no disagreement is expected. `size` is the number of ratings of each item, `marginals`
+    of each level.
+    """
     if level == "nominal":
         apart = 1.0 - np.eye(len(marginals))
     else:  # ordinal: ratings from the one to the other, half of those at both ends

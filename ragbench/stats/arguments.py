@@ -23,7 +23,10 @@ _NO_CHANGE = 1e-12
 
 
 def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:
-    """Return values as a vector; OptionError unless all are finite and in one dimension."""
+    """Return values as a vector; OptionError unless all are finite and in one dimension.
+
+    An empty input gives an empty vector. ValueError of NumPy if the values are no numbers.
+    """
     vector = _vector(owner, option, values)
     lost = int(np.count_nonzero(~np.isfinite(vector)))
     if lost:
@@ -41,7 +44,11 @@ def _vector(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 
 def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
-    """Return values as a table; NaN passes, OptionError for an infinity or other dimensions."""
+    """Return values as a table; NaN passes, OptionError for an infinity or other dimensions.
+
+    The table is (queries, columns) of float64, and may be empty. ValueError of NumPy if the values
+    are no numbers or the rows have unequal lengths.
+    """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2:
         raise OptionError(owner, option, f"{table.ndim} dimensions", "two: queries x columns")
@@ -51,7 +58,11 @@ def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 
 def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """Return two columns of ratings as a table (n, 2); OptionError for unequal lengths."""
+    """Return two columns of ratings as a table (n, 2); OptionError for unequal lengths.
+
+    NaN passes. OptionError also for an infinity and for more than one dimension; two empty columns
+    give shape (0, 2).
+    """
     columns = [_vector(owner, "x", x), _vector(owner, "y", y)]
     if len(columns[0]) != len(columns[1]):
         raise OptionError(owner, "y", f"{len(columns[1])} ratings", f"{len(columns[0])}, as in x")
@@ -59,7 +70,10 @@ def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
 
 
 def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
-    """Return p-values as a vector; NaN passes, OptionError for numbers outside 0..1."""
+    """Return p-values as a vector; NaN passes, OptionError for numbers outside 0..1.
+
+    OptionError also for other than one dimension; an empty input gives an empty vector.
+    """
     vector = _vector(owner, "p_values", p_values)
     outside = vector[(vector < 0) | (vector > 1)]
     if outside.size:
@@ -68,7 +82,10 @@ def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
 
 
 def probability(owner: str, option: str, value: float) -> float:
-    """Return the value; OptionError unless it lies strictly between 0 and 1."""
+    """Return the value; OptionError unless it lies strictly between 0 and 1.
+
+    NaN raises too.
+    """
     if not 0 < value < 1:
         raise OptionError(owner, option, value, "a number between 0 and 1")
     return float(value)
@@ -82,14 +99,20 @@ def size(owner: str, option: str, value: float) -> float:
 
 
 def whole_number(owner: str, option: str, value: int, *, least: int) -> int:
-    """Return the value; OptionError unless it is an integer of at least `least`."""
+    """Return the value; OptionError unless it is an integer of at least `least`.
+
+    NumPy integers pass and become int; True and False raise.
+    """
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise OptionError(owner, option, value, f"an integer >= {least}")
     return int(value)
 
 
 def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the two ends of a range; OptionError unless low < high. Ends may be infinite."""
+    """Return the two ends of a range; OptionError unless low < high. Ends may be infinite.
+
+    NaN raises too.
+    """
     low, high = ends
     if not low < high:
         raise OptionError(owner, "range", ends, "two numbers (low, high) with low < high")
@@ -97,7 +120,11 @@ def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
 
 
 def within(owner: str, option: str, values: FloatArray, low: float, high: float) -> None:
-    """Raise OptionError for values outside [low, high] by more than a rounding error."""
+    """Raise OptionError for values outside [low, high] by more than a rounding error.
+
+    A rounding error is 1e-6 of the width of the range, 0 if an end is infinite. NaN and an empty
+    array pass. The message names the first such value.
+    """
     bounded = math.isfinite(low) and math.isfinite(high)
     slack = _ROUNDING * (high - low) if bounded else 0.0
     outside = values[(values < low - slack) | (values > high + slack)]
@@ -110,7 +137,8 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
 
     Questions about one document, or paraphrases of one question, are won and lost together:
     counted as independent they make chance look like evidence. A test of the sums flips, or
-    ranks, whole clusters, and keeps its error rate whatever happens inside them.
+    ranks, whole clusters, and keeps its error rate whatever happens inside them. Without queries
+    the table has no rows.
 
     Args:
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
@@ -146,6 +174,7 @@ def cluster_codes(owner: str, clusters: ArrayLike | None, n: int) -> tuple[NDArr
     """Return the number of the cluster of each of n queries, from 0, and the number of clusters.
 
     Without labels each query is its own cluster. OptionError unless there is a label per query.
+    Numbers follow the sorted labels.
     """
     labels: NDArray[Any] = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.ndim != 1 or len(labels) != n:
@@ -158,7 +187,8 @@ def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> Fl
     """Return a value per cluster, whose mean is that of d and whose spread is between clusters.
 
     The mean of d is a ratio of sum and size, both of which vary between clusters. The values are
-    its linearisation, so that their standard error is that of the ratio.
+    its linearisation, so that their standard error is that of the ratio. Shape (clusters,), in the
+    order of the codes; d must not be empty.
 
     References:
         Cochran (1977), Sampling techniques, 6.3 and 9.2.
@@ -171,5 +201,8 @@ def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> Fl
 
 
 def constant(column: FloatArray) -> bool:
-    """Return True if all values of a non-empty column are equal."""
+    """Return True if all values of a non-empty column are equal.
+
+    ValueError of NumPy for an empty column.
+    """
     return bool(column.min() == column.max())

@@ -30,12 +30,14 @@ class Strengths:
     Attributes:
         values: Shape (n systems,), with mean 0 in each group; NaN for a system that nothing was
             compared with.
-        lower: Limits, as `upper`, against the average of the group.
-        groups: Systems that comparisons connect. Strengths of different groups say nothing of each
-            other.
+        lower: Lower limits, shape (n systems,), against the average of the group; NaN as in
+            `values`.
+        groups: Numbers of the systems, from 0, that comparisons connect; a system without
+            comparisons is alone. Strengths of different groups say nothing of each other.
         rule: `mle`: the likelihood has a maximum. `plus_tie`: some systems never lost to the
             others, so that it has none, and one tie was added to each pair that was compared.
-        n: Queries with a comparison.
+        n: Number of queries with a comparison.
+        upper: Upper limits, shape (n systems,); NaN as in `values`.
     """
 
     values: FloatArray
@@ -62,10 +64,13 @@ def bradley_terry_strengths(
         confidence: Coverage that is aimed at.
 
     Returns:
-        Strengths with their limits; all NaN where there is no outcome at all.
+        Strengths with their limits, for the systems 0 to the largest number in `pairs`; all NaN
+        where there is no outcome at all, empty without pairs.
 
     Raises:
-        OptionError: An outcome outside 0..1, or pairs that do not go with the columns.
+        OptionError: An outcome is outside 0..1, `outcomes` is no table, `pairs` are not as many as
+            columns, a pair names one system twice or a negative number, or confidence is outside
+            (0, 1).
 
     Example:
         Three wins in four have odds of 3: half of log 3 above, and half below the average.
@@ -123,6 +128,9 @@ def bradley_terry_strengths(
 def win_matrix(table: FloatArray, pairs: Sequence[tuple[int, int]]) -> FloatArray:
     """Return (systems, systems): how often the row beat the column, ties as half a win of each.
 
+    There are as many systems as the largest number in `pairs` plus 1; without pairs the shape is
+    (0, 0). ValueError unless there is one pair per column of the table.
+
     Example:
         >>> win_matrix(np.array([[1.0, 0.5], [0.0, np.nan]]), [(0, 1), (0, 2)])
         array([[0. , 1. , 0.5],
@@ -139,7 +147,10 @@ def win_matrix(table: FloatArray, pairs: Sequence[tuple[int, int]]) -> FloatArra
 
 
 def _reached(edges: BoolArray) -> BoolArray:
-    """Mark the pairs of systems that a path of edges joins, of any length."""
+    """Mark the pairs of systems that a path of edges joins, of any length.
+
+    Each system reaches itself. `edges` is square.
+    """
     reached = edges | np.eye(len(edges), dtype=bool)
     while True:
         further = (reached.astype(np.int64) @ reached.astype(np.int64)) > 0
@@ -149,7 +160,11 @@ def _reached(edges: BoolArray) -> BoolArray:
 
 
 def _maximum(wins: FloatArray) -> FloatArray:
-    """Climb to the maximum of the likelihood, which has to be there; log-odds with mean 0."""
+    """Return the strengths of the maximum likelihood, as log-odds with mean 0.
+
+    The maximum has to exist: every system reaches every other one by wins. Stops after 100,000
+    steps at the latest.
+    """
     games, total = wins + wins.T, wins.sum(axis=1)
     skill = np.ones(len(wins))
     for _ in range(_STEPS):
@@ -166,7 +181,11 @@ def _maximum(wins: FloatArray) -> FloatArray:
 def _standard_errors(
     table: FloatArray, pairs: Sequence[tuple[int, int]], values: FloatArray, games: FloatArray
 ) -> FloatArray:
-    """Return the error of each strength over queries, with one tie more in each compared pair."""
+    """Return the error of each strength over queries, with one tie more in each compared pair.
+
+    Shape (systems,). `values` are the strengths, NaN for a system without comparison, and `games`
+    counts the comparisons of each two.
+    """
     size = len(games)
     information, variation = np.zeros((size, size)), np.zeros((size, size))
     scores = np.zeros((len(table), size))

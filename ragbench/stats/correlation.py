@@ -41,7 +41,8 @@ def pearson(
         A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
 
     Raises:
-        OptionError: x and y are not of one length, or hold an infinity.
+        OptionError: x and y are not of one length or hold an infinity, groups has another length,
+            or confidence is outside (0, 1).
 
     Example:
         Deviations -1, 0, 1 and -4, -1, 5: 9 / sqrt(2 x 42).
@@ -67,7 +68,8 @@ def spearman(
     seconds.
 
     Raises:
-        OptionError: x and y are not of one length, or hold an infinity.
+        OptionError: x and y are not of one length or hold an infinity, groups has another length,
+            or confidence is outside (0, 1).
 
     Example:
         Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
@@ -92,7 +94,8 @@ def kendall_tau_b(
     O(n^2).
 
     Raises:
-        OptionError: x and y are not of one length, or hold an infinity.
+        OptionError: x and y are not of one length or hold an infinity, groups has another length,
+            or confidence is outside (0, 1).
 
     Example:
         Five of six pairs in order, one reversed: (5 - 1) / 6.
@@ -125,12 +128,17 @@ def mean_correlation(
     Args:
         x: n numbers; NaN where missing.
         y: Numbers for the same items.
-        groups: What each item belongs to.
-        coefficient: What is computed in each group.
+        groups: What each item belongs to; items without both numbers are left out first.
+        coefficient: `pearson`, `spearman` or `kendall`, computed in each group.
         confidence: Coverage of the interval of the mean over groups.
 
+    Returns:
+        The mean, NaN where no group has a correlation, with limits from three such groups on; and
+        the number of groups left out by reason.
+
     Raises:
-        OptionError: x, y and groups are not of one length, or coefficient is another word.
+        OptionError: x, y and groups are not of one length, x or y holds an infinity, coefficient is
+            another word, or, with three groups, confidence is outside (0, 1).
 
     Example:
         Group a in order, group b reversed, in c nothing can be ordered.
@@ -179,7 +187,7 @@ class GroupedCorrelation:
         mean: The mean with its interval; `n` is how many groups it is over.
         constant_x: Groups left out since all their x are equal.
         constant_y: Groups left out since all their y are equal, and not all x.
-        single: Groups left out since they have one item.
+        single: Groups left out since they have one item with both numbers.
     """
 
     mean: Agreement
@@ -199,7 +207,10 @@ def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Ag
 
 
 def product_moment(table: FloatArray) -> LeftOut:
-    """Return Pearson's correlation of two columns without gaps, and without each row."""
+    """Return Pearson's correlation of two columns without gaps, and without each row.
+
+    The value is NaN, with a reason, below two rows and where a column is constant but for rounding.
+    """
     if reason := _no_order(table):
         return undefined(reason)
     n = len(table)
@@ -222,7 +233,10 @@ def product_moment(table: FloatArray) -> LeftOut:
 
 
 def _flat(column: FloatArray) -> bool:
-    """Return True if all values are equal but for rounding."""
+    """Return True if all values are equal but for rounding.
+
+    The column must not be empty.
+    """
     far = float(np.abs(column - column.mean()).max())
     return far <= _ROUNDING * float(np.abs(column).max())
 
@@ -235,7 +249,10 @@ def _without(table: FloatArray) -> float:
 
 
 def _deviations(table: FloatArray) -> FloatArray:
-    """Return deviations from the means, scaled to at most 1 so that no square underflows."""
+    """Return deviations from the means, scaled to at most 1 so that no square underflows.
+
+    No column may be constant.
+    """
     d = table - table.mean(axis=0)
     scaled: FloatArray = d / np.abs(d).max(axis=0)
     return scaled
@@ -250,7 +267,8 @@ def rank_rho(table: FloatArray) -> LeftOut:
     """Return Spearman's rho of two columns without gaps, and without each row.
 
     A mean rank is (n + 1 + a) / 2 with a = the values below minus those above, so that rho is the
-    correlation of two such sums; leaving out item k takes its sign from each of them.
+    correlation of two such sums; leaving out item k takes its sign from each of them. The value is
+    NaN, with a reason, below two rows and where a column is constant.
     """
     if reason := _no_order(table):
         return undefined(reason)
@@ -264,7 +282,10 @@ def rank_rho(table: FloatArray) -> LeftOut:
 
 
 def rank_tau(table: FloatArray) -> LeftOut:
-    """Return Kendall's tau-b of two columns without gaps, and without each row."""
+    """Return Kendall's tau-b of two columns without gaps, and without each row.
+
+    The value is NaN, with a reason, below two rows and where a column is constant.
+    """
     if reason := _no_order(table):
         return undefined(reason)
     _, both, (x_untied, y_untied), _ = _signs(table)
@@ -319,7 +340,7 @@ def _cosine(product: float, x_square: float, y_square: float) -> float:
 
 
 def _ratio(products: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Divide by the geometric mean; NaN where nothing is left to be ordered."""
+    """Divide each product by the square root of `x * y`; NaN where that is 0."""
     below = np.sqrt(np.maximum(x, 0) * np.maximum(y, 0))
     ratios = np.full(len(products), np.nan)
     np.divide(products, below, out=ratios, where=below > 0)
@@ -344,7 +365,8 @@ def roc_auc(
         score gives 0.5 without an interval: it tells nothing apart.
 
     Raises:
-        OptionError: The two are not of one length, or good holds something else than 0 and 1.
+        OptionError: The two are not of one length, `scores` holds an infinity, `good` holds
+            anything but 0, 1 and NaN, groups has another length, or confidence is outside (0, 1).
 
     Example:
         Good: .9 and .4, bad: .4 and .1. Of four pairs three are in order, one is tied.
@@ -365,7 +387,10 @@ def roc_auc(
 
 
 def roc_area(table: FloatArray) -> LeftOut:
-    """Return the area of scores (first column) against 0 or 1 (second), and without each row."""
+    """Return the area of scores (first column) against 0 or 1 (second), and without each row.
+
+    The value is NaN, with a reason, without rows and where all items are good, or all bad.
+    """
     scores, is_good = table[:, 0], table[:, 1] == 1
     n_good = int(is_good.sum())
     n_bad = len(table) - n_good
@@ -386,7 +411,10 @@ def roc_area(table: FloatArray) -> LeftOut:
 
 
 def _higher_than(scores: FloatArray, rivals: FloatArray) -> FloatArray:
-    """Count for each score the others below it, those equal to it as half."""
+    """Count for each score the others below it, those equal to it as half.
+
+    In the order of `scores`; 0 without rivals.
+    """
     order = np.sort(rivals)
     below = np.searchsorted(order, scores, side="left")
     upto = np.searchsorted(order, scores, side="right")

@@ -40,6 +40,8 @@ _UNCHANGED = 1e-12
 class DifferenceInterval:
     """Mean paired difference with its confidence interval.
 
+    `difference_interval` makes it, in the unit of the scores.
+
     Attributes:
         mean: Mean of the differences; NaN without any.
         lower: Lower limit; NaN if the rule has no limits.
@@ -118,7 +120,7 @@ def difference_interval(
 
     Raises:
         OptionError: A difference is not finite or too large for the range, or an option is not
-            allowed.
+            allowed, or `clusters` are not n labels.
 
     Example:
         Two of fifty queries lost their hit; that none is lost elsewhere remains possible.
@@ -183,12 +185,17 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
     A difference below 1e-12 of the scores is rounding: 0.1 + 0.2 and 0.3 are the same score. A
     test that divides by the spread would take such differences for real, if they agree in sign.
 
+    Both are equal where the difference is 0; infinite scores give NaN or an infinity.
+
     Args:
         system: Scores, one or more per query; NaN where not scored.
         baseline: Scores of the baseline, of the same shape or one that broadcasts to it.
 
     Returns:
         Array of the common shape; NaN where either is not scored.
+
+    Raises:
+        ValueError: The shapes do not broadcast, or a score is no number.
 
     Example:
         >>> paired_differences([0.1 + 0.2, 0.5], [0.3, 0.25]).tolist()
@@ -204,7 +211,8 @@ def _largest_unit(codes: NDArray[np.intp], n_clusters: int, mean: float) -> floa
     """Return the largest `cluster_units` value, up or down, of a cluster whose queries all change.
 
     An unseen cluster can be as large as the largest one in the sample. `mean` is that of all
-    queries; the result is 1 where all clusters have one size.
+    queries; the result is 1 where all clusters have one size. The unit is the range of a
+    difference; there is at least one query.
     """
     # the size of the largest cluster in clusters of mean size
     size = float(np.bincount(codes).max()) * n_clusters / len(codes)
@@ -214,7 +222,11 @@ def _largest_unit(codes: NDArray[np.intp], n_clusters: int, mean: float) -> floa
 def _limits(
     d: FloatArray, n_changed: int, largest: float, resampling: dict[str, Any]
 ) -> tuple[float, float, float, DifferenceRule]:
-    """Return lower and upper limit of the default method, standard deviation, and rule."""
+    """Return lower and upper limit of the default method, standard deviation, and rule.
+
+    `d` is in units of the largest possible difference, and not empty; `largest` is infinite for an
+    unbounded range. The limits are NaN if that has too few changes.
+    """
     confidence = resampling["confidence"]
     alpha, n = (1 - confidence) / 2, len(d)
     sd = float(d.std(ddof=1)) if n > 1 else math.nan
@@ -256,7 +268,7 @@ def effect_size(differences: ArrayLike) -> float:
         Cohen's d of paired samples; NaN where n < 2, or where all differences are equal.
 
     Raises:
-        OptionError: A difference is not finite.
+        OptionError: A difference is not finite, or differences is no vector.
 
     Example:
         Mean 2, standard deviation 1.
@@ -294,7 +306,8 @@ def effect_size_interval(
         mean difference.
 
     Raises:
-        OptionError: A difference is not finite, or an option is not allowed.
+        OptionError: A difference is not finite, confidence is outside (0, 1), or `clusters` are not
+            n labels.
 
     Example:
         >>> low, high = effect_size_interval([0.1, -0.1] * 50 + [0.1] * 20)

@@ -27,9 +27,10 @@ class Increase(NamedTuple):
 
     Attributes:
         increase: 0.2 is a fifth more; negative is less. NaN where the baseline's amount is 0.
-        lower: NaN, as `upper`, where nothing can be said of other queries.
+        lower: Lower limit as such a share; NaN if the rule is `undefined`.
         n: How many queries were compared.
         rule: `ratio`, `quantile`, `same_factor` (one factor on every query), or `undefined`.
+        upper: Upper limit, likewise.
     """
 
     increase: float
@@ -41,6 +42,9 @@ class Increase(NamedTuple):
 
 def queries_for(quantile: float | None) -> int:
     """Return the number of queries that a quantile needs; None is the total.
+
+    At least 20, and at least 5 beyond the quantile. `quantile` lies between 0 and 1;
+    ZeroDivisionError for 0 and 1 themselves.
 
     Example:
         >>> queries_for(None), queries_for(0.5), queries_for(0.95)
@@ -80,8 +84,14 @@ def increase_interval(
         resamples: How many samples are drawn with replacement.
         seed: Equal seeds give equal intervals.
 
+    Returns:
+        The increase as a share of the baseline. `undefined`, with NaN, without queries and where
+        the baseline's amount is 0; 0 with the rule `same_factor` where all amounts are 0. Limits
+        are NaN where queries are too few.
+
     Raises:
         OptionError: An amount is negative or not finite, or an option is not allowed.
+        ValueError: The two have different lengths, or quantile is outside 0..1.
 
     Example:
         Every other query takes half as much again.
@@ -141,7 +151,11 @@ def _resampled_ratios(
     resamples: int,
     seed: int,
 ) -> FloatArray:
-    """Return the ratio of the quantiles in each resample, independent of the block size."""
+    """Return the ratio of the quantiles in each resample, independent of the block size.
+
+    Shape (resamples,); NaN or infinite where the baseline's quantile is 0. OptionError unless
+    `clusters` has a label per query.
+    """
     codes, n_units = cluster_codes("increase_interval", clusters, len(ours))
     rng, rows = np.random.default_rng(seed), max(1, _BLOCK_BYTES // (8 * len(ours)))
     ratios = []
@@ -156,7 +170,10 @@ def _resampled_ratios(
 
 
 def _weighted(values: FloatArray, weights: FloatArray, quantile: float) -> FloatArray:
-    """Return the quantile of each row's resample: the first value that reaches the share."""
+    """Return the quantile of each row's resample: the first value that reaches the share.
+
+    Shape (rows,). `weights` has a row per resample: how often each value is drawn.
+    """
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[:, order], axis=1)
     first = (reached >= quantile * reached[:, -1:] - _SAME).argmax(axis=1)

@@ -42,8 +42,10 @@ class MeanInterval:
 
     Attributes:
         mean: Mean of the values; NaN where there are none.
-        lower: NaN, as `upper`, where the rule is `undefined`.
+        lower: Lower limit; NaN where the rule is `undefined`.
         rule: How the limits were found.
+        upper: Upper limit; NaN where the rule is `undefined`.
+        n: Number of values.
     """
 
     mean: float
@@ -89,7 +91,8 @@ def mean_interval(
         is no value, or where the range is unbounded and no two values differ.
 
     Raises:
-        OptionError: A value is not finite or outside the range, or an option is not allowed.
+        OptionError: A value is not finite or outside the range, an option is not allowed, or
+            `clusters` are not n labels.
 
     Example:
         Three hits of three do not make certain: 3 / (3 + 1.96^2) is the lower limit.
@@ -148,7 +151,10 @@ def mean_interval(
 
 
 def _mean(sample: FloatArray) -> float:
-    """Return the mean, between the smallest and the largest value in spite of rounding."""
+    """Return the mean, between the smallest and the largest value in spite of rounding.
+
+    The sample must not be empty.
+    """
     scale = float(np.abs(sample).max())
     if scale < np.finfo(np.float64).tiny:  # nothing overflows; NumPy 1.26 warns of dividing by it
         scale = 1.0
@@ -189,6 +195,9 @@ def finite(value: float) -> float | None:
 class CorrectedMean:
     """Estimated mean of people's labels, from few labels and many scores of a judge.
 
+    `ppi_mean` and `ppi_difference` make it. Limits are NaN where all labels are equal and the range
+    is unbounded.
+
     Attributes:
         mean: Corrected mean.
         lower: Lower limit of the corrected mean.
@@ -215,12 +224,12 @@ class CorrectedMean:
 
     @property
     def width_ratio(self) -> float:
-        """Width of the interval over that from the labels alone; NaN if the latter is 0."""
+        """Width of the interval over that from the labels alone; NaN if the latter is 0 or NaN."""
         alone = self.labels_upper - self.labels_lower
         return (self.upper - self.lower) / alone if alone else math.nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping, with null in place of NaN."""
+        """Return a JSON-ready mapping, with null in place of NaN and `lambda` for the weight."""
         return {
             "mean": self.mean,
             "judge_mean": self.judge_mean,
@@ -270,7 +279,9 @@ def ppi_mean(
         no ends, since nothing then says how they vary.
 
     Raises:
-        OptionError: random is false, fewer than 20 labels, or fewer than two unlabelled items.
+        OptionError: random is false; there are fewer than 20 labels, not as many judged as labels,
+            or fewer than two unlabelled items; a value is not finite, a label is outside the range,
+            or confidence is outside (0, 1).
 
     Example:
         The judge is right but for a constant .2: its mean of .4 becomes .2, with a third of the
@@ -332,7 +343,11 @@ def _corrected_limits(
     ends: tuple[float, float],
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the limits of a mean of labels `y`, corrected by the judge with this weight."""
+    """Return the limits of a mean of labels `y`, corrected by the judge with this weight.
+
+    Inside `ends`, and on both sides of the corrected mean. `f` are the judge's scores of the
+    labelled items, `other` those of all others.
+    """
     residuals = y - weight * f
     if np.isin(y, ends).all():
         # rare errors of a judge are often in none of the labels: without pseudo-labels, 8 to 18 %
@@ -371,6 +386,9 @@ def ppi_difference(
         random: Whether the n queries were drawn at random from all.
         range: Smallest and largest possible label of ONE system.
         confidence: Coverage that is aimed at.
+
+    Returns:
+        The difference with its limits, in the unit of the labels.
 
     Raises:
         OptionError: As `ppi_mean`; also where system and baseline have not the same queries.

@@ -30,10 +30,11 @@ def holm_p_values(p_values: ArrayLike) -> FloatArray:
             is not counted.
 
     Returns:
-        Array of the same shape: reject where it is at most alpha.
+        Array of the same shape and order, values in [0, 1]: reject where it is at most alpha. No
+        p-values give an empty array.
 
     Raises:
-        OptionError: A p-value is outside 0..1.
+        OptionError: A p-value is outside 0..1, or `p_values` is no vector.
 
     Example:
         0.01 x 3, 0.02 x 2, and 0.03 x 1, which may not fall below the one before it.
@@ -58,7 +59,7 @@ def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
     not for a claim about one.
 
     Raises:
-        OptionError: A p-value is outside 0..1.
+        OptionError: A p-value is outside 0..1, or `p_values` is no vector.
 
     Example:
         0.04 x 3 / 3, 0.02 x 3 / 2, and 0.015 x 3 / 1, which may not exceed the one after it.
@@ -84,7 +85,7 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
     alpha / n. 10,000 resamples can never reject in a family above 500.
 
     Raises:
-        OptionError: n_comparisons is below 1, or alpha is outside (0, 1).
+        OptionError: n_comparisons is no integer from 1, or alpha is outside (0, 1).
 
     Example:
         >>> resamples_needed(500)
@@ -97,6 +98,9 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
 
 def can_reject(resamples: int, n_comparisons: int, *, alpha: float = 0.05) -> bool:
     """Return True if so many random resamples can reject one of a family after Holm.
+
+    Raises:
+        OptionError: resamples or n_comparisons is no integer from 1, or alpha is outside (0, 1).
 
     Example:
         >>> can_reject(10_000, 500), can_reject(10_000, 501)
@@ -141,6 +145,10 @@ def max_t_p_values(
             sums above.
         resamples: Number of random flips.
         seed: Equal seeds give equal p-values. The order of the columns does not matter.
+
+    Returns:
+        Array of shape (m,), in the order of the columns: p-values in (0, 1]; 1 where no query
+        changed, NaN where none is scored.
 
     Raises:
         OptionError: differences is no table or holds an infinity, or an option is not allowed.
@@ -221,7 +229,8 @@ def tied_with_best(
         the best mean, a tie with any of them counts. False where a system has no score.
 
     Raises:
-        OptionError: values is no table or holds an infinity, or an option is not allowed.
+        OptionError: values is no table or holds an infinity, clusters has other than n labels, or
+            an option is not allowed.
 
     Example:
         The second system is worse on all ten queries, the third on one only.
@@ -245,7 +254,13 @@ class SystemPairs:
 
     The sum of a difference under sign flips is the difference of two such sums. So all pairs, in
     every test, take one product for each system, where products of all pairs would take as many as
-    there are pairs; and what is asked for twice is computed once.
+    there are pairs; and what is asked for twice is computed once. Pairs are in the order of
+    `itertools.combinations`. OptionError if `values` is no table or holds an infinity; other
+    options are checked on first use.
+
+    Attributes:
+        first: Number of the first system of each pair, from 0; shape (pairs,).
+        second: Number of the second system of each pair.
     """
 
     def __init__(
@@ -264,7 +279,11 @@ class SystemPairs:
 
     @cached_property
     def differences(self) -> FloatArray:
-        """The differences of all pairs, a row for each query or cluster."""
+        """The differences of all pairs, a row for each query or cluster.
+
+        First minus second system, NaN where either is not scored. OptionError if there is not one
+        cluster label per query.
+        """
         return self._by_unit(self._table[:, self.first], self._table[:, self.second])
 
     def _by_unit(self, systems: FloatArray, rivals: FloatArray) -> FloatArray:
@@ -273,7 +292,11 @@ class SystemPairs:
 
     @cached_property
     def p_values(self) -> FloatArray:
-        """P-values of all pairs by `max_t_p_values`."""
+        """P-values of all pairs by `max_t_p_values`.
+
+        Shape (pairs,), adjusted for the family of all pairs; NaN without common queries.
+        OptionError for a wrong option.
+        """
         return max_t_p_values(
             self.differences,
             resamples=self._resamples,
@@ -282,7 +305,10 @@ class SystemPairs:
         )
 
     def tied_with_best(self, *, higher_is_better: bool, alpha: float) -> NDArray[np.bool_]:
-        """Return the result of the function `tied_with_best` for these scores."""
+        """Return the result of the function `tied_with_best` for these scores.
+
+        OptionError as that function.
+        """
         arguments.probability("tied_with_best", "alpha", alpha)
         table = self._table
         tied = np.zeros(table.shape[1], dtype=np.bool_)
@@ -300,7 +326,8 @@ class SystemPairs:
     ) -> FloatArray:
         """Return the sums of systems minus others, pair by pair, under the flips of the seed.
 
-        Shape (resamples, pairs); the same as those of `random_flips`, rounding aside.
+        Shape (resamples, pairs); the same as those of `random_flips`, rounding aside. A query that
+        either system did not score counts 0. OptionError for a wrong cluster, seed or number.
         """
         one, other = np.asarray(systems, np.intp), np.asarray(rivals, np.intp)
         low, high = np.minimum(one, other), np.maximum(one, other)
@@ -321,7 +348,10 @@ class SystemPairs:
 
     @cached_property
     def _basis(self) -> FloatArray:
-        """Every system minus the first one: small numbers, of which differences lose little."""
+        """Every system minus the first one: small numbers, of which differences lose little.
+
+        Summed over clusters, if there are any; NaN where either is not scored.
+        """
         return self._by_unit(self._table, self._table[:, :1])
 
     @cached_property
@@ -333,7 +363,10 @@ class SystemPairs:
 
 
 def _scales(d: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return two factors of the root of each column's sum of squares, which no flip changes."""
+    """Return two factors of the root of each column's sum of squares, which no flip changes.
+
+    Both have shape (m,), and are 1 for a column of zeros.
+    """
     most = np.abs(d).max(axis=0, initial=0.0)
     largest = np.where(most > 0, most, 1.0)
     norm = np.sqrt(((d / largest) ** 2).sum(axis=0))  # so that no square overflows or vanishes
@@ -341,7 +374,11 @@ def _scales(d: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _highest(statistics: FloatArray, steps: Steps) -> FloatArray:
-    """Give, for each flip, what each column is compared with; most extreme column first."""
+    """Give, for each flip, what each column is compared with; most extreme column first.
+
+    With `single`, shape (flips, 1): the largest of all columns. With `down`, the largest of a
+    column and those after it, computed in place in `statistics`.
+    """
     if steps == "single":
         highest: FloatArray = statistics.max(axis=1, keepdims=True, initial=-np.inf)
         return highest
@@ -351,7 +388,10 @@ def _highest(statistics: FloatArray, steps: Steps) -> FloatArray:
 
 
 def _best(table: FloatArray) -> NDArray[np.bool_]:
-    """Mark the columns with the highest mean over their own scored rows, ties included."""
+    """Mark the columns with the highest mean over their own scored rows, ties included.
+
+    All False where nothing is scored.
+    """
     scored = ~np.isnan(table)
     count = scored.sum(axis=0)
     means = np.full(table.shape[1], -np.inf)

@@ -41,7 +41,8 @@ def random_flips(differences: FloatArray, resamples: int, seed: int) -> Iterator
     """Yield blocks (rows, m) of column sums under random flips of the n rows of differences.
 
     The flips depend on n and the seed alone, neither on the columns nor on the size of the
-    blocks: the p-value of a column does not depend on the other columns.
+    blocks: the p-value of a column does not depend on the other columns. There are `resamples` rows
+    in all; the same seed gives the same flips.
     """
     n = len(differences)
     rng = np.random.default_rng(seed)
@@ -54,7 +55,10 @@ def random_flips(differences: FloatArray, resamples: int, seed: int) -> Iterator
 
 
 def all_flips(differences: FloatArray) -> Iterator[FloatArray]:
-    """Yield blocks (rows, m) of column sums under each of the 2^n flips of n rows."""
+    """Yield blocks (rows, m) of column sums under each of the 2^n flips of n rows.
+
+    The first row is the sum without a flip.
+    """
     n = len(differences)
     sums = _FlippedSums(differences, 2**n)
     for start in range(0, 2**n, sums.rows):
@@ -68,6 +72,9 @@ class _FlippedSums:
     One product of whole blocks would wait for memory, and BLAS would share it among threads, which
     spend more time on waiting for each other. Products of parts so small that BLAS does not share
     them take a half to a quarter of its CPU time.
+
+    Attributes:
+        rows: Largest number of flips in a block.
     """
 
     def __init__(self, differences: FloatArray, flips: int) -> None:
@@ -88,7 +95,10 @@ class _FlippedSums:
         self._by_part = in_groups.transpose(2, 0, 1, 3)
 
     def of(self, flips: np.ndarray) -> FloatArray:
-        """Return the sums under a block of flips, `rows` at most."""
+        """Return the sums under a block of flips, `rows` at most.
+
+        Shape (flips, m), in the order of the flips.
+        """
         self._flips[: len(flips), : self._n] = flips
         products = np.matmul(self._by_part, self._parts)
         sums: FloatArray = products.sum(axis=0).reshape(self.rows, len(self._total))[: len(flips)]
@@ -100,7 +110,7 @@ class _FlippedSums:
 def tolerance(differences: FloatArray) -> FloatArray:
     """Return the rounding error of each column's sum: sums within it count as ties.
 
-    Without it, rounding would lose tied flips, and p would be too small for every seed.
+    Without it, rounding would lose tied flips, and p would be too small for every seed. Shape (m,).
     """
     slack: FloatArray = _TIE * np.abs(differences).sum(axis=0)
     return slack
@@ -127,6 +137,10 @@ def randomization_p_values(
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
         resamples: Number of random signs.
         seed: Equal seeds give equal p-values, whatever other columns there are.
+
+    Returns:
+        Array of shape (m,), in the order of the columns: p-values in (0, 1]; 1 where no query
+        changed, NaN where none is scored.
 
     Raises:
         OptionError: differences is no table or holds an infinity, or an option is not allowed.
@@ -167,7 +181,10 @@ def randomization_p_values(
 
 
 def _count_extreme(blocks: Iterator[FloatArray], d: FloatArray) -> FloatArray:
-    """Return the number of flipped sums per column as far from 0 as the observed sum."""
+    """Return the number of flipped sums per column as far from 0 as the observed sum.
+
+    Shape (m,). Overwrites the blocks with their absolute values.
+    """
     threshold = np.abs(d.sum(axis=0)) - tolerance(d)
     extreme = np.zeros(d.shape[1])
     for sums in blocks:
@@ -203,7 +220,11 @@ def t_test_p_values(differences: ArrayLike) -> FloatArray:
 def _by_column(
     owner: str, p_value: Callable[[FloatArray], float], differences: ArrayLike
 ) -> FloatArray:
-    """Return the p-value of each column over its scored queries."""
+    """Return the p-value of each column over its scored queries.
+
+    Shape (m,). `p_value` gets the numbers of a column without NaN, at times none. OptionError
+    unless differences is a table without infinities.
+    """
     table = arguments.matrix(owner, "differences", differences)
     columns = [column[~np.isnan(column)] for column in table.T]
     return np.array([p_value(d) for d in columns], dtype=np.float64)
@@ -228,6 +249,9 @@ def wilcoxon_p_values(differences: ArrayLike) -> FloatArray:
     that differ by rounding alone. Exact up to 50 changed queries, ties included; beyond, the
     normal approximation with the variance that the ties leave. One huge difference counts no
     more than the largest rank, so this is no test of the mean.
+
+    Returns:
+        Array of shape (m,), values in (0, 1]: 1 where no query changed, NaN where none is scored.
 
     Raises:
         OptionError: differences is no table or holds an infinity.
@@ -266,7 +290,10 @@ def _signed_rank_p_value(d: FloatArray) -> float:
 
 
 def _doubled_ranks(sizes: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return twice the mean rank of each size, an integer also for ties."""
+    """Return twice the mean rank of each size, an integer also for ties.
+
+    In the order of `sizes`, which are above 0; sizes that differ by rounding are tied.
+    """
     order = np.argsort(sizes, kind="stable")
     ascending = sizes[order]
     starts_anew = np.diff(ascending, prepend=-math.inf) > _TIE * ascending
@@ -287,8 +314,11 @@ def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
         differences: Table (n queries, m pairs of systems) of -1, 0 and 1; NaN where a pair is
             not scored.
 
+    Returns:
+        Array of shape (m,), values in (0, 1]: 1 where no query changed, NaN where none is scored.
+
     Raises:
-        OptionError: A difference is none of -1, 0 and 1, or differences is no table.
+        OptionError: A difference is none of -1, 0, 1 and NaN, or differences is no table.
 
     Example:
         Five won, one lost: 2 x (C(6,0) + C(6,1)) / 2^6.
@@ -313,7 +343,10 @@ def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
 
 
 def _binomial(won: int, lost: int) -> float:
-    """Return the two-sided p-value of a split of fair coins, at most 1."""
+    """Return the two-sided p-value of a split of fair coins, at most 1.
+
+    Without wins and losses it is 1.
+    """
     n, smaller = won + lost, min(won, lost)
     k = np.arange(1, smaller + 1)
     # log C(n, k) - n log 2 for k = 0..smaller: the numbers themselves overflow

@@ -42,7 +42,7 @@ def minimum_detectable_difference(
         A difference in the unit of sd; NaN where n < 2 or sd is NaN.
 
     Raises:
-        OptionError: sd or n is negative, or a probability is outside (0, 1).
+        OptionError: sd is negative, n is no integer from 0, or a probability is outside (0, 1).
 
     Example:
         >>> round(minimum_detectable_difference(0.2, 225), 4)
@@ -86,8 +86,8 @@ def queries_needed(
         A number of queries, at least 2. None for never: distance is 0 or noise, or sd is NaN.
 
     Raises:
-        OptionError: distance or sd is negative, n_observed is below 1, or a probability is
-            outside (0, 1).
+        OptionError: distance or sd is negative, n_observed is no integer from 1, or a probability
+            is outside (0, 1).
 
     Example:
         To pass `max_drop: 0.05` when the systems are equal and differences vary by 0.2:
@@ -131,7 +131,7 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
 
     Integrates P(Z + noncentrality > t W) over the distribution of W = sqrt(chi2 / df), with an
     error below 1e-9. The degrees of freedom are 1 or more; `noncentrality`, the true difference in
-    standard errors, may be infinite.
+    standard errors, may be infinite. The result lies in [0, 1].
 
     Raises:
         OptionError: t is not finite, df is below 1 or not finite, or noncentrality is NaN.
@@ -174,7 +174,10 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
 
 
 def smallest(enough: Callable[[int], bool], guess: int) -> int:
-    """Return the smallest n >= 2 with enough(n), which stays true from there on."""
+    """Return the smallest n >= 2 with enough(n), which stays true from there on.
+
+    `guess` is the first n tried, 2 or more. Does not end if enough(n) is never true.
+    """
     low, high = 1, guess  # enough(1) counts as false
     while not enough(high):
         low, high = high, 2 * high
@@ -212,8 +215,8 @@ def queries_to_exclude(
         power: Probability that this limit falls short of the point.
 
     Returns:
-        A number of queries, at least 2. None for never: the point is the mean itself, or so near
-        to it that ten million would not do.
+        A number of queries, at least 2. None for never: there is no difference, the point is the
+        mean itself, or it is so near to it that ten million would not do.
 
     Raises:
         OptionError: A difference is not finite or beyond largest, point is not inside it,
@@ -252,7 +255,11 @@ def queries_to_exclude(
 
 
 def _planned(values: FloatArray, point: float, alpha: float, power: float) -> int | None:
-    """Plan for values in [0, 1] with a mean above the point."""
+    """Return the queries needed for values in [0, 1] with a mean above the point, at least 2.
+
+    None if they would be more than ten million. `alpha` is the error on one side; a point of 0 or
+    less gives 2.
+    """
     if point <= 0:
         return 2
     distinct, shares = score_intervals.distinct_shares(values)
@@ -282,7 +289,10 @@ def _planned(values: FloatArray, point: float, alpha: float, power: float) -> in
 
 
 def _with_mean(values: FloatArray, shares: FloatArray, mean: float) -> score_intervals.Tilted:
-    """Return the distribution on the path from these shares that has a mean below theirs."""
+    """Return the distribution on the path from these shares that has the given mean.
+
+    `mean` is at most that of the shares; values and shares are those of `distinct_shares`.
+    """
     place = score_intervals.crossing(
         lambda x: mean - score_intervals.tilted(values, shares, x).mean,
         0.0,

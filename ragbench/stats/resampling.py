@@ -74,10 +74,13 @@ def bca_bootstrap(
 ) -> tuple[float, float]:
     """Return the percentile interval corrected for bias and skew (BCa).
 
-    Not the better choice for sparse paired differences: there its coverage falls to 86 %.
+    Not the better choice for sparse paired differences: there its coverage falls to 86 %. Arguments
+    are those of `percentile_bootstrap`. Both limits are the value itself if all values are equal,
+    and NaN without values.
 
     Raises:
-        OptionError: An option is outside what is allowed, or a value is not finite.
+        OptionError: An option is outside what is allowed, a value is not finite, or `values` is no
+            vector.
 
     Example:
         The same range, moved up by the skew.
@@ -119,9 +122,12 @@ def studentized_bootstrap(
 
     The limits mirror each other where the values change sign, and shift and scale with them. A
     limit is infinite where so few values differ that resamples without spread reach the quantile.
+    Arguments are those of `percentile_bootstrap`. Both limits are the value itself if all values
+    are equal, and NaN without values.
 
     Raises:
-        OptionError: An option is outside what is allowed, or a value is not finite.
+        OptionError: An option is outside what is allowed, a value is not finite, or `values` is no
+            vector.
 
     Example:
         Skewed upwards, so the interval reaches farther up than down.
@@ -159,7 +165,11 @@ def studentized_bootstrap(
 def _checked(
     owner: str, values: ArrayLike, confidence: float, resamples: int, seed: int
 ) -> tuple[FloatArray, float]:
-    """Return the checked sample and the error probability on each side."""
+    """Return the checked sample and the error probability on each side.
+
+    OptionError if resamples is no integer from 1, seed none from 0, confidence is outside (0, 1),
+    or `values` is no vector of finite numbers.
+    """
     arguments.whole_number(owner, "resamples", resamples, least=1)
     arguments.whole_number(owner, "seed", seed, least=0)
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
@@ -178,7 +188,10 @@ def _point(sample: FloatArray) -> tuple[float, float] | None:
 
 
 def _resampled(sample: FloatArray, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Yield blocks (rows, n) of resamples; the rows do not depend on the size of the blocks."""
+    """Yield blocks (rows, n) of resamples; the rows do not depend on the size of the blocks.
+
+    There are `resamples` rows in all; the sample must not be empty.
+    """
     n = len(sample)
     rng = np.random.default_rng(seed)
     rows = max(1, _BLOCK_BYTES // (8 * n))
@@ -196,7 +209,10 @@ def _quantiles(means: FloatArray, lower: float, upper: float) -> tuple[float, fl
 
 
 def _student(block: FloatArray) -> FloatArray:
-    """Return mean / standard error of each row; infinite without spread, 0 for a mean of 0."""
+    """Return mean / standard error of each row; infinite without spread, 0 for a mean of 0.
+
+    Shape (rows,).
+    """
     n = block.shape[1]
     means = block.mean(axis=1)
     squares = np.einsum("ij,ij->i", block, block)
@@ -228,7 +244,10 @@ Statistic = Callable[["FloatArray"], LeftOut]
 
 
 def undefined(reason: str) -> LeftOut:
-    """Return the result of a statistic that has no value, with the reason."""
+    """Return the result of a statistic that has no value, with the reason.
+
+    The value is NaN; the leave-one-out values are an empty array.
+    """
     return LeftOut(math.nan, np.empty(0), reason)
 
 
@@ -256,7 +275,12 @@ class JackknifeSpread:
         groups: np.ndarray[Any, np.dtype[np.int64]],
         span: tuple[float, float],
     ) -> JackknifeSpread:
-        """Collect the mean over several tables."""
+        """Collect the mean over several tables.
+
+        `used` marks the rows of a table that count, `groups` numbers the group of each item, `span`
+        is the smallest and largest value. Each result needs a value; a group without a used row
+        adds no shift.
+        """
         unit = 2 / (span[1] - span[0])
         shifts = np.zeros(len(groups))
         for result, rows in zip(results, used, strict=True):
@@ -269,7 +293,11 @@ class JackknifeSpread:
 
     @property
     def carriers(self) -> float:
-        """From how many groups the spread comes; 0 where leaving one out leaves nothing."""
+        """From how many groups the spread comes; 0 where leaving one out leaves nothing.
+
+        The number is (sum of d^2)^2 / (sum of d^4) of the deviations d of the shifts; 0 too without
+        spread.
+        """
         if not np.all(np.isfinite(self.shifts)):
             return 0.0
         squares = (self.shifts - self.shifts.mean()) ** 2
@@ -278,7 +306,11 @@ class JackknifeSpread:
         return round(float(squares.sum()) ** 2 / fourth, 9) if fourth > 0 else 0.0
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """Return the limits on the statistic's own scale; None where there is no spread."""
+        """Return the limits on the statistic's own scale; None where there is no spread.
+
+        Spread is missing below two groups, where a shift is NaN, and where the value is -1 or 1 on
+        the scale. OptionError if confidence is outside (0, 1).
+        """
         n_groups = len(self.shifts)
         if n_groups < 2 or not np.all(np.isfinite(self.shifts)) or abs(self.value) >= _CERTAIN:
             return None
@@ -307,7 +339,8 @@ def plus_two(
     """Return the jackknife spread after adding two extreme items to each table.
 
     Each added item is a group of its own. `used` marks the rows of a table that count, `span` is
-    the smallest and the largest possible value.
+    the smallest and the largest possible value. `groups` numbers the group of each item. On the
+    added items the raters differ most, or agree where the statistic is below the middle of `span`.
     """
     centre = (span[0] + span[1]) / 2
     padded, rows = [], []
@@ -322,7 +355,11 @@ def plus_two(
 
 
 def _with_opposites(table: FloatArray, used: np.ndarray[Any, Any], *, alike: bool) -> FloatArray:
-    """Return the table with two more items, on which raters differ most, or agree if `alike`."""
+    """Return the table with two more items, on which raters differ most, or agree if `alike`.
+
+    The new rows are last; only the first two raters rate them. ValueError of NumPy if no row is
+    used.
+    """
     rated = table[used]
     axis = 0 if table.shape[1] == 2 else None  # two columns may have different scales
     low, high = (np.broadcast_to(end(rated, axis=axis), 2) for end in (np.nanmin, np.nanmax))

@@ -59,8 +59,8 @@ def score_interval(
         Lower and upper limit; -1 and 1 for a single query, NaN for none.
 
     Raises:
-        OptionError: A count is negative, lost + gained is above n, or confidence is outside (0,
-            1).
+        OptionError: A count is no integer from 0, lost + gained is above n, or confidence is
+            outside (0, 1).
 
     Example:
         Children whose airways react too much, of Fagerland et al., after a transplantation only
@@ -96,6 +96,8 @@ def score_statistic(
     That is the distance of the mean of n queries from a difference in [-1, 1] in standard errors, 0
     where both are equal, and the chance of a loss that is most likely, given the difference.
 
+    Both have the shape to which the counts and `difference` broadcast; n is above 0.
+
     Example:
         >>> six, none, difference = np.array(6.0), np.array(0.0), np.array(-0.02)
         >>> z, chance = score_statistic(six, none, 100, difference)
@@ -114,7 +116,10 @@ def score_statistic(
 
 @lru_cache(maxsize=4096)
 def _lower(lost: int, gained: int, n: int, alpha: float) -> float:
-    """Return the lower limit: the least difference for which the statistic is not too rare."""
+    """Return the lower limit: the least difference for which the statistic is not too rare.
+
+    From -1 to the mean; -1 where all are lost. `alpha` is the error on this side.
+    """
     if lost == n:
         return -1.0
     if lost + gained == 0:  # only counts without a loss are as high, and this one alone
@@ -134,7 +139,10 @@ def _lower(lost: int, gained: int, n: int, alpha: float) -> float:
 
 
 def _asymptotic(lost: int, gained: int, n: int, needed: float) -> float:
-    """Return roughly the lower limit of Tango's interval, which assumes a normal statistic."""
+    """Return roughly the lower limit of Tango's interval, which assumes a normal statistic.
+
+    `needed` is the normal quantile of 1 - alpha.
+    """
     low, high = -1.0, (gained - lost) / n
     counts = np.array(float(lost)), np.array(float(gained))
     for _ in range(2):
@@ -146,7 +154,11 @@ def _asymptotic(lost: int, gained: int, n: int, needed: float) -> float:
 
 
 def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> float:
-    """Return the probability of counts with a higher statistic, and `tie` of that of equal ones."""
+    """Return the probability of counts with a higher statistic, and `tie` of that of equal ones.
+
+    A value in [0, 1]: counts are those of losses and gains of n queries whose true difference is
+    given; equal ones count `tie` times.
+    """
     observed, chance = score_statistic(
         np.array(float(lost)), np.array(float(gained)), n, np.array(difference)
     )
@@ -170,7 +182,10 @@ def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> floa
 
 
 def _reached(n: int, p: float, observed: int) -> FloatArray:
-    """Return the counts that matter: around the expected one, the observed one, and between."""
+    """Return the counts that matter: around the expected one, the observed one, and between.
+
+    Rising whole numbers from 0 to n at most.
+    """
     spread = _REACH * math.sqrt(n * p * (1 - p)) + _FEW
     least = max(math.floor(min(n * p - spread, observed - _FEW)), 0)
     most = min(math.ceil(max(n * p + spread, observed + spread)), n)
@@ -178,7 +193,10 @@ def _reached(n: int, p: float, observed: int) -> FloatArray:
 
 
 def _log_power(count: FloatArray, p: float) -> FloatArray:
-    """Return log(p^count / count!)."""
+    """Return log(p^count / count!).
+
+    `p` of 0 gives -inf, and 0 for a count of 0.
+    """
     power = count * math.log(p) if p > 0 else np.where(count == 0, 0.0, -math.inf)
     return np.asarray(power - _log_factorial(count), dtype=np.float64)
 
@@ -219,8 +237,8 @@ def tilting_interval(
         width. They mirror each other where the differences change sign.
 
     Raises:
-        OptionError: A difference is not finite or beyond largest, largest is not above 0, or
-            confidence is outside (0, 1).
+        OptionError: A difference is not finite or beyond largest, differences is no vector, largest
+            is not finite and above 0, or confidence is outside (0, 1).
 
     Example:
         Three of fifty queries lost something, so the interval reaches farther down than up.
@@ -248,7 +266,10 @@ def tilting_interval(
 
 
 def _tilted_lower(d: FloatArray, alpha: float) -> float:
-    """Return the lower limit of the mean of differences in [-1, 1]."""
+    """Return the lower limit of the mean of differences in [-1, 1].
+
+    `d` has two values or more; `alpha` is the error on this side. Rounded to 10 digits.
+    """
     # differences of -1, which no query has shown, come first: without them, small gains of a few
     # queries would exclude rare total losses
     limit = 2 * _above((d + 1) / 2, alpha) - 1
@@ -282,7 +303,7 @@ def tilted(values: FloatArray, shares: FloatArray, place: float) -> Tilted:
     Those of all means lie on a path: first the values are weighed anew, proportional to
     1 / (1 + t value) with a rising t, then what is left goes to 0, if no value is there. `place` on
     it is 0 at the sample itself, 1 where everything is at 0. Values and shares are those of
-    `distinct_shares`.
+    `distinct_shares`, not all of them at 0.
 
     Example:
         >>> found = tilted(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.5, 0.5]), 0.75)
@@ -304,9 +325,11 @@ def tilted(values: FloatArray, shares: FloatArray, place: float) -> Tilted:
 
 
 def distinct_shares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the distinct ones of values in [0, 1], led by 0, and how often each is there.
+    """Return the distinct values in [0, 1], rising and led by 0, with the share of each.
 
-    Values that differ by rounding alone are one: between them there is nothing to weigh.
+    Values that differ by rounding alone (beyond 10 digits) are one: between them there is nothing
+    to weigh. Values outside are moved to 0 or 1; the share of 0 is 0 if no value is there. The
+    shares sum to 1; `values` must not be empty.
     """
     rounded = np.asarray(np.round(np.clip(values, 0.0, 1.0), _DIGITS), dtype=np.float64)
     distinct, counts = np.unique(rounded, return_counts=True)
@@ -317,7 +340,10 @@ def distinct_shares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _above(values: FloatArray, alpha: float) -> float:
-    """Return the lower limit of the mean of values in [0, 1]."""
+    """Return the lower limit of the mean of values in [0, 1].
+
+    `alpha` is the error on this side. 0 where all values are 0.
+    """
     n = len(values)
     distinct, shares = distinct_shares(values)
     mean = float(distinct @ shares)
@@ -335,7 +361,7 @@ def _above(values: FloatArray, alpha: float) -> float:
 
 
 def tail_distance(null: Tilted, mean: float, n: int) -> float:
-    """Return the distance of a mean of n draws in the upper tail, in standard normal deviates.
+    """Return how far a mean of n draws lies in the upper tail, in standard normal deviates.
 
     It lies between the mean of `null`, from which they are drawn, and the largest value there.
 
@@ -364,7 +390,10 @@ def tail_distance(null: Tilted, mean: float, n: int) -> float:
 
 
 def _saddlepoint(x: FloatArray, weights: FloatArray) -> float:
-    """Solve for the slope at which the values, weighed by exp(slope x), have mean 0."""
+    """Return the slope above 0 at which the values, weighed by exp(slope x), have mean 0.
+
+    `x` rises, from below 0 to above 0, and has a mean below 0.
+    """
     low, high, slope = 0.0, math.inf, 1.0
     beyond, squares = x - x[-1], x**2  # from the largest, so that no power overflows
     for _ in range(_TILTING_STEPS):
@@ -388,7 +417,8 @@ def crossing(
 
     Neither end is evaluated: the function counts as negative at `low` and as positive at `high`.
     It may jump over 0; then the place is that of the jump. The straighter it is near its root, and
-    the nearer the guess, the fewer steps; the place is at most `within` away from the root.
+    the nearer the guess, the fewer steps; the place is at most `within` away from the root. It
+    stops after 200 steps at the latest. `guess` lies in [low, high].
 
     Example:
         >>> round(crossing(lambda x: x**3 - 2.0, 0.0, 8.0, guess=1.0, within=1e-9), 6)

@@ -15,7 +15,7 @@ def t_sf(t: float, df: float) -> float:
     """Return the probability that Student's t exceeds t.
 
     Accurate to ten digits and more, far into the tail too, for degrees of freedom from 1 up to
-    millions.
+    millions. The result lies in [0, 1]; t may be infinite.
 
     Raises:
         OptionError: df is below 1 or not finite, or t is NaN.
@@ -38,6 +38,8 @@ def t_sf(t: float, df: float) -> float:
 
 def t_cdf(t: float, df: float) -> float:
     """Return the probability that Student's t is at most t: `t_sf(-t, df)`.
+
+    The result lies in [0, 1].
 
     Raises:
         OptionError: df is below 1 or not finite, or t is NaN.
@@ -76,7 +78,10 @@ def _check_df(owner: str, df: float) -> None:
 
 
 def _upper_quantile(tail: float, df: float) -> float:
-    """Return t >= 0 with P(T > t) = tail, for tail <= 1/2."""
+    """Return t >= 0 with P(T > t) = tail, for tail <= 1/2.
+
+    `tail` is above 0.
+    """
     if tail == 0.5:
         return 0.0
     low, high = 0.0, 1.0
@@ -99,7 +104,10 @@ def _upper_quantile(tail: float, df: float) -> float:
 
 
 def _two_tails(t: float, df: float) -> float:
-    """Return P(|T| > t) = I_x(df / 2, 1 / 2) at x = df / (df + t^2), for t >= 0."""
+    """Return P(|T| > t) = I_x(df / 2, 1 / 2) at x = df / (df + t^2), for t >= 0.
+
+    A probability in [0, 1].
+    """
     square = t * t
     if square < _TINY * df:
         return 1.0

@@ -15,7 +15,11 @@ from ragbench.text.tokenize import Memory, words
 
 
 class Analyzer:
-    """Analyzer of texts and queries: splits words, drops stop words, and stems."""
+    """Analyzer of texts and queries: splits words, drops stop words, and stems.
+
+    OptionError for an unknown stemmer, for `snowball` with an unknown language and for unknown stop
+    words; DataError if a file of stop words cannot be read.
+    """
 
     def __init__(
         self, *, stemmer: str = "porter", stopwords: str = "english", language: str = "en"
@@ -41,7 +45,10 @@ class Analyzer:
 
     @property
     def identity(self) -> str:
-        """Return a hash of all that terms depend on: options, stop words, code and library."""
+        """Return a hash of all that terms depend on: options, stop words, code and library.
+
+        It has 32 characters.
+        """
         code = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
         library = version("nltk") if self._stemmer == "snowball" else ""
         chosen = [self._stemmer, self._language, library, str(len(self._stopwords))]
@@ -56,6 +63,8 @@ class Analyzer:
 
 def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
     """Return a function that reduces a word to its stem.
+
+    The function caches its results.
 
     Args:
         name: `porter` (English, as in rouge-score), `snowball` (by language), or `none`, which
@@ -119,7 +128,8 @@ _STEP_4 = {
 def porter_stem(word: str) -> str:
     """Reduce an English word to its stem, in lower case.
 
-    Letters of other alphabets, digits and signs count as consonants.
+    Letters of other alphabets, digits and signs count as consonants. Words of one or two letters
+    are only put into lower case; an empty word stays empty.
 
     Example:
         >>> [porter_stem(word) for word in ("Retrieval", "relational", "dies", "sky", "3.14")]
@@ -143,7 +153,10 @@ def porter_stem(word: str) -> str:
 
 
 def _shape(stem: str) -> str:
-    """Return `v` for each vowel and `c` for each consonant; y is a vowel after a consonant."""
+    """Return `v` for each vowel and `c` for each consonant; y is a vowel after a consonant.
+
+    It is as long as the stem; the stem is in lower case.
+    """
     shape, previous = "", "v"
     for letter in stem:
         is_vowel = letter in "aeiou" or (letter == "y" and previous == "c")
@@ -158,7 +171,10 @@ def _measure(stem: str) -> int:
 
 
 def _is_short(stem: str) -> bool:
-    """Return True if a stem ends as `hop` does, or is as `at`: Porter's *o."""
+    """Return True if a stem ends as `hop` does, or is as `at`: Porter's *o.
+
+    False for an empty stem.
+    """
     shape = _shape(stem)
     return shape == "vc" or (shape.endswith("cvc") and stem[-1] not in "wxy")
 
@@ -201,7 +217,10 @@ def _derived(word: str) -> str:  # step 2
 
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
-    """Replace the longest ending of a word that is in `endings`, if the stem has m > `least`."""
+    """Replace the longest ending of a word that is in `endings`, if the stem has m > `least`.
+
+    Of several endings only the longest is tried; else the word is returned unchanged.
+    """
     for length in range(7, 1, -1):
         if (ending := word[-length:]) in endings:
             stem = word[: len(word) - len(ending)]

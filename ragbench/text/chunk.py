@@ -29,7 +29,18 @@ _BY = ("words", "sentences", "tokens", "langchain")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """Options of cutting documents into chunks."""
+    """Options of cutting documents into chunks.
+
+    OptionError if an option is wrong, missing or without effect.
+
+    Attributes:
+        by: Unit of size and overlap, or `python:module:name` of code that cuts texts.
+        size: Units in a chunk, 1 or more; None only for code.
+        overlap: Units that a chunk shares with the previous one, less than size.
+        tokenizer: Model whose tokens are counted, for `by: tokens`; None counts words and marks.
+        factory: `module:name` of the splitter, for `by: langchain`.
+        args: Options of the code, by name; None without.
+    """
 
     by: Annotated[
         Literal["words", "sentences", "tokens", "langchain"] | str,
@@ -103,7 +114,8 @@ class Chunk:
 
     Attributes:
         text: The characters of the chunk.
-        start: Position of the first character in the text; None if a splitter changed the text.
+        start: Position of the first character in the text, from 0; None if a splitter changed the
+            text.
         end: Position after the last character; None if `start` is None.
     """
 
@@ -150,6 +162,7 @@ class Chunker:
 
         Each has the title and the metadata of the document, and `chunk_start` and `chunk_end` in
         its metadata. A document without text is one chunk, so that its title can be retrieved.
+        Numbers count from 0. AdapterError if the user's code fails or returns anything but texts.
         """
         parts = []
         for number, chunk in enumerate(self(document.text) or [Chunk("", 0, 0)]):
@@ -215,7 +228,8 @@ class Chunker:
 def cuts_texts(code: object) -> bool:
     """Return True for a function whose only required parameter is a text: it returns pieces.
 
-    False for a class, and for a function that returns a splitter.
+    False for a class, and for a function that returns a splitter. A parameter named `chunk_size`
+    makes it a function that returns a splitter.
     """
     if not inspect.isfunction(code):
         return False
@@ -230,6 +244,9 @@ def cuts_texts(code: object) -> bool:
 
 def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
     """Return the keyword arguments for code that cuts texts or creates a splitter.
+
+    A splitter gets `chunk_size`, `chunk_overlap` and `args`; a function gets `args`, and `size` and
+    `overlap` if it takes them.
 
     Raises:
         OptionError: The code cannot be called, a splitter gets no size, or a function does not take
@@ -271,7 +288,10 @@ def _as_declared(signature: inspect.Signature) -> Callable[..., None]:
 
 
 def _locate(pieces: list[str], text: str) -> list[Chunk]:
-    """Return the pieces with their positions; each starts after the start of the previous one."""
+    """Return the pieces with their positions; each starts after the start of the previous one.
+
+    A piece that is empty or not found has no position.
+    """
     chunks, earliest = [], 0
     for piece in pieces:
         start = text.find(piece, earliest)
@@ -286,6 +306,8 @@ def _locate(pieces: list[str], text: str) -> list[Chunk]:
 def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
     """Return start and end of each match of a pattern: of words, or of tokens without a model.
 
+    Positions count from 0, ends are exclusive; none without a match.
+
     Example:
         >>> pattern_spans(_WORD, "Io, a moon"), len(pattern_spans(_WORD, "東京都 is Tokyo"))
         ([(0, 3), (4, 5), (6, 10)], 5)
@@ -298,6 +320,8 @@ def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
 
 def sentence_spans(text: str) -> list[Span]:
     """Return start and end of each sentence; empty for a text without one.
+
+    Positions count from 0, ends are exclusive.
 
     Example:
         >>> sentence_spans("Io is hot. Europa is cold.")
@@ -314,7 +338,8 @@ def sentence_spans(text: str) -> list[Span]:
 def tokenizer_spans(name: str) -> Callable[[str], list[Span]]:
     """Return a function that returns start and end of each token of a model in a text.
 
-    Special tokens are left out.
+    Special tokens are left out. Positions count characters from 0, ends are exclusive; tokens
+    without a character are left out too. The last four models stay in memory.
 
     Raises:
         MissingExtra: transformers is not installed.

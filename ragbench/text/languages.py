@@ -69,6 +69,7 @@ def fold(code: int) -> str:
     Full-width and other compatibility forms become the usual ones (NFKC), except superscripts,
     subscripts and fractions; case is folded (`ß` is `ss`). Joiners, soft hyphens and marks of
     direction, variation selectors and Arabic tatweel are removed. `code` is the code point.
+    ValueError if `code` is no code point.
 
     Example:
         >>> [fold(ord(character)) for character in "Ｔ２ẞ²"]
@@ -85,7 +86,10 @@ def fold(code: int) -> str:
 
 
 class _Table(dict[int, str]):
-    """Table for `str.translate`: code point -> replacement, computed on first use."""
+    """Table for `str.translate`: code point -> replacement, computed on first use.
+
+    A character that folds to nothing visible becomes a space if it separates words, else nothing.
+    """
 
     def __init__(self, write: Callable[[str], str]) -> None:
         super().__init__()
@@ -120,6 +124,8 @@ _WORDS_ALONE = _Table(_keep_words)
 def fold_answer(text: str) -> str:
     """Return a text folded by `fold`, without punctuation.
 
+    White space stays; a wide mark or one that separates words becomes a space.
+
     Example:
         >>> fold_answer("「Ｔｏｋｙｏ」、Straße!").split()
         ['tokyo', 'strasse']
@@ -134,7 +140,10 @@ def _composed(text: str) -> str:
 
 @cache
 def marks() -> str:
-    """Return all combining marks of letters, such as vowel signs of Thai."""
+    """Return all combining marks of letters, such as vowel signs of Thai.
+
+    They are in the order of their code points, below U+10000.
+    """
     signs = map(chr, range(0x300, 0x10000))
     return "".join(sign for sign in signs if unicodedata.category(sign) in ("Mn", "Mc"))
 
@@ -161,7 +170,7 @@ def unicode_words(text: str) -> list[str]:
     """Return the words of a text, folded: letters, digits and marks of any script.
 
     Scripts without spaces are split into characters; emoji are words. The words of an ASCII text
-    are those of rouge-score.
+    are those of rouge-score. In order; none for a text without a word.
 
     Example:
         >>> unicode_words("Ναι, 3.5 % у Кафé!"), unicode_words("東京タワー 👍")
@@ -214,7 +223,7 @@ def load(name: str) -> frozenset[str]:
 
     Raises:
         OptionError: The name is neither a language with a list nor a file.
-        DataError: The file is no text in UTF-8.
+        DataError: The file cannot be read, or is no text in UTF-8.
     """
     if name == "none":
         return frozenset()
@@ -229,7 +238,10 @@ def load(name: str) -> frozenset[str]:
 
 @functools.cache
 def built_in() -> tuple[str, ...]:
-    """Return the names of the lists that ragbench contains, sorted."""
+    """Return the names of the lists that ragbench contains, sorted.
+
+    They are the English names of languages, in lower case.
+    """
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
 
 

@@ -49,7 +49,8 @@ def words(text: str, language: str = "en") -> list[str]:
     do dotted initials (`u.s`) and contractions (`don't`). An English possessive loses its ending;
     French, Italian and Catalan split at the apostrophe (`l'homme`). Runs of a script that is
     written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) become overlapping pairs
-    of characters, in every language, so that they can be found by their parts.
+    of characters, in every language, so that they can be found by their parts. An unknown language
+    is read like English, but possessives keep their ending.
 
     Example:
         >>> words("The U.S. spends 3.14 % of NASA's budget, doesn't it?")
@@ -73,6 +74,8 @@ def words(text: str, language: str = "en") -> list[str]:
 def has_unspaced_words(text: str) -> bool:
     """Return True if a text has adjacent letters of a script without spaces between words.
 
+    False for a single such letter.
+
     Example:
         >>> has_unspaced_words("in 東京"), has_unspaced_words("в Москве")
         (True, False)
@@ -81,7 +84,10 @@ def has_unspaced_words(text: str) -> bool:
 
 
 def _pairs(word: str) -> list[str]:
-    """Return overlapping pairs of characters in a script without spaces; any other word whole."""
+    """Return overlapping pairs of characters in a script without spaces; any other word whole.
+
+    A word of such a script of one or two characters stays whole.
+    """
     if len(word) < 3 or not _HAS_UNSPACED.match(word):
         return [word]
     return [word[i : i + 2] for i in range(len(word) - 1)]
@@ -139,7 +145,11 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends(text: str, start: int, end: int, cased: bool) -> bool:
-    """Return True if the punctuation before `end` ends the sentence that began at `start`."""
+    """Return True if the punctuation before `end` ends the sentence that began at `start`.
+
+    It is False before a word in lower case (if the text is `cased`), after an abbreviation, an
+    initial or the number of a list item.
+    """
     following = _NEXT_WORD.match(text, end)
     next_word = following.group(1) if following else ""
     if cased and next_word[:1].islower():
@@ -186,11 +196,15 @@ def normalize_answer(text: str, articles: str = "en") -> str:
 
     For ASCII and English articles this is the normalisation of the SQuAD script. Beyond ASCII, case
     is folded, composed and decomposed accents are equal, and so are full-width forms (NFKC).
-    Punctuation of every script is removed, or becomes a space where it separates words alone.
+    Punctuation of every script is removed, or becomes a space where it separates words alone. An
+    empty text, or one of articles alone, gives an empty text.
 
     Args:
         text: Any text.
         articles: The language whose articles are dropped, a key of `ARTICLES`.
+
+    Raises:
+        KeyError: `articles` is no key of `ARTICLES`.
 
     Example:
         >>> normalize_answer("The  Eiffel-Tower, “Paris”!"), normalize_answer("Ｔｏｋｙｏ、東京。")
@@ -223,6 +237,7 @@ class Memory(dict[str, Value]):
 
     A vocabulary is small and texts are long, so that most look-ups hit. The cache is emptied when
     it has `room` words; words of more than `longest` characters are not stored (None stores all).
+    An error of the function is passed on, and stores nothing.
     """
 
     def __init__(
