@@ -47,8 +47,8 @@ def temporary_beside(path: Path) -> Iterator[Path]:
     """Yield an unused path beside `path` for writing a file, folder or link before it is renamed.
 
     The path is locked during the block, and removed at its end if it was not renamed. Missing
-    folders are created, and left-overs of earlier writers of `path` removed. The name holds the id
-    of this process. Nothing is created.
+    folders are created, and left-overs of earlier writers of `path` removed. Only an empty lock
+    file is created beside it. Raises OSError if the folder cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path.parent, path.name)
@@ -164,7 +164,7 @@ def write_file(path: Path, content: str | bytes) -> None:
     """Replace a file as a whole, as `write_atomically` does.
 
     Raises:
-        DataError: The file cannot be written; Also for a folder that cannot be created.
+        DataError: The file cannot be written, or its folder cannot be created.
     """
     with naming_unwritable(path):
         write_atomically(path, content)

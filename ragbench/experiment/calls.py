@@ -47,7 +47,8 @@ class Outcome(Generic[Value]):
 class FileRankings(Mapped[Outcome[Retrieved]]):
     """Outcomes of a run file, created from its rows on access, not held in memory.
 
-    No outcome is a failure: a query that the file lacks has no hits.
+    No outcome is a failure: a query that the file lacks has no hits. Indexing reads one query;
+    `run` returns all rankings at once.
     """
 
     def __init__(self, query_ids: Sequence[str], read: Callable[[], Run], top_k: int) -> None:
@@ -59,7 +60,10 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
         self.query_ids, self.read, self.top_k = query_ids, read, top_k
 
     def _outcome(self, query_id: str) -> Outcome[Retrieved]:
-        """Return the hits of a query, at most `top_k`; none if the file lacks it."""
+        """Return the hits of a query, at most `top_k`; none if the file lacks it.
+
+        A query without hits has an empty ranking; the outcome has no latency.
+        """
         run = self.read()
         if (place := run.query_index.get(query_id)) is None:
             return Outcome(Retrieved([]))
@@ -69,12 +73,18 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
         return Outcome(Retrieved([ScoredDocument(document, score) for document, score in hits]))
 
     def run(self, name: str) -> Run:
-        """Return the rankings of the queries, cut at `top_k` hits, as a run of this name."""
+        """Return the rankings of the queries, cut at `top_k` hits, as a run of this name.
+
+        A query that the file lacks is absent.
+        """
         return replace(self.read().first(self.query_ids, self.top_k), name=name)
 
 
 def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield row and outcome of each item without a value."""
+    """Yield row and outcome of each item without a value.
+
+    In the order of the rows; nothing for outcomes of a run file.
+    """
     # run files have no failures, and reading each outcome would parse the whole file
     if not isinstance(outcomes, FileRankings):
         yield from ((row, o) for row, o in enumerate(outcomes) if o.value is None)
@@ -104,10 +114,11 @@ class Calls:
 def calling(
     function: Callable[[Item], Value], items: Sequence[Item], calls: Calls
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Call a function for each item, and yield position and outcome as calls end.
+    """Call a function for each item, and yield position (from 0) and outcome as calls end.
 
     Up to `concurrency` threads call it side by side; 1 calls it in this thread, in order. An item
-    is read from `items` only when its call starts.
+    is read from `items` only when its call starts. An error of the function becomes the cause of an
+    outcome, except for interrupts. No items yield nothing.
     """
     if calls.concurrency == 1:
         for position, item in enumerate(items):
@@ -147,9 +158,11 @@ def _next_outcome(
 
 
 def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Outcome[Value]:
-    """Call a function for one item, and return its value or the cause of the failure.
+    """Call a function for one item; return its value or the cause of the failure, with its time.
 
-    No error of the function is raised, except for interrupts such as Ctrl-C.
+    No error of the function is raised, except for interrupts such as Ctrl-C. Causes are
+    `OVER_BUDGET` without a call, `TIMEOUT`, `MALFORMED` for an AdapterError, that of a CallFailure,
+    and `ERROR` for all else.
     """
     if (reason := calls.refused()) is not None:
         return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
@@ -183,7 +196,7 @@ def call_on(
     """Compute items on the workers of an executor, and yield position and outcome in order.
 
     Items fail with `ERROR` if their block is lost, and with `OVER_BUDGET` if no more calls are
-    allowed.
+    allowed. Positions are from 0.
 
     Args:
         executor: Executor with the workers.
@@ -209,14 +222,20 @@ def call_on(
 def name_queries(
     queries: Sequence[Query], outcomes: Iterable[tuple[int, Outcome[Value]]]
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield the outcomes, with the id of the query in the detail of those that have one."""
+    """Yield the outcomes, with the id of the query added to a detail.
+
+    An outcome without a detail stays without one.
+    """
     for position, outcome in outcomes:
         detail = f"{outcome.detail} (query {queries[position].id!r})" if outcome.detail else ""
         yield position, replace(outcome, detail=detail)
 
 
 def with_latency(outcome: Outcome[Any]) -> Outcome[Any]:
-    """Return an outcome with the latency that its answer reports, else with its own."""
+    """Return an outcome with the latency that its answer reports, else with its own.
+
+    An outcome without a value is returned as it is.
+    """
     latency_ms = None if outcome.value is None else outcome.value.latency_ms
     return outcome if latency_ms is None else replace(outcome, latency_ms=latency_ms)
 

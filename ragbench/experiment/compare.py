@@ -42,7 +42,13 @@ _IN_REPR = 6
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Result of a comparison of runs; `print` shows it as tables."""
+    """Result of a comparison of runs; `print` shows it as tables.
+
+    `rb.compare` makes it; all properties are made anew from the record.
+
+    Attributes:
+        record: Record of the schema `ragbench.comparison/1`.
+    """
 
     record: ComparedRuns
 
@@ -53,7 +59,7 @@ class Comparison:
 
     @property
     def differences(self) -> list[dict[str, Any]]:
-        """Entry of each measure and comparison: difference, interval, p-value, `differs`."""
+        """Entries by measure and comparison: difference, interval, p-value, `differs`."""
         return [
             {"measure": family.measure, **to_json(difference)}
             for family in self.record.measures
@@ -62,7 +68,7 @@ class Comparison:
 
     @property
     def gates(self) -> list[dict[str, Any]]:
-        """Decision for each condition and system."""
+        """Decision for each condition and system; empty without conditions."""
         return [to_json(gate) for gate in self.record.gates]
 
     @property
@@ -91,7 +97,10 @@ class Comparison:
         return render_table(self.record)
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row for each of `differences`; needs pandas."""
+        """Return a pandas DataFrame with a row for each of `differences`.
+
+        An ImportError without pandas.
+        """
         import pandas as pd
 
         return pd.DataFrame(self.differences)
@@ -127,7 +136,10 @@ class Comparison:
 
 
 def _signed(value: float | None, interval: Sequence[float | None] | None = None) -> str:
-    """Return a difference in three digits with its sign, and its interval if there is one."""
+    """Return a difference in three digits with its sign, and its interval if there is one.
+
+    A missing difference is a dash.
+    """
     return ("+" if value is not None and value > 0 else "") + number(value, interval)
 
 
@@ -173,7 +185,8 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
 
     Raises:
         DataError: A source cannot be read, or sources may not be compared: all differences.
-        OptionError: An unknown measure, or a text that is no condition.
+        OptionError: An unknown measure, a text that is no condition, a `cluster` that is no key of
+            metadata, or another value that is not allowed.
 
     Example:
         >>> from ragbench import evaluate_run
@@ -214,7 +227,9 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
 def _match_or_advise(
     sources: Sequence[ScoredSystems], measures: Sequence[str] | None, intersect: bool
 ) -> Matching:
-    """Match the sources; the first is the base.
+    """Match the sources and return the result; the first is the base.
+
+    An OptionError for an unknown measure passes through.
 
     Raises:
         DataError: They may not be compared. The message tells whether `intersect` would help, and
@@ -245,7 +260,7 @@ def _match_or_advise(
 
 
 def _cluster_notes(sources: Sequence[ScoredSystems], cluster: str | None) -> list[str]:
-    """Return notes on runs with clusters, if this comparison has none."""
+    """Return a note on each run with clusters, if this comparison has none; else []."""
     return [
         f"{source.source} has {own_cluster} as its cluster, and here each query stands for itself: "
         f"--cluster {own_cluster}"
@@ -265,7 +280,8 @@ def read_all(
     the other sources, or else `DEFAULT_MEASURES`.
 
     Raises:
-        DataError: A source cannot be read, or a run file comes without qrels.
+        DataError: A source or the qrels cannot be read, or a run file comes without qrels.
+        OptionError: A measure is unknown.
     """
     judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_qrels(qrels)
     names = _names(sources)
@@ -281,7 +297,10 @@ def read_all(
 
 
 def _names(sources: Sequence[Source]) -> list[str]:
-    """Return the name of each source: its path as the user wrote it, else a letter by position."""
+    """Return the name of each source: its path as the user wrote it, else a letter.
+
+    The letters are by position, from 'a', and start again after 'z'.
+    """
     return [
         str(source.path if isinstance(source, HasRunFolder) else source)
         if isinstance(source, (str, Path, HasRunFolder))

@@ -81,7 +81,9 @@ MOST_CHARACTERS = 64_000_000
 def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
     """Return versions, fingerprints, signatures, seeds and timings of a run; never a secret.
 
-    `started` is the start of the run, in seconds since the epoch.
+    `started` is the start of the run, in seconds since the epoch. An app, retriever or generator
+    that was passed as an object stands in `live`, and so does a data set from Python. The commit is
+    that of the folder of the config, else of the working directory; None without one.
     """
     filled, stages = results.filled, results.work
     families: tuple[tuple[Noun, Iterable[str]], ...]
@@ -147,6 +149,7 @@ def write_run(
     """Write the run folder, whole or not at all, and return the experiment.
 
     Its name is the id of the run. A repetition is written into its own folder, without `latest`.
+    The page is made from the written files. Secrets of the config are removed from all files.
 
     Raises:
         DataError: The folder cannot be written.
@@ -184,6 +187,8 @@ def _query_files(
     """Return the files with a line per query, answer, verdict or text: path -> parts of the text.
 
     `clean` removes secrets from a text. Files without lines are left out if they are optional.
+    Texts are made when they are written. `queries.jsonl` and `texts.jsonl` are left out without
+    lines, `prompts.jsonl` without prompts.
     """
     ids = plan.ids
     contents: dict[str, str | Iterable[str]] = {
@@ -226,7 +231,10 @@ def _query_files(
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
-    """Yield the JSON line of each record, without secrets."""
+    """Yield the JSON line of each record, without secrets.
+
+    In their order; nothing without records.
+    """
     return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
 
 
@@ -237,7 +245,10 @@ def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:
 
 
 def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[str]:
-    """Yield the text of `per_query.csv`: a line per system and query, a column per score."""
+    """Yield the text of `per_query.csv`: a line per system and query, a column per score.
+
+    A cell is empty where a query has no value, or its system not the score.
+    """
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
     tables = (
         [s.name, ids, *(s.columns[name].values if name in s.columns else None for name in names)]
@@ -247,7 +258,11 @@ def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[
 
 
 def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
-    """Yield fingerprints of text, judgements and gold answers of each query, with a header."""
+    """Yield the lines of `fingerprints.csv`: a header, then the fingerprints of each query.
+
+    They are of the question, judgements, subtopics and gold answers; a cell is empty where a query
+    lacks the part.
+    """
     qrels = results.qrels(plan)
     judged = {} if qrels is None else qrels.query_fingerprints()
     for first in range(0, max(len(plan.ids), 1), _FINGERPRINT_BLOCK):
@@ -260,7 +275,7 @@ def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
 
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
-    """Yield a row for each query without a score, then for each sample without one.
+    """Yield a row for each query without a score, by system and score, then for each sample.
 
     A sample has a row also if its query has a score by other samples.
     """
@@ -290,7 +305,10 @@ def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
 
 
 def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | FailedPrediction]:
-    """Yield the answers and failures, query by query; several answers to a query are numbered."""
+    """Yield the answers and failures, query by query; several answers to a query are numbered.
+
+    Numbers are from 0; a query with one answer has none. Latencies are rounded to 0.001 ms.
+    """
     samples = answers.by_sample()
     generator = plan.generators.get(plan.system(answers.name).generator or "")
     for row, query in enumerate(plan.queries):
@@ -324,7 +342,7 @@ def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | Faile
 
 
 def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
-    """Yield question, gold answers and judgements of each query."""
+    """Yield question, gold answers and judgements of each query, in order; empty if it has none."""
     qrels = results.qrels(plan)
     judged = {} if qrels is None else qrels.by_query
     for query in plan.queries:
@@ -340,7 +358,8 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
     """Yield the texts of gold documents and of the first hits of each ranking, each text once.
 
     An adapter may return another text under the id of a document: that one has its system and
-    query. Rows end at `MOST_CHARACTERS`.
+    query. Rows end at `MOST_CHARACTERS`. A text is cut at 8,000 characters; of each ranking the
+    first 10 hits count.
     """
     hashes: dict[str, int] = {}
     characters = 0
@@ -364,9 +383,10 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
 
 
 def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
-    """Yield system, query id and document: query by query gold documents, then first hits.
+    """Yield (system, query id, document): query by query gold documents, then first hits.
 
-    Gold documents have an empty system. A document of the corpus is yielded once.
+    Gold documents have an empty system. A document of the corpus is yielded once. Documents that
+    neither the corpus nor the hit has a text for are left out.
     """
     qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
@@ -391,7 +411,10 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
 def _shown_hits(
     ranking: RetrieverRun, corpus: Mapping[str, Document]
 ) -> Sequence[Sequence[ScoredDocument]]:
-    """Return the first hits of each query; of a run file only hits that the corpus has."""
+    """Return the first 10 hits of each query, empty if it failed.
+
+    Of run files those in the corpus.
+    """
     outcomes = ranking.outcomes
     if isinstance(outcomes, FileRankings):
         if not corpus:

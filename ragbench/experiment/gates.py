@@ -41,7 +41,8 @@ GateLike = Mapping[str, Any] | str
 def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with decisions on its gates, and a warning if one is undecided.
 
-    Without gates the summary is returned as it is.
+    Without gates the summary is returned as it is. Controls are not gated. The number of undecided
+    gates is in the warning.
     """
     if not plan.config.gates:
         return summary
@@ -113,7 +114,7 @@ def check_gates(
 
     Raises:
         ConfigError: Wrong gates, all at once, each with what is allowed and the nearest spelling.
-        OptionError: A text is no gate.
+        OptionError: A text is no gate; `gates` is no list.
         DataError: There is no such run, or a source cannot be read.
 
     Example:
@@ -162,6 +163,8 @@ def check_gates(
 def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
     """Return the gates, checked against the scores and systems of a run.
 
+    An empty list gives ().
+
     Raises:
         ConfigError: Some gates are wrong; all their problems at once.
         OptionError: `gates` is no list, or a text is no gate.
@@ -178,7 +181,10 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
 
 
 def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
-    """Return a gate as a node of a config; None if it is malformed, which `report` gets."""
+    """Return a gate as a node of a config; None if it is malformed, which `report` gets.
+
+    A text that is no mapping is read as a condition of `--fail-if`; an OptionError if it is none.
+    """
     if not isinstance(gate, str):
         return PythonReader(report).read(gate, path)
     if gate.lstrip().startswith("{"):
@@ -188,7 +194,10 @@ def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
 
 
 def _known_names(run: ScoredSystems) -> GateNames:
-    """Return the scores and systems of a run that gates may refer to."""
+    """Return the scores and systems of a run that gates may refer to; scores of skipped judges too.
+
+    A system with rankings alone counts as retriever, with other scores alone as pair, else as app.
+    """
     scores = dict[str, ScoreFacts]()
     retrievers, pairs, apps = list[str](), list[str](), list[str]()
     for system in run.systems.values():
@@ -209,8 +218,11 @@ def _known_names(run: ScoredSystems) -> GateNames:
 def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
     """Return the cluster of each query of a run, by a key of its metadata.
 
+    A query without the key is a cluster of its own.
+
     Raises:
-        DataError: The source has no metadata of its queries.
+        DataError: The source has no metadata of its queries, none of them has the key, or a value
+            is a list or mapping.
     """
     labels = source_clusters(path, run, run.query_ids)
     if labels is None:
@@ -223,7 +235,7 @@ def _method(run: ScoredSystems) -> Method:
     """Return the method of the comparisons of a run; the default method for other sources.
 
     Raises:
-        DataError: comparisons.json lacks an option.
+        DataError: comparisons.json cannot be read, or lacks an option.
     """
     if run.folder is None:
         return Method()

@@ -50,6 +50,8 @@ def write_pages(
 ) -> list[Path]:
     """Write the page of one run, or of several side by side, from their files; return the paths.
 
+    An existing page is replaced. `latest` of an experiment's folder counts as its newest run.
+
     Args:
         runs: Run folders; the first is the base of the others.
         output: File that ends in `.html` or `.md`. None writes both pages of one run into its
@@ -82,9 +84,13 @@ def write_pages(
 def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -> list[Path]:
     """Write every picture of a run into a folder, in some formats, and return the paths.
 
+    Files are named after the picture; a run without pictures gives []. Paths are in the order of
+    the pictures, then of `kinds`.
+
     Raises:
         MissingExtra: CairoSVG is not installed, and the format is PDF or PNG.
         DataError: There is no run, or a file cannot be written.
+        KeyError: A kind is neither svg, pdf nor png.
     """
     # before anything is written: CairoSVG may be missing
     drawers = {kind: _drawer(kind) for kind in kinds}
@@ -101,7 +107,7 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
 def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
     """Write a list of runs of a folder as an HTML or Markdown page.
 
-    The HTML page has the trends of their scores.
+    The HTML page has the trends of their scores. Without entries the page has no table.
 
     Raises:
         DataError: The file cannot be written.
@@ -120,6 +126,7 @@ def _drawer(kind: str) -> Callable[[Picture], bytes]:
 
     Raises:
         MissingExtra: CairoSVG, or the library cairo, is not installed.
+        KeyError: Another kind.
     """
     if kind == "svg":
         return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
@@ -141,6 +148,8 @@ def _drawer(kind: str) -> Callable[[Picture], bytes]:
 
 def _write(path: Path, summary: Summary, comparisons: Comparisons, run: Path | None) -> None:
     """Write a page as HTML or Markdown by its suffix; `run` is the folder of a page of one run.
+
+    A suffix other than `.html` gives Markdown.
 
     Raises:
         DataError: The file cannot be written, or the records cannot be drawn.
@@ -166,7 +175,8 @@ def _write(path: Path, summary: Summary, comparisons: Comparisons, run: Path | N
 def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     """Return the joined summary of several runs, and their comparisons with the first.
 
-    Runs that may not be compared have no comparisons, and warnings with the reasons.
+    Runs that may not be compared have no comparisons, and warnings with the reasons. Level of the
+    intervals is that of the first run.
 
     Raises:
         DataError: A folder is no run, or its files are wrong.
@@ -223,6 +233,7 @@ def _label_systems(
     """Return a function from the position of a run and a system's name to its label.
 
     A name in several runs gets the name of its run; `matching` brings the labels of a comparison.
+    An unknown system keeps its name.
     """
     systems = [name for source in sources for name in source.systems]
     labels = {
@@ -244,10 +255,16 @@ def join_summaries(
 ) -> Summary:
     """Return a summary with the systems, gates, warnings and notes of several runs.
 
+    Systems are in the order of their first run, those of one name together. Dataset is None if the
+    runs have different ones; the level is 0.95 if theirs differ.
+
     Args:
         summaries: Summaries of the runs, at least one; the first is the base of the others.
         names: Name of each run, in front of its warnings and notes.
         label: Function from the position of a run and a system's name to its label.
+
+    Raises:
+        IndexError: There is no summary.
     """
     first, runs = summaries[0], list(enumerate(summaries))
     by_name = list(zip(names, summaries, strict=True))

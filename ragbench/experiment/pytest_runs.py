@@ -23,7 +23,9 @@ from ragbench.signature import fingerprint_json
 class SharedRuns:
     """Runs of a test session: each experiment is run once, also with several workers.
 
-    Workers share runs through files in a folder; None is a session with one process.
+    Workers share runs through files in a folder; None is a session with one process. A folder of
+    files is shared by all workers of one session; errors of a run are raised by `run`, and not
+    stored.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -33,7 +35,8 @@ class SharedRuns:
     def run(self, config: str | Path, overrides: Mapping[str, Any] | None = None) -> Experiment:
         """Return the experiment of a YAML file; the first call for it runs it.
 
-        `overrides` are dotted keys and values; other overrides are another run.
+        `overrides` are dotted keys and values; other overrides are another run. Raises as
+        `run_experiment` does.
         """
         path = Path(config).resolve()
         key = fingerprint_json([str(path), dict(overrides or {})])
@@ -42,7 +45,11 @@ class SharedRuns:
         return self._done[key]
 
     def _run_or_wait(self, key: str, path: Path, overrides: Mapping[str, Any] | None) -> Experiment:
-        """Run an experiment, or read the run of another worker; `key` names the run."""
+        """Run an experiment, or read the run of another worker; `key` names the run.
+
+        Waits without a time limit for another worker. Raises as `run_experiment` and
+        `load_experiment` do.
+        """
         if self._folder is None:
             return run_experiment(path, overrides)
         # the file holds the run folder; the other workers wait for the lock, then read it
@@ -74,6 +81,8 @@ class CollectedGates:
 
 def collect_gates(path: Path, baseline: str | None, *, update: bool) -> CollectedGates:
     """Read and check the gates of a YAML file.
+
+    An option without an effect is no error: `idle` tells it.
 
     Args:
         path: YAML file of the experiment.
@@ -113,7 +122,7 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
 def outcome_of(
     experiment: Experiment, gate: tuple[str, int | None]
 ) -> tuple[str, str, list[tuple[str, object]]]:
-    """Return the worst verdict on a gate over its systems, its message, and facts of each system.
+    """Return (worst verdict on a gate over its systems, message, facts of each system).
 
     The message has the systems with this verdict, the facts are properties of the test for reports.
     `fail` is worse than `undecided`, `undecided` than `pass`; a refused comparison fails. `gate` is
@@ -139,6 +148,8 @@ def outcome_of(
 
 def keep_baseline(run: Source, path: str, *, costs: bool = False) -> None:
     """Write the scores of a run as a baseline file, with its costs if `costs` is set.
+
+    For the folder of an experiment its newest run counts. An existing file is replaced.
 
     Raises:
         DataError: The source is no experiment and no run folder, or a file cannot be read or

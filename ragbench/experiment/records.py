@@ -86,7 +86,7 @@ class RetrieverRun:
     def ranks(self, qrels: Qrels, rules: RetrievalMetrics) -> IntArray:
         """Return the rank of each row of the judgements, shape (rows,); 0 if it was not retrieved.
 
-        They are computed once, as scores, causes and the page all use them.
+        They are computed once, as scores, causes and the page all use them. Ranks are from 1.
         """
         if not any(ranked_qrels is qrels for ranked_qrels, _ in self._ranks):
             # ties that share an average score have no order: document ids decide their ranks
@@ -128,7 +128,10 @@ class Answers:
         return [Answers(self.name, self.outcomes[start : start + n]) for start in starts]
 
     def rows(self, rows: Iterable[int]) -> list[int]:
-        """Return the rows of `outcomes` that answer the queries of some rows, in all samples."""
+        """Return the rows of `outcomes` that answer the queries of some rows, in all samples.
+
+        In the order of `rows`, with the samples of a row together.
+        """
         n = len(self.outcomes) // self.samples
         return [row + sample * n for row in rows for sample in range(self.samples)]
 
@@ -170,7 +173,7 @@ class JudgeUse:
 
 
 def tokens_of(usage: Totals | Usage) -> TokenCounts:
-    """Return the tokens of a usage as records have them."""
+    """Return the tokens of a usage as records have them; None where unknown."""
     return TokenCounts(
         input=usage.input_tokens, output=usage.output_tokens, reasoning=usage.reasoning_tokens
     )
@@ -229,7 +232,7 @@ class Preferences:
 
     @property
     def pairs(self) -> list[PreferredPair]:
-        """Pairs of systems of all rubrics."""
+        """Pairs of systems of all rubrics, rubric by rubric."""
         return [pair for entry in self.entries for pair in entry.comparisons]
 
     def summaries(self) -> list[PreferenceSummary]:
@@ -296,7 +299,7 @@ class Results:
         """Add scores of one kind to a system, which is appended with its first ones.
 
         Without columns, a system is appended that has no scores yet. `counts` tell how its run was
-        read; None keeps those that it has.
+        read; None keeps those that it has. A score of the same name is replaced.
         """
         names = [scores.name for scores in self.systems]
         if system.name not in names:
@@ -316,7 +319,13 @@ class Results:
     def add_samples(
         self, system: System, name: str, columns: Sequence[ScoreColumn], kind: Kind
     ) -> None:
-        """Add a score by the columns of its samples: their mean, and if several, each of them."""
+        """Add a score by the columns of its samples: their mean, and if several, each of them.
+
+        The list may not be empty.
+
+        Raises:
+            KeyError: Several columns, and `samples` has no entry of the system.
+        """
         self.add_scores(system, {name: mean_over_samples(columns)}, kind)
         # the column of a single sample is the score itself: not stored twice
         if len(columns) > 1:
@@ -339,7 +348,8 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> Sc
     """Return the column with NaN and a cause in the rows where the system failed.
 
     `failed` has the outcome of each such row, as `without_value` yields them. A row whose cause
-    lies in the data keeps it: the score would not apply to any output.
+    lies in the data keeps it: the score would not apply to any output. The column itself is not
+    changed; without such rows it is returned as it is.
     """
     failed = {row: f for row, f in failed.items() if column.causes[row] not in _CAUSES_OF_DATA}
     if not failed:
@@ -357,7 +367,10 @@ def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
 
 
 def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
-    """Split a column of all samples, one sample after the other, into a column per sample."""
+    """Split a column of all samples, one sample after the other, into a column per sample.
+
+    The length of the column is a multiple of `samples`. One sample returns the column itself.
+    """
     if samples == 1:
         return [column]
     n = len(column.values) // samples
@@ -377,7 +390,7 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
     A query without any scored answer is NaN; its cause is the first failure, else the cause of the
     first answer. `answer_causes` has the causes of all answers, as failed ones leave a score open.
     The total of a score of all queries together is the mean of the totals of the samples; samples
-    without a total do not count. A single column is returned unchanged.
+    without a total do not count. A single column is returned unchanged; there is at least one.
     """
     if len(columns) == 1:
         return columns[0]
@@ -412,7 +425,8 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
 def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
     """Return the number of answers that failed in a score, by cause, over all samples.
 
-    An answer counts also if its query has a score by another answer.
+    An answer counts also if its query has a score by another answer. Causes are sorted by their
+    code; {} if none failed.
     """
     codes = Counter(int(code) for column in columns for code in column.causes)
     return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
@@ -443,7 +457,10 @@ def sample_notes(systems: Iterable[Answers]) -> list[str]:
 
 
 def _has_one_text_per_query(answers: Answers) -> bool:
-    """Return True if no query has two different answers; False if every answer failed."""
+    """Return True if no query has two different answers; False if every answer failed.
+
+    Failed answers do not count.
+    """
     texts = [
         [None if outcome.value is None else outcome.value.answer for outcome in sample.outcomes]
         for sample in answers.by_sample()

@@ -44,6 +44,7 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
     A run folder may come from anybody: an address in it would get the user's key and the judged
     texts, and a variable, in `api_key_env` or as `${NAME}`, would be sent. The default address and
     key of a provider need no trust, and neither do those of the environment (`OPENAI_BASE_URL`).
+    Without such addresses and variables, nothing happens.
 
     Args:
         config: Config of the run folder.
@@ -82,12 +83,16 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
 
 
 def _url_prefix(address: str) -> str:
-    """Return an address without its query, and with a slash, so that `a` is no prefix of `ab`."""
+    """Return an address without its query, with a slash: so `a` is no prefix of `ab`."""
     return address.partition("?")[0].rstrip("/") + "/"
 
 
 def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Yield path and text of every string in a value of the config; `path` is that of the value."""
+    """Yield path and text of every string in a value of the config; `path` is that of the value.
+
+    In the order of the value; the path of a list item is its index from 0 as text. Keys are not
+    yielded.
+    """
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from texts_of(part, (*path, str(key)))
@@ -128,7 +133,7 @@ def reproduce(
 
     Environment variables have their recorded values, secrets those of now. Replies of models are
     read from the store, so that nothing is paid twice. The new run folder lies beside that of the
-    run, and `latest` stays.
+    run, and `latest` stays. Other errors are those of `run_experiment`.
 
     Args:
         run: Run folder, or folder of an experiment, whose newest run it is.
@@ -139,7 +144,7 @@ def reproduce(
     Raises:
         DataError: There is no such run, it had live objects, a secret is not set, or a module lies
             in the run folder and `trust` is not set.
-        ConfigError: The config of the folder is wrong.
+        ConfigError: The config of the folder is wrong, or its former place as well.
     """
     folder = resolve_run_folder(run).resolve()
     manifest = read_manifest(folder)
@@ -177,7 +182,7 @@ def reproduce(
 def _check_import(
     folder: Path, trust: bool, tell: Callable[[str], None], module: str, files: Sequence[Path]
 ) -> None:
-    """Report the import of a module; `files` are those of the module, empty if not known.
+    """Report the import of a module by `tell`; `files` are those of the module, or empty.
 
     Raises:
         DataError: The module lies in the run folder or that of the experiment, without `trust`.
@@ -202,6 +207,7 @@ def _load_config(
 
     Raises:
         ConfigError: The config is wrong; all its problems at once.
+        DataError: `summary.json` cannot be read, when the first try fails.
     """
     file = folder / "config.yaml"
     # a placeholder: whether the run needs the secret is known only when the config is read
@@ -251,7 +257,8 @@ def _environment(
 ) -> Iterator[str]:
     """Yield a phrase for each environment variable that differs from the recorded one.
 
-    Variables that the config uses but the run did not record, and masked secrets, have one too.
+    Variables that the config uses but the run did not record, and masked secrets, have one too. The
+    variables come first, in recorded order.
     """
     for name, old in recorded.items():
         value = os.environ.get(name)
@@ -279,7 +286,10 @@ def _environment(
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Yield a phrase for each difference of versions, platform and data."""
+    """Yield a phrase for each difference of versions, platform and data.
+
+    No difference yields nothing.
+    """
     old_facts, new_facts = (
         {"ragbench": m.ragbench, "python": m.python, "platform": m.platform, **m.packages, **m.data}
         for m in (old, new)
@@ -288,14 +298,20 @@ def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any], template: str) -> Iterator[str]:
-    """Yield the template with name, old and new value for each value that differs."""
+    """Yield the template with name, old and new value for each value that differs.
+
+    The names are in the order of `old`, then those that only `new` has; a missing value is None.
+    """
     for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
             yield template.format(name, old.get(name), new.get(name))
 
 
 def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifest) -> Iterator[str]:
-    """Yield a phrase for each difference of signatures, scores and rankings of two run folders."""
+    """Yield a phrase for each difference of signatures, scores and rankings of two run folders.
+
+    A file that only the new run has is not told. Raises DataError for a damaged `per_query.csv`.
+    """
     signatures = old_manifest.signatures, new_manifest.signatures
     yield from _changes(*signatures, "signature of {0} was {1}, is {2}")
     yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))
@@ -308,7 +324,8 @@ def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifes
 def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """Yield a phrase for each system or score that differs, with the number of queries.
 
-    Both are system -> query -> score -> value, None without a value.
+    Both are system -> query -> score -> value, None without a value. Scores and queries that only
+    the new run has are not told.
     """
     for system in dict.fromkeys([*old, *new]):
         if system not in old or system not in new:

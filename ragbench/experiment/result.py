@@ -34,7 +34,9 @@ _SCORES_IN_REPR = 3
 
 @dataclass(frozen=True, repr=False)
 class Experiment:
-    """Results of a finished run, read from its folder.
+    """Results of a finished run, read from its folder by `load_experiment` and `run_experiment`.
+
+    Files with a line per query are read on first use, and raise a DataError if damaged.
 
     Attributes:
         path: Run folder.
@@ -48,22 +50,29 @@ class Experiment:
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
-        """Mapping of `summary.json`."""
+        """Mapping of `summary.json`, the same as `to_dict()`."""
         return to_json(self.record)
 
     @cached_property
     def comparisons(self) -> Mapping[str, Any]:
-        """Mapping of `comparisons.json`."""
+        """Mapping of `comparisons.json`; without comparisons if the run has one system."""
         return to_json(self.compared)
 
     @property
     def exit_code(self) -> int:
-        """Exit code of `ragbench run`: 2 refused, 1 a gate failed, 3 incomplete, else 0."""
+        """Exit code of `ragbench run`: 2 refused, 1 a gate failed, 3 incomplete, else 0.
+
+        The first counts.
+        """
         return exit_code_of(self.record.gates, complete=self.record.complete)
 
     @cached_property
     def per_query(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Value by system, score and query id; NaN if a query has no score."""
+        """System -> score -> query id -> value; NaN if a query has no value.
+
+        Raises:
+            DataError: `per_query.csv` is missing or damaged.
+        """
         cells = read_per_query(self.path / "per_query.csv")
         return {
             system.name: {
@@ -79,7 +88,10 @@ class Experiment:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        """Cause and reason by system and query id; empty if the run has no causes."""
+        """System -> query id -> cause and reason.
+
+        A DataError if `causes.csv` is missing or wrong.
+        """
         return read_causes(self.path / CAUSES_FILE)
 
     @cached_property
@@ -90,7 +102,8 @@ class Experiment:
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame, a row per system and query, a column per score; needs pandas.
 
-        The column `cause` has the cause of the query, None without one; a missing score is NaN.
+        The column `cause` has the cause of the query, None without one; a missing score is NaN. The
+        index is (system, query_id). Raises ImportError without pandas, DataError for damaged files.
         """
         import pandas as pd
 
@@ -152,12 +165,12 @@ class Experiment:
         return html_table(caption, ["system", "right", *names], rows) if rows else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary, JSON-ready."""
+        """Return the mapping of `summary.json` as a new dict; null is None."""
         return dict(self.summary)
 
 
 def load_experiment(path: str | Path) -> Experiment:
-    """Read a run folder, or the newest run in the folder of an experiment.
+    """Return the experiment of a run folder, or of the newest run in an experiment's folder.
 
     Raises:
         DataError: There is no run, or one of its files is wrong.

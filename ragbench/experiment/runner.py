@@ -71,12 +71,14 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         The summary, the scores per query, and where they were written.
 
     Raises:
-        ConfigError: The config is wrong; all its problems at once.
+        ConfigError: The config is wrong, or a component refuses an option; all problems of the
+            config at once.
         DataError: The data set is wrong, another run holds the folder of the experiment, or the
             results cannot be written.
         AdapterError: A component cannot be created.
         MissingExtra: A component needs a package that is not installed.
-        OptionError: A live object has a name of the config, or one that is not allowed.
+        OptionError: A live object has a name of the config, or one that is not allowed; or `only`,
+            `limit` or the baseline names nothing that runs.
     """
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
     config = _load_config(source, overrides or {}, live, has_dataset=dataset is not None)
@@ -150,7 +152,8 @@ def _load_config(
 ) -> ExperimentConfig:
     """Return the checked config; with `has_dataset`, its `dataset` gives way to the caller's.
 
-    `overrides` are not applied to a config that is checked already.
+    `overrides` are not applied to a config that is checked already. Without `has_dataset`, a
+    checked config is returned as it is.
 
     Raises:
         ConfigError: The config is wrong; all its problems at once.
@@ -191,7 +194,9 @@ def lock_experiment(folder: Path) -> Iterator[RunState]:
     """Lock the folder of an experiment, `<output>/<name>`, for one run, and yield its state.
 
     The folder is created if it is missing. The token of an unfinished run is used again, so that
-    the new run resumes it. The lock is one of the operating system and ends with the process.
+    the new run resumes it. The lock is one of the operating system and ends with the process. The
+    lock file is removed at the end. The token file stays unless the run sets `finished`, also after
+    an error.
 
     Raises:
         DataError: Another process holds the lock, or the folder cannot be written.
@@ -219,8 +224,11 @@ def lock_experiment(folder: Path) -> Iterator[RunState]:
 def _open_locked(folder: Path) -> IO[bytes]:
     """Open the lock file of a folder, lock it, write the process id into it, and return it.
 
+    The caller closes it. It does not wait.
+
     Raises:
         DataError: Another process holds the lock.
+        OSError: The file cannot be opened.
     """
     path = folder / _LOCK
     while True:

@@ -42,7 +42,8 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
     """Return the record of `summary.json`, without decisions on gates.
 
     It is `complete` if no score has a larger share of failures than the config allows, and the
-    budget left no items out.
+    budget left no items out. Systems are in the order of the tables. A run without systems is
+    complete.
     """
     systems = tuple(_summarize_systems(plan, results))
     pairs = [pair for preferences in results.preferences for pair in preferences.pairs]
@@ -82,7 +83,8 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
 def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:
     """Return latency and throughput of a system; without values if no latency is known.
 
-    Latencies of stored items count too: they are those of the run that made the calls.
+    Latencies of stored items count too: they are those of the run that made the calls. Latencies
+    are in milliseconds, rounded to 0.001; throughput is queries per second.
     """
     system, outcomes = plan.system(name), outcomes_of(results, name)
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
@@ -105,7 +107,7 @@ def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:
 def _count_failures(
     systems: Sequence[SystemSummary], pairs: Sequence[PreferredPair], results: Results
 ) -> Iterator[tuple[Mapping[str, int], int]]:
-    """Yield failures by cause, and the number of values, of each score of the run.
+    """Yield (failures by cause, number of values) of each score of the run.
 
     These are scores of systems, pairs that a judge compared, scores of several answers to a query,
     counted by answer, and passages that a judge graded.
@@ -155,7 +157,7 @@ def _warnings(
 
 
 def _describe_dataset(plan: Plan) -> Dataset:
-    """Return name, type and sizes of the data set; sizes are None for parts that it lacks."""
+    """Return name, type and sizes of the data set; sizes are None without corpus or judgements."""
     collection = plan.collection
     # the name is that of its folder or file, with the split if the config names one
     options = plan.config.dataset.options
@@ -177,7 +179,8 @@ def _describe_dataset(plan: Plan) -> Dataset:
 def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
     """Return the first failure of each system in words, each text once.
 
-    A pair of retriever and generator often fails as its retriever does, with the same text.
+    A pair of retriever and generator often fails as its retriever does, with the same text. A
+    system without a failure with a text is left out; [] if there is none.
     """
     reasons = []
     for system in systems:
@@ -192,7 +195,10 @@ def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
 
 
 def _summarize_systems(plan: Plan, results: Results) -> Iterator[SystemSummary]:
-    """Yield the summary of each system, with the baseline of each of its scores."""
+    """Yield the summary of each system, with the baseline of each of its scores.
+
+    In the order of `results.systems`.
+    """
     by_score = baselines(results.systems, plan.baseline)
     for system in results.systems:
         baseline_of = {
@@ -221,7 +227,8 @@ def _summarize_system(
 ) -> SystemSummary:
     """Return the summary of a system: scores, causes, answers, tokens and cost.
 
-    Tokens and cost are None if they are not known for one of its answers.
+    Tokens and cost (USD) are None if they are not known for one of its answers; a retriever has
+    zeros.
     """
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
     outcomes = () if answers is None else answers.outcomes
@@ -262,7 +269,8 @@ def _summarize_score(
     """Return mean, interval and counts of a score.
 
     A score of a judge has the judge, its models and their spread. A score by judgements that a
-    model completed has the numbers of judgements by people and by the model.
+    model completed has the numbers of judgements by people and by the model. Level and clusters of
+    the interval are those of the config.
     """
     column = system.columns[name]
     confidence = plan.config.statistics.confidence
@@ -288,7 +296,7 @@ def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
     """Return the outcomes of a system's calls: those of its answers, else of its ranking.
 
     A ranking that was read from a file has one outcome for all queries, as no call was made for
-    any. A system with neither answers nor ranking has none.
+    any. A system with neither answers nor ranking has [].
     """
     answers, ranking = results.answers.get(system), results.rankings.get(system)
     if answers is not None:
@@ -299,11 +307,11 @@ def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
 
 
 def costs_of(results: Results, system: str) -> dict[str, FloatArray]:
-    """Return latency, tokens and dollars of each query of a system; empty without outcomes.
+    """Return cost column -> value of each query of a system; {} without outcomes.
 
     Latencies have three decimals, as in files. A query with several answers has the mean of their
     latencies, and the sum of their tokens and dollars. NaN stands for a cost that is not known;
-    rankings use no tokens.
+    rankings use no tokens. Columns are `latency_ms`, `tokens.input`, `tokens.output` and `usd`.
     """
     outcomes, answers = outcomes_of(results, system), results.answers.get(system)
     if not outcomes:
@@ -327,7 +335,8 @@ def costs_of(results: Results, system: str) -> dict[str, FloatArray]:
 def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> Iterator[str]:
     """Yield the text of `costs.csv` in parts: a line for each system with costs and each query.
 
-    A cost that is not known is an empty cell.
+    A cost that is not known is an empty cell. The header comes first; without systems it is the
+    only line.
     """
     tables: Iterable[list[Column]] = (
         [system.name, query_ids, *(system.costs[name] for name in COST_COLUMNS)]
@@ -338,7 +347,10 @@ def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> I
 
 
 def _costs(outcome: Outcome[Any]) -> Iterator[float]:
-    """Yield latency, input tokens, output tokens and dollars of an outcome; NaN if not known."""
+    """Yield latency, input tokens, output tokens and dollars of an outcome; NaN if not known.
+
+    Four numbers, always.
+    """
     yield math.nan if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     value = outcome.value
     # a failed call may have been paid all the same; a ranking uses no model
@@ -356,6 +368,7 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None
 
     The cost to finish is an estimate: the missing items cost as much on average as the finished
     ones of the same kind. It is None if no item of a kind is finished, or a price is not known.
+    Kinds without missing items are left out; amounts are in USD, tokens and minutes.
     """
     limits = plan.config.budget
     if limits == BudgetLimits():
@@ -375,7 +388,8 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
     """Yield name, number of items left out by the budget, and their likely usage, for each kind.
 
     Kinds of items are answers, verdicts, grades of passages, comparisons of pairs, and rankings.
-    The usage is None if no item of the kind is finished.
+    The usage is None if no item of the kind is finished. Kinds without missing items come too, with
+    0.
     """
     for system, answers in results.answers.items():
         n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
@@ -412,6 +426,9 @@ def budget_warning(spending: Spending) -> str:
     """Return the warning of a reached budget: the missing items, and the cost to finish.
 
     `spending` has at least one kind of missing items.
+
+    Raises:
+        ValueError: Nothing is missing.
     """
     n_missing = sum(spending.missing.values())
     first = max(spending.missing, key=lambda name: spending.missing[name])
@@ -450,7 +467,10 @@ def scale_usage(used: Sequence[Usage], n_missing: int, n: int | None = None) -> 
 
 
 def total_cost(usages: Iterable[Usage | None]) -> CostTotal:
-    """Return dollars and tokens of all usages; each is None if it is not known for one of them."""
+    """Return dollars and tokens of all usages; each is None if it is not known for one of them.
+
+    Dollars have six decimals. Without usages both are 0.
+    """
     total = add_usage(Usage() if usage is None else usage for usage in usages)
     has_tokens = total.input_tokens is not None and total.output_tokens is not None
     tokens = (total.input_tokens or 0) + (total.output_tokens or 0)

@@ -51,7 +51,7 @@ def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = Fal
             run to run, and so do the bytes.
 
     Raises:
-        DataError: No system has a score, or there is no query.
+        DataError: No system has a score, there is no query, or the file cannot be written.
     """
     if not any(system.columns for system in scores.systems.values()) or not len(scores.query_ids):
         raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
@@ -59,7 +59,10 @@ def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = Fal
 
 
 def format_baseline(scores: ScoredSystems, *, costs: bool = False) -> str:
-    """Return the text of a baseline file; see `write_baseline`."""
+    """Return the text of a baseline file; see `write_baseline`.
+
+    Nothing is checked: without scores it has no system.
+    """
     return f"{_format_json(to_json(baseline_of(scores, costs=costs)), 4)}\n"
 
 
@@ -77,9 +80,10 @@ def _format_json(value: Any, levels: int, indent: str = "") -> str:
 
 
 def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
-    """Return scores as the record of a baseline file, sorted by query and system.
+    """Return scores as the record of a baseline file, sorted by query, system and score.
 
-    Systems without scores are left out; `costs` is as in `write_baseline`.
+    Systems without scores are left out; `costs` is as in `write_baseline`. Without systems
+    `systems` is empty.
     """
     prints = scores.fingerprints
     # by id: equal scores give equal bytes, whatever the order of the data set
@@ -103,7 +107,10 @@ def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
 
 
 def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -> BaselineSystem:
-    """Return the record of a system; `rows` are the rows of its columns for the queries `ids`."""
+    """Return the record of a system; `rows` are the rows of its columns for `ids`.
+
+    Scores are sorted by name. Without `costs` there are no cost columns; an unknown cost is None.
+    """
     columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
     cells = [_cells(column) for column in columns.values()]
     of_answers = {
@@ -134,7 +141,10 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -
 
 
 def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
-    """Return score -> cause -> number of answers without a value, for scores that lack any."""
+    """Return score -> cause -> number of answers without a value, for scores that lack any.
+
+    Causes are sorted by their code. Empty if all answers have a value.
+    """
     counters = {name: Counter(causes.tolist()) for name, causes in answers.items()}
     return {
         name: {Cause(code).word: n for code, n in sorted(counts.items()) if code}
@@ -144,7 +154,7 @@ def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, in
 
 
 def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
-    """Return the description of a score column."""
+    """Return the description of a score column; its mean is None if no query has a value."""
     return BaselineScore(
         mean=_bounded(column.mean),
         n=int(np.count_nonzero(column.causes == Cause.SCORED)),
@@ -162,21 +172,21 @@ def _bounded(end: float) -> float | None:
 
 
 def _cells(column: ScoreColumn) -> Iterator[float | str]:
-    """Yield the value of each query, or the word of its cause."""
+    """Yield the value of each query, or the word of its cause, in the order of the column."""
     for value, cause in zip(column.values.tolist(), column.causes.tolist(), strict=True):
         yield value if cause == Cause.SCORED else Cause(cause).word
 
 
 def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
-    """Read a baseline file strictly.
+    """Return the systems of a baseline file, checked strictly, in the order of the file.
 
     Args:
         path: The file.
         source: Name of the file in messages and tables; None takes the path.
 
     Raises:
-        DataError: The file is missing, of another version, or inconsistent, such as a mean that is
-            not that of its values; names the place.
+        DataError: The file is missing, no JSON, of another version, without a system, or
+            inconsistent, such as a mean that is not that of its values; names the place.
     """
     record = read_record(Path(path), BaselineFile)
     names = list(record.systems)
@@ -203,7 +213,7 @@ def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
 
 
 class _BaselineReader:
-    """Reader of one system of a baseline file; its errors name the place."""
+    """Reader of one system of a baseline file; its DataErrors name the place."""
 
     def __init__(self, file: str | Path, name: str, query_ids: list[str]) -> None:
         self._file, self._name, self._query_ids = file, name, query_ids
@@ -241,19 +251,25 @@ class _BaselineReader:
     def _error(
         self, place: str, problem: str, allowed: str | None = None, near: str | None = None
     ) -> DataError:
-        """Return the error for a place within the system."""
+        """Return the error for a place within the system; '' is the system itself."""
         record = ".".join(filter(None, ["systems", self._name, place]))
         return DataError(problem, file=self._file, record=record, allowed=allowed, nearest=near)
 
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
-        """Return the value and cause of each score in the line of a query."""
+        """Return (value, cause) of each score in the line of a query.
+
+        Raises a `DataError` unless the line has `n` cells, each a number or a cause.
+        """
         if len(line) != n:
             problem = f"'{query}' has {len(line)} values"
             raise self._error("per_query", problem, f"{n}: one for each of the scores")
         return [self._cell(query, cell) for cell in line]
 
     def _cell(self, query: str, cell: Any) -> tuple[float, Cause]:
-        """Return a number as (value, scored), a word as (NaN, cause); an error for all else."""
+        """Return a number as (value, scored), a word as (NaN, cause).
+
+        A `DataError` for all else.
+        """
         if _is_number(cell):
             return float(cell), Cause.SCORED
         if isinstance(cell, str) and cell in _CAUSES:
@@ -265,6 +281,8 @@ class _BaselineReader:
         """Return score -> causes of shape (queries, answers); empty if queries have one answer.
 
         The file counts the causes of a query: their order among its answers is not stored.
+        Retrieval scores are left out. Raises a `DataError` if the number of answers is below 2, or
+        a query, score or cause is unknown.
         """
         n = system.answers
         if n is None and not system.unscored_answers:
@@ -289,7 +307,10 @@ class _BaselineReader:
         return causes
 
     def _costs(self, system: BaselineSystem) -> dict[str, FloatArray]:
-        """Return cost column -> value of each query, NaN if unknown; empty without costs."""
+        """Return cost column -> value of each query, NaN if unknown; empty without costs.
+
+        Raises a `DataError` for other queries or columns, or a cost below 0.
+        """
         if not system.costs:
             return {}
         n = len(COST_COLUMNS)
@@ -315,7 +336,11 @@ class _BaselineReader:
         cells: list[tuple[float, Cause]],
         answer_causes: CauseArray | None,
     ) -> ScoreColumn:
-        """Return the column of a score, checked against the count and mean in the file."""
+        """Return the column of a score; raise a `DataError` if count or mean in the file differ.
+
+        The mean may differ by 1e-9 of its size. With `answer_causes`, a query must have a value
+        exactly where one of its answers has.
+        """
         values = np.array([value for value, _ in cells], np.float64)
         causes = np.array([cause for _, cause in cells], np.uint8)
         column = column_of(name, head, values, causes, answer_causes)
@@ -341,9 +366,9 @@ class _BaselineReader:
 
 
 def _codes(counts: Mapping[str, int], most: int) -> list[int] | None:
-    """Return counted causes as one code per answer.
+    """Return counted causes as one code per answer; [] for no counts.
 
-    None for unknown causes, or more than `most`.
+    None for unknown causes, a count below 1, or more than `most` answers.
     """
     if not set(counts) <= set(_CAUSES) or min(counts.values(), default=1) < 1:
         return None
@@ -353,5 +378,5 @@ def _codes(counts: Mapping[str, int], most: int) -> list[int] | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Return True for a number that is no truth value."""
+    """Return True for an integer or float, NaN included; False for True and False."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -37,6 +37,9 @@ class Hit(NamedTuple):
         text: None if the run folder does not hold it: only texts near the top are stored.
         cut: True if the text continues.
         read: True if the generator received it; False for a retriever alone.
+        id: Id of the document.
+        score: Score of the retriever; higher is better.
+        title: Title of the document; empty without one.
     """
 
     rank: int
@@ -57,6 +60,7 @@ class GoldDocument:
         grade: Grade of its judgement, above 0.
         text: None if the run folder does not hold it.
         cut: True if the text continues.
+        title: Empty without one.
     """
 
     id: str
@@ -114,6 +118,7 @@ class QueryView:
         pairs: Verdicts on which of two systems answers better.
         graded: Verdicts of a judge on passages without a human judgement; `judged` has their
             grades.
+        metadata: Plain metadata of the query; empty without any.
     """
 
     id: str
@@ -151,7 +156,8 @@ class QueryViews:
         """Open a run folder, or the newest run of an experiment's folder.
 
         If `bare`, the views have no rankings, scores and causes, and only the systems that
-        answered: `columns`, `causes` and `hits` have these for all queries at much less cost.
+        answered: `columns`, `causes` and `hits` have these for all queries at much less cost. Files
+        are read when they are needed, so that damage may raise later.
 
         Raises:
             DataError: There is no run, or one of its files is damaged.
@@ -164,7 +170,7 @@ class QueryViews:
 
     @cached_property
     def ids(self) -> Sequence[str]:
-        """Queries, in the order of the data set."""
+        """Ids of the queries, in the order of the data set; a `DataError` for a damaged file."""
         # a run without stored questions has its queries in the scores
         rows = () if self._questions else run_folder.per_query_rows(self.folder / SCORES_FILE)
         return list(self._questions or dict.fromkeys(query for _, query, _ in rows))
@@ -184,7 +190,7 @@ class QueryViews:
         """Return the view of a query.
 
         Raises:
-            DataError: The run has no such query.
+            DataError: The run has no such query, or a file of the run is damaged.
         """
         if query not in self._rows:
             raise self._no_query_error(query)
@@ -211,6 +217,8 @@ class QueryViews:
     def find(self, text: str) -> str:
         """Return the id of the query that a text means: an id, or part of a question in any case.
 
+        An id comes first. An empty text is part of no question.
+
         Raises:
             DataError: The text is neither, or a part of several questions.
         """
@@ -232,21 +240,24 @@ class QueryViews:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        """Lines of `causes.csv`, by system and query; empty if the run has none."""
+        """Lines of `causes.csv`, by system and query; a `DataError` without the file."""
         return run_lines.read_causes(self.folder / run_lines.CAUSES_FILE)
 
     def unscored(self, query: str) -> list[manifest.UnscoredRow]:
-        """Return the rows of missing scores of a query, of all systems; empty without any."""
+        """Return the rows of missing scores of a query, of all systems; [] without any.
+
+        They are in the order of the file. Raises a `DataError` for a damaged line.
+        """
         return self._lines("unscored.jsonl").read(manifest.UnscoredRow, query)
 
     def ranking_ms(self, system: SystemSummary) -> Mapping[str, float]:
-        """Return query -> milliseconds of the retriever of a system; empty if unknown."""
+        """Return query -> milliseconds of the retriever of a system; {} if unknown or an app."""
         timed = system.type in ("retriever", "pair") and system.name in self.rankings
         return self._latency.get(system.ranking_of or "", {}) if timed else {}
 
     @cached_property
     def prompts(self) -> Mapping[str, manifest.PromptForm]:
-        """Id -> wording of the prompts that judges received."""
+        """Id -> wording of the prompts that judges received; empty without stored prompts."""
         lines = self._lines(PROMPTS_FILE, "id")
         return {form: lines.read(manifest.PromptForm, form)[0] for form in lines}
 
@@ -256,26 +267,32 @@ class QueryViews:
         return run_lines.ranking_files(self.folder, self.summary)
 
     def texts_of(self, query: str) -> run_lines.Texts:
-        """Return the stored texts of documents, for one query."""
+        """Return the stored texts of documents for one query, known or not."""
         return run_lines.Texts(self._lines(TEXTS_FILE, "id"), query)
 
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
-        """System -> score -> value of each query, NaN without a value."""
+        """System -> score -> value of each query, in the order of `ids`, NaN without a value."""
         return run_lines.read_columns(self.folder / SCORES_FILE, self.ids)
 
     def passage(self, query: str, document: str) -> manifest.TextRow | None:
-        """Return the text of a passage that any system retrieved; None if it is not stored."""
+        """Return the text of a passage as the first system retrieved it.
+
+        None if it is not stored.
+        """
         texts = self.texts_of(query)
         rows = (texts(system.name, document) for system in self.summary.systems)
         return next(filter(None, rows), None)
 
     def question(self, query: str) -> str:
-        """Return the text of a question; empty if the run does not hold it."""
+        """Return the text of a question; '' if the run does not hold it, or for an unknown id."""
         return self._question(query).question
 
     def _no_query_error(self, query: str) -> DataError:
-        """Return the error for a query that the run lacks, with the nearest id."""
+        """Return the error for a query that the run lacks, with the nearest id.
+
+        It lists the first 3 ids.
+        """
         some = ", ".join(self.ids[:3]) + (", ..." if len(self.ids) > 3 else "")
         allowed = f"one of {len(self.ids)} ids ({some}), or a part of a question"
         near = nearest(query, self.ids)
@@ -294,7 +311,7 @@ class QueryViews:
         return run_lines.read_latency(self.folder / "costs.csv")
 
     def _metadata(self, query: str) -> Mapping[str, object]:
-        """Return the metadata of a query; empty without any."""
+        """Return the metadata of a query; {} without any; of several lines, the last."""
         rows = self._lines(run_folder.QUERIES_FILE).read(manifest.MetadataRow, query)
         return rows[-1].metadata if rows else {}
 
@@ -315,9 +332,9 @@ class QueryViews:
         return [s for s in self.summary.systems if any(self._lines_of(k, s.name) for k in kinds)]
 
     def _lines(self, name: str, key: str = "query_id") -> run_lines.Lines:
-        """Return the index of a file of the run folder, which is made once.
+        """Return the index of a file of the run folder by its field `key`; made once.
 
-        Empty for a missing file.
+        Empty for a missing file; a `DataError` for a damaged one.
         """
         if name not in self._files:
             self._files[name] = run_lines.Lines(self.folder / name, key)
@@ -328,7 +345,10 @@ class QueryViews:
         return self._lines(f"{kind}/{run_folder.file_name(system)}.jsonl")
 
     def _verdicts(self, kind: str, query: str) -> tuple[manifest.VerdictRow, ...]:
-        """Return the verdicts on a query of all judges in a folder of `judgements/`."""
+        """Return the verdicts on a query of all judges in a folder of `judgements/`, by judge.
+
+        The judges are sorted by name; () without verdicts.
+        """
         if kind not in self._judges:
             paths = (self.folder / "judgements" / kind).glob("*.jsonl")
             # each judge has a file of its own, and only the files name the judges
@@ -339,7 +359,8 @@ class QueryViews:
     def hits(self, system: str, query: str) -> list[tuple[str, float]]:
         """Return (document, score) of each hit of a system or its retriever, best first.
 
-        Empty if the system has no ranking, or no hit for the query.
+        Equal scores are ordered by id, descending. Empty if the system has no ranking, or no hit
+        for the query. Raises a `DataError` for a damaged line.
         """
         path = self.rankings.get(system)
         if path is None:
@@ -357,7 +378,11 @@ class QueryViews:
         texts: run_lines.Texts,
         unscored: Sequence[manifest.UnscoredRow],
     ) -> SystemView:
-        """Return the view of one system; `unscored` has the rows of the query without a score."""
+        """Return the view of one system; `unscored` has the rows of the query without a score.
+
+        A bare view reads no ranking, score or cause. The text of a hit is that of the prompt, else
+        the stored one.
+        """
         answers = tuple(run_lines.read_answers(self._lines_of("predictions", system.name), query))
         passages = next((a.passages for a in answers if a.passages is not None), ())
         prompted = {passage.id: passage for passage in passages or ()}
@@ -398,7 +423,7 @@ class QueryViews:
 
 
 def _fields(passage: manifest.Passage | None) -> tuple[str, str | None, bool]:
-    """Return title and text of a passage, and whether the text is cut; for None no text."""
+    """Return (title, text, whether the text is cut); ('', None, False) for None."""
     if passage is None:
         return "", None, False
     return passage.title or "", passage.text, isinstance(passage, manifest.TextRow) and passage.cut

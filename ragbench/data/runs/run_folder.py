@@ -35,7 +35,7 @@ def metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
     """Yield a row of plain metadata for each query; nothing if no query has any.
 
     Texts, numbers and truth values stay, also in mappings; results cannot be grouped by other
-    values, such as lists.
+    values, such as lists. Then rows of queries without plain metadata have an empty mapping.
 
     Example:
         >>> query = Query("q1", "?", {"topic": "law", "tags": ["a"]})
@@ -48,7 +48,7 @@ def metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
 
 
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
-    """Return query id -> metadata of a file `queries.jsonl` of a run folder.
+    """Return query id -> metadata of a file `queries.jsonl`, in its order; {} if it is empty.
 
     Raises:
         DataError: The file is missing, or a line is no such row.
@@ -60,13 +60,15 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
 def read_records(path: Path, record_type: type[R], allowed: str) -> Iterator[tuple[int, R]]:
     """Yield the line number and the record of each line of a JSON Lines file of a run folder.
 
+    Line numbers are from 1; an empty file yields nothing.
+
     Args:
         path: The file.
         record_type: Class of the records.
         allowed: Fields of a line, for the message.
 
     Raises:
-        DataError: The file is missing, or a line is no such record.
+        DataError: The file is missing or cannot be read, or a line is no such record.
     """
     try:
         # a text may hold other line ends than \n, which JSON does not escape
@@ -84,7 +86,11 @@ def read_records(path: Path, record_type: type[R], allowed: str) -> Iterator[tup
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the texts, finite numbers and truth values of a query's metadata, also in mappings."""
+    """Return the texts, finite numbers and truth values of a query's metadata, also in mappings.
+
+    Keys become text; lists, null, NaN and infinities are left out. An inner mapping may become
+    empty.
+    """
     plain: dict[str, Any] = {}
     for key, value in metadata.items():
         if isinstance(value, Mapping):
@@ -118,7 +124,8 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yield (name, reason, allowed) for each system name that cannot have a file of its own.
 
     The file must be possible on every operating system: Windows and macOS treat `A` and `a` as one
-    name, and run folders are copied between machines.
+    name, and run folders are copied between machines. Names are in the given order; a name may come
+    twice, for two reasons. Nothing if all names fit. The limit is 200 bytes.
 
     Example:
         >>> [(name, why) for name, why, _ in unfit_names(["a/b", "dense", "Dense", "a--b"])]
@@ -179,7 +186,8 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
 
     Texts that a spreadsheet would run as formulas get an apostrophe (`inert`). Texts with a comma,
     a quote or a line end are quoted, and so is a lone carriage return, which the csv module of
-    older Pythons does not quote.
+    older Pythons does not quote. Numbers are written with all their digits. No rows give the header
+    alone.
 
     Example:
         >>> print(to_csv(["id", "map"], [["=1+1", 0.5], ["a,b", None]]), end="")
@@ -191,7 +199,10 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
 
 
 def csv_lines(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> Iterator[str]:
-    """Yield the lines of `to_csv`, the header first."""
+    """Yield the lines of `to_csv`, the header first.
+
+    Each line ends in a line feed.
+    """
     for row in chain([header], rows):
         # most cells are numbers, and a call for each would take as long as writing them
         cells = [repr(cell) if type(cell) is float else _cell(cell) for cell in row]
@@ -206,10 +217,15 @@ Column = str | Sequence[str] | FloatArray | None
 def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]) -> Iterator[str]:
     r"""Yield the text of `to_csv` for tables of n rows, some thousand rows at a time.
 
+    Each header comes once. Infinities are empty cells as NaN is.
+
     Args:
         header: Names of the columns.
         n: Rows of each table.
         tables: Columns of each table; the second column often is the same object in all of them.
+
+    Raises:
+        ValueError: A column has another length than the others.
 
     Example:
         >>> table = ["bm25", ["=1+1", "q2"], np.array([0.5, np.nan])]
@@ -232,7 +248,7 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
 
 
 def _cells(column: Column, rows: slice) -> Sequence[str]:
-    """Return the texts of some rows of a column."""
+    """Return the cells of some rows of a column, one text per row; '' for NaN and None."""
     if column is None or isinstance(column, str):
         return [_cell(column)] * (rows.stop - rows.start)
     if not isinstance(column, np.ndarray):
@@ -274,7 +290,7 @@ def inert(text: str) -> str:
 
 
 def original(cell: str) -> str:
-    """Return the text from which `inert` made a cell.
+    """Return the text from which `inert` made a cell; other cells stay as they are.
 
     Example:
         >>> original("'=1+1"), original("'quoted'")
@@ -285,6 +301,8 @@ def original(cell: str) -> str:
 
 def csv_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a CSV file that ragbench wrote, the header first, with the original texts.
+
+    An empty file yields no row, an empty line an empty list.
 
     Raises:
         DataError: The file is missing, cannot be read, or is no CSV.
@@ -305,6 +323,8 @@ def csv_rows(path: Path) -> Iterator[list[str]]:
 
 def check_output(experiment: Path) -> None:
     """Check, before a run starts, that its results can be written.
+
+    Created folders are removed again.
 
     Raises:
         DataError: The folder of the experiment cannot be written.
@@ -334,7 +354,8 @@ def write_run_folder(
         is_latest: True lets `latest` point at the run; False for a copy of an older result.
 
     Raises:
-        DataError: The folder cannot be written.
+        DataError: The folder exists or cannot be written. Nothing remains of it; other errors, such
+            as from `finish`, pass through.
     """
     folder = experiment / run_id
     try:
@@ -363,8 +384,11 @@ def _encode(text: str) -> bytes:
 def resolve_run_folder(path: Path) -> Path:
     """Return the run folder of a path: the path itself, or the folder that its `latest` names.
 
+    `latest` may be a link or a file with the name of a folder beside it.
+
     Raises:
-        DataError: There is no run; names the nearest folder with one.
+        DataError: There is no run (names the nearest folder with one), a file of it is a pipe or
+            device, or `latest` cannot be read.
     """
     if os.path.isfile(path / "summary.json"):
         if (odd := odd_file(path)) is not None:
@@ -387,7 +411,10 @@ def resolve_run_folder(path: Path) -> Path:
 
 
 def _read_pointer(path: Path) -> Path:
-    """Return the folder that a file `latest` names; raise a `DataError` for another content."""
+    """Return the folder that a file `latest` names.
+
+    Raise a `DataError` if it cannot be read or holds no name.
+    """
     try:
         name = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -398,10 +425,11 @@ def _read_pointer(path: Path) -> Path:
 
 
 def read_record(path: Path, record_type: type[R]) -> R:
-    """Read a versioned JSON file: a file of a run folder, a baseline, a certificate.
+    """Return the record in a versioned JSON file, such as a baseline or a certificate.
 
     Raises:
-        DataError: The file is missing, no JSON, of another version, or in a merge conflict.
+        DataError: The file is missing or cannot be read, is no JSON, of another version, in a merge
+            conflict, or lacks a field.
     """
     try:
         text = path.read_bytes().decode("utf-8")
@@ -426,7 +454,7 @@ def read_summary(folder: Path) -> Summary:
 
 
 def read_comparisons(folder: Path) -> Comparisons:
-    """Return the comparisons of a run folder; empty if the file is missing and there is one system.
+    """Return the comparisons of a run folder; empty if the file is missing with one system.
 
     Raises:
         DataError: The file is damaged, or missing with several systems.
@@ -446,7 +474,11 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Return `per_query.csv` as system -> query -> column -> value; None for an empty cell."""
+    """Return `per_query.csv` as system -> query -> column -> value, None for an empty cell.
+
+    All are in the order of the file; of a repeated row the last counts. Raises DataError as
+    `per_query_rows`. A file with a header alone gives {}.
+    """
     table: dict[str, dict[str, dict[str, float | None]]] = {}
     for system, query, values in per_query_rows(path):
         table.setdefault(system, {})[query] = values
@@ -456,8 +488,11 @@ def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
 def per_query_rows(path: Path) -> Iterator[tuple[str, str, dict[str, float | None]]]:
     """Yield (system, query, column -> value) of each row of `per_query.csv`, None for empty cells.
 
+    Rows are in the order of the file; empty lines are skipped.
+
     Raises:
-        DataError: The header or a row is wrong, or a value is no finite number; names the line.
+        DataError: The file is missing, the header or a row is wrong, or a value is no finite
+            number; names the line.
     """
     # most values of a measure repeat: equal cells share one number, which saves time and memory
     numbers: dict[str, float | None] = {"": None}

@@ -91,7 +91,10 @@ class Lines:
         self.close()
 
     def values(self, key: str) -> Iterator[tuple[dict[str, Json], int]]:
-        """Yield the JSON value and the number of each line of an id, in the order of the file."""
+        """Yield the JSON value and the number of each line of an id, in the order of the file.
+
+        An unknown id yields nothing.
+        """
         numbers, number = list[int](), self._last.get(key, 0)
         while number:
             numbers.append(number)
@@ -103,9 +106,9 @@ class Lines:
             yield load_json(self._stream.readline()), number
 
     def read(self, record_type: type[R], key: str) -> list[R]:
-        """Return the lines of an id as records.
+        """Return the lines of an id as records, in the order of the file.
 
-        Empty for an unknown id, a `DataError` for a wrong line.
+        [] for an unknown id, a `DataError` for a wrong line.
         """
         file, lines = self.path, self.values(key)
         return [from_json(record_type, value, file=file, line=number) for value, number in lines]
@@ -122,7 +125,10 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
 
 
 class Texts:
-    """Stored texts of documents, as seen by one query; false if no texts are stored at all."""
+    """Stored texts of documents for one query; false if no texts are stored at all.
+
+    Calling it with a system and a document id returns the stored text or None.
+    """
 
     def __init__(self, lines: Lines, query: str) -> None:
         """Prepare for a query; the lines of a document are read when it is asked for."""
@@ -169,7 +175,10 @@ class AnswerView:
 
 
 def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
-    """Yield the answers of a system to a query, also failed ones; nothing without any."""
+    """Yield the answers of a system to a query, also failed ones; nothing for an unknown id.
+
+    They are in the order of the file. Raises a `DataError` for a line of another form.
+    """
     for value, line in lines.values(query):
         if "cause" in value:
             failed = from_json(FailedPrediction, value, file=lines.path, line=line)
@@ -186,7 +195,7 @@ def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
 
 
 def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
-    """Return system -> run file of its ranking; a system without one is absent."""
+    """Return system -> run file of its ranking, if it is there; a system without one is absent."""
     files = {
         system.name: folder / "rankings" / f"{run_folder.file_name(system.ranking_of)}.trec"
         for system in summary.systems
@@ -196,10 +205,10 @@ def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
 
 
 class RankingFile:
-    """Run file of a run folder, in which the lines of each query stand together."""
+    """Reader of a run file of a run folder, in which the lines of each query stand together."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and store where the lines of each query begin and end."""
+        """Open the file, and store where the lines of each query begin; an OSError if missing."""
         self._path = path
         # query -> offset of its first line, and of the line after its last
         self._places: dict[str, tuple[int, int]] = {}
@@ -255,6 +264,8 @@ class RankingFile:
 def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
     """Read `per_query.csv` as system -> score -> value of each query, NaN without a value.
 
+    Queries without a row are NaN.
+
     Args:
         path: The file.
         query_ids: Queries in the order of the values; rows of other queries are ignored.
@@ -275,7 +286,10 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
 
 
 def read_latency(path: Path) -> dict[str, dict[str, float]]:
-    """Read the times in `costs.csv` as system -> query -> milliseconds, without unknown ones."""
+    """Return the times in `costs.csv` as system -> query -> milliseconds, unknown ones left out.
+
+    A system without a known time is absent. Raises DataError as `per_query_rows`.
+    """
     times: dict[str, dict[str, float]] = {}
     for system, query, costs in run_folder.per_query_rows(path):
         if (ms := costs.get(run_folder.COST_COLUMNS[0])) is not None:
@@ -289,6 +303,9 @@ def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]
     Args:
         causes: System -> cause and reason for each query.
         query_ids: The queries, in the order of the causes.
+
+    Raises:
+        ValueError: A system has more or fewer causes than there are queries.
 
     Example:
         >>> from ragbench.records.causes import Loss
@@ -306,6 +323,9 @@ def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
     """Read `causes.csv` as system -> query -> its row.
+
+    All are in the order of the file; the last of repeated rows counts. A file with a header alone,
+    and an empty one, give {}.
 
     Raises:
         DataError: The file is missing, or a row has another form or cause; names the line.
@@ -328,7 +348,9 @@ def fingerprint_queries(
 ) -> QueryFingerprints:
     """Return part -> query -> fingerprint, for the parts that a data set has.
 
-    Parts are `question`, `judgements`, `subtopics` and `answers`; a query without a part is absent.
+    Parts are `question`, `judgements`, `subtopics` and `answers`; a query without a part is absent,
+    and so are judgements and answers of other queries. Fingerprints have 12 hexadecimal digits.
+    Without qrels or gold answers, these parts are absent.
 
     Example:
         >>> prints = fingerprint_queries([Query("q1", "Who?"), Query("q2", "Why?")], None,
@@ -351,12 +373,15 @@ def _question_fingerprint(query: Query) -> str:
 
 
 def answer_fingerprints(answers: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return query -> fingerprint of its gold answers, in any order; queries without are absent."""
+    """Return query -> fingerprint of its gold answers, in any order of these.
+
+    Queries with an empty list are absent.
+    """
     return {query: fingerprint(sorted(gold)) for query, gold in answers.items() if gold}
 
 
 def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> Iterator[str]:
-    """Yield the lines of `fingerprints.csv`; a cell is empty where a query lacks the part."""
+    """Yield the lines of `fingerprints.csv`; a cell is empty where a query lacks it."""
     return run_folder.csv_lines(
         ["query_id", *_columns(prints)],
         ([query, *row] for query, row in fingerprint_rows(query_ids, prints)),
@@ -366,7 +391,10 @@ def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> 
 def fingerprint_rows(
     query_ids: Iterable[str], prints: QueryFingerprints
 ) -> Iterable[tuple[str, list[str | None]]]:
-    """Return (query, its fingerprint by each part) for each query; None where it lacks the part."""
+    """Return (query, its fingerprint by each part) for each query; None where it lacks the part.
+
+    The order is that of `query_ids`; parts are in the order of `PARTS`.
+    """
     columns = [prints[part] for part in _columns(prints)]
     return ((query, [column.get(query) for column in columns]) for query in query_ids)
 
@@ -380,7 +408,7 @@ def read_fingerprints(path: Path) -> QueryFingerprints:
     """Read `fingerprints.csv` as part -> query -> fingerprint.
 
     Raises:
-        DataError: The file is missing, or a row or column is wrong.
+        DataError: The file is missing or empty, or a row, column or fingerprint is wrong.
     """
     head, *rows = [*run_folder.csv_rows(path)] or [[]]
     if head[:1] != ["query_id"]:
@@ -398,6 +426,8 @@ def checked_fingerprints(
     parts: Sequence[str], table: Mapping[str, Sequence[object]], file: str | Path
 ) -> QueryFingerprints:
     """Return a table of fingerprints as part -> query -> fingerprint, without empty cells.
+
+    A part without any fingerprint stays, with an empty mapping.
 
     Args:
         parts: Part of each column.

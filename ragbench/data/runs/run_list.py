@@ -31,7 +31,7 @@ class RunEntry:
 
     Attributes:
         name: Name of the experiment.
-        started: Time of the start, in UTC.
+        started: Time of the start, in UTC, as ISO 8601 with whole seconds.
         queries: Number of queries.
         complete: False if too many items failed.
         system: The best system by `score`; None without a value.
@@ -42,6 +42,7 @@ class RunEntry:
         changed: Differences to the previous run of the same name; empty for the first one.
         is_first: True for the first run of its name.
         problem: Reason why the folder cannot be read; the other fields are then empty.
+        path: Folder of the run.
     """
 
     path: Path
@@ -75,11 +76,12 @@ class RunFacts:
 def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
     """Return the runs in the folder of an experiment, or in a folder of experiments, oldest first.
 
-    A folder that is no whole run has a `problem`, and stands at the end. Three small files are read
-    for each run. With `score`, the best system is the best by that score.
+    A folder that is no whole run has a `problem` and raises nothing; these stand at the end, sorted
+    by path. Three small files are read for each run. With `score`, the best system is the best by
+    that score. Runs of one second are ordered by when they were written.
 
     Raises:
-        DataError: The folder does not exist, or has no run.
+        DataError: The folder does not exist, cannot be read, or has no run.
         OptionError: No run has the score.
     """
     root = Path(folder)
@@ -116,7 +118,10 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
-    """Yield the folders in a folder, or one level below, that have a file of a run."""
+    """Yield the folder itself, folders in it, and those one level below, with a file of a run.
+
+    Folders inside a run are not searched. Raises DataError if a folder cannot be read.
+    """
     for folder in (root, *_folders_in(root)):
         if _has_run_file(folder):
             yield folder
@@ -145,8 +150,10 @@ def _has_run_file(folder: Path) -> bool:
 def read_facts(folder: Path) -> RunFacts:
     """Return config and manifest of a run folder.
 
+    The keys `output`, `name` and `cache` are left out, as they change no number.
+
     Raises:
-        DataError: One of them is missing or cannot be read.
+        DataError: One of them is missing or cannot be read, or has another form.
     """
     flat = dict(_flatten(read_config(folder), ""))
     config = {key: value for key, value in flat.items() if key not in _UNSCORED_KEYS}
@@ -154,7 +161,11 @@ def read_facts(folder: Path) -> RunFacts:
 
 
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
-    """Return a run as an entry; the best system is the best by `score`, or by the first score."""
+    """Return a run as an entry, without `changed`; the best system is the best by `score`.
+
+    Without `score` the first score of the first system counts. Of equal means the first system is
+    the best; without a mean `system` and `value` are None.
+    """
     first = score or next((name for system in summary.systems for name in system.scores), None)
     scored = {
         system.name: system.scores[first]
@@ -178,7 +189,10 @@ def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> 
 
 
 def _rank_value(scored: tuple[str, SystemScore]) -> float:
-    """Return the mean of a score, negated if lower is better, for comparing systems."""
+    """Return the mean of a score, negated if lower is better, for comparing systems.
+
+    A missing mean counts as 0.
+    """
     mean = scored[1].mean or 0.0
     return mean if scored[1].direction == "higher" else -mean
 
@@ -187,7 +201,7 @@ def read_config(folder: Path) -> dict[str, object]:
     """Return the resolved config of a run folder.
 
     Raises:
-        DataError: The file is missing, or is no mapping in YAML.
+        DataError: The file is missing, cannot be read, or is no mapping in YAML.
     """
     path = folder / CONFIG_FILE
     try:
@@ -202,7 +216,10 @@ def read_config(folder: Path) -> dict[str, object]:
 
 
 def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """Yield the dotted key and the text of each value of a config; `key` is the prefix."""
+    """Yield the dotted key and the text of each value of a config; `key` is the prefix.
+
+    Lists and empty mappings are one value.
+    """
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _flatten(inner, f"{key}.{name}" if key else str(name))
@@ -211,9 +228,10 @@ def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
-    """Return the differences between two runs as short texts, in the order of the new config.
+    """Return the differences between two runs as short texts: values, blocks, then data.
 
     A block that only one config has is named without its keys; changed data are `other qrels`.
+    Values are in the order of the new config. Equal runs give ().
 
     Example:
         >>> old = {"seed": "1", "retrievers.a.k1": "0.9", "retrievers.b.k1": "1.2"}
@@ -233,7 +251,10 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
 
 
 def _blocks(config: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Return the shortest prefixes of keys that the first config has and the other lacks."""
+    """Return the shortest prefixes of keys that the first config has and the other lacks.
+
+    Each prefix comes once, in the order of the config.
+    """
     shared = {prefix for key in other for prefix in _prefixes(key)}
     names = (
         next(p for p in _prefixes(key) if p not in shared) for key in config if key not in shared
@@ -251,6 +272,10 @@ def read_commit(folder: Path) -> str | None:
     """Return the commit that is checked out around a folder; None without a repository.
 
     It is read from the files of Git, which need not be installed; uncommitted changes do not show.
+    Also None if the files of Git cannot be read.
+
+    Raises:
+        UnicodeDecodeError: A file of the repository is not UTF-8.
     """
     for place in (folder.absolute(), *folder.absolute().parents):
         try:
@@ -261,7 +286,7 @@ def read_commit(folder: Path) -> str | None:
 
 
 def _commit_in(git: Path) -> str | None:
-    """Return the commit of a `.git` folder or file; None if HEAD names none.
+    """Return the commit of a `.git` folder or file, in hexadecimal; None if HEAD names none.
 
     Raises:
         OSError: There is no repository, or a file of it cannot be read.

@@ -25,7 +25,10 @@ IDENTIFYING = (QUERIES, "qrels", "answers")
 
 
 def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystems:
-    """Read the scores of a run folder, or of the newest run in the folder of an experiment.
+    """Return the scores of a run folder, or of the newest run in an experiment's folder.
+
+    Systems are in the order of the summary, queries in that of `per_query.csv`. A run without
+    queries has empty columns.
 
     Args:
         path: The folder.
@@ -74,7 +77,10 @@ class _ScoreReader:
         self.query_ids = list(next(iter(self._cells.values()), {}))
 
     def _read_unscored(self) -> None:
-        """Read the causes of missing values; the file of a run that scored everything is empty."""
+        """Read the causes of missing values; raise a `DataError` for an unknown cause.
+
+        The file must exist; it is empty if all was scored. Fills `_causes` and `_of_answers`.
+        """
         path, words = self._unscored_file, {cause.word: cause for cause in Cause}
         allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
         for number, row in run_folder.read_records(path, UnscoredRow, allowed):
@@ -110,7 +116,10 @@ class _ScoreReader:
         )
 
     def _costs(self, system: str) -> dict[str, FloatArray]:
-        """Return cost column -> value of each query, NaN if unknown; empty without costs."""
+        """Return cost column -> value of each query, NaN if unknown; empty without costs.
+
+        Raises a `DataError` for other queries or columns than those of the scores.
+        """
         if (rows := self._all_costs.get(system)) is None:
             return {}
         has_columns = all(tuple(row) == run_folder.COST_COLUMNS for row in rows.values())
@@ -124,7 +133,7 @@ class _ScoreReader:
     def _score(
         self, system: SystemSummary, name: str, rows: Mapping[str, Mapping[str, float | None]]
     ) -> ScoreColumn:
-        """Return a score column; raise a `DataError` if a query has neither a value nor a cause."""
+        """Return a score column; a `DataError` if a query has neither value nor cause."""
         values, codes = [], []
         for query, row in rows.items():
             if name not in row:
@@ -145,7 +154,8 @@ class _ScoreReader:
     def _answer_causes(self, system: SystemSummary, name: str) -> CauseArray | None:
         """Return the causes of a score, of shape (queries, answers).
 
-        None if queries have one answer, and for scores of rankings.
+        None if queries have one answer, and for scores of rankings. Raises a `DataError` for the
+        number of a sample beyond the answers.
         """
         if system.answers is None or system.scores[name].kind == "retrieval":
             return None
@@ -169,7 +179,7 @@ def column_of(
     causes: CauseArray,
     answer_causes: CauseArray | None,
 ) -> ScoreColumn:
-    """Return the column of a score.
+    """Return the column of a score; an open end of its range is an infinity.
 
     Args:
         name: Name of the score.
@@ -177,6 +187,9 @@ def column_of(
         values: Value of each query, NaN without one.
         causes: Cause of each query.
         answer_causes: Causes of shape (queries, answers); None if queries have one answer.
+
+    Raises:
+        ValueError: The signature in the file cannot be parsed.
     """
     low, high = head.range
     return ScoreColumn(

@@ -38,6 +38,8 @@ class SystemParts:
 class SystemScores(SystemParts):
     """Scores of one system over the queries of an experiment.
 
+    The readers of runs and baselines, and the evaluation of run files, make it.
+
     Attributes:
         columns: Score name -> its column, in the order of the config.
         kinds: Score name -> retrieval, generation or judge.
@@ -84,7 +86,11 @@ class ScoredSystems:
     name: str = ""
 
     def take(self, rows: IntArray) -> ScoredSystems:
-        """Return the same systems over some of the queries, in the order of `rows`."""
+        """Return the same systems over the queries at `rows` (from 0), in the order of `rows`.
+
+        Fingerprints, summary and rankings stay whole. Raises IndexError for a row beyond the
+        queries.
+        """
         systems = {
             name: replace(
                 system,

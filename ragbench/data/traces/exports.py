@@ -171,8 +171,11 @@ _LANGSMITH: Paths = {
 def _span(entry: Entry, row: Tree, paths: Paths) -> Span:
     """Return the span in a row, with each part at the first of its paths that has a value.
 
+    A part without a value is None, a name ''.
+
     Raises:
-        DataError: The row has no id of the trace or of the span.
+        DataError: The row has no id of the trace or of the span (a text that is not blank, or an
+            integer).
     """
 
     def part(name: str) -> Json:
@@ -214,12 +217,17 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> Span:
 
 
 def read_rows_of_spans(entries: Iterable[Entry]) -> Iterator[Span]:
-    """Yield the spans of rows with a span each, as Phoenix and OpenTelemetry write them."""
+    """Yield the spans of rows with a span each, as Phoenix and OpenTelemetry write them.
+
+    They are in the order of the rows. Raises DataError as `read_span`.
+    """
     return (read_span(entry, entry.values) for entry in entries)
 
 
 def read_span(entry: Entry, values: Tree) -> Span:
     """Return a span whose attributes are columns, a tree, keys with dots, or JSON text.
+
+    Empty cells count as missing.
 
     Raises:
         DataError: The row has no id of the trace or of the span.
@@ -243,7 +251,10 @@ def read_span(entry: Entry, values: Tree) -> Span:
 
 
 def _decode_mlflow(value: Json) -> Json:
-    """Return an attribute of MLflow with the JSON texts inside it parsed, quoted texts too."""
+    """Return an attribute of MLflow with the JSON texts inside it parsed, quoted texts too.
+
+    Text that is no JSON stays as it is.
+    """
     if isinstance(value, Mapping):
         return {key: _decode_mlflow(inner) for key, inner in value.items()}
     if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
@@ -254,6 +265,8 @@ def _decode_mlflow(value: Json) -> Json:
 
 def read_otlp(entries: Iterable[Entry]) -> Iterator[Span]:
     """Yield the spans of OTLP JSON, an export request per row.
+
+    Spans are in the order of the file.
 
     Raises:
         DataError: A row has no list `resourceSpans`, or a span no id.
@@ -277,14 +290,21 @@ def _with_attributes(values: Tree) -> dict[str, Json]:
 
 
 def _attributes(pairs: Json) -> dict[str, Json]:
-    """Return OTLP's list of {key, value} as a mapping; empty for null."""
+    """Return OTLP's list of {key, value} as a mapping; empty for null.
+
+    Of a repeated key the last counts.
+    """
     return {pair["key"]: _any_value(pair.get("value")) for pair in pairs or ()}
 
 
 def _any_value(value: Json) -> Json:
     """Return the value in an AnyValue of OTLP, such as `{"intValue": "3"}`.
 
-    None for an empty one.
+    None for an empty one. An integer as text becomes an integer; lists and mappings are decoded
+    inside.
+
+    Raises:
+        ValueError: An `intValue` is no integer.
     """
     if not isinstance(value, Mapping) or not value:
         return None
@@ -300,6 +320,8 @@ def _any_value(value: Json) -> Json:
 
 def read_mlflow(entries: Iterable[Entry]) -> Iterator[Span]:
     """Yield the spans of MLflow traces: `trace.to_json()`, or rows of `search_traces()`.
+
+    Spans are in the order of the file; a span without a session gets that of its trace.
 
     Raises:
         DataError: A row has no list of spans, or a span no id.
@@ -322,6 +344,8 @@ def read_mlflow(entries: Iterable[Entry]) -> Iterator[Span]:
 def read_langfuse(entries: Iterable[Entry]) -> Iterator[Span]:
     """Yield the spans of Langfuse: traces with their observations, or a row per observation.
 
+    A trace with an input and without a single outermost chain gets a further span as root.
+
     Raises:
         DataError: Observations are ids without content, or one has no id.
     """
@@ -340,7 +364,10 @@ def read_langfuse(entries: Iterable[Entry]) -> Iterator[Span]:
 
 
 def _observation(entry: Entry, row: Tree) -> Span:
-    """Return an observation of Langfuse as a span, with the older and newer names of its usage."""
+    """Return an observation of Langfuse as a span, with the older and newer names of its usage.
+
+    Raises a `DataError` without an id.
+    """
     usage = to_mapping(row.get("usage_details")) or to_mapping(row.get("usage"))
     costs = to_mapping(row.get("cost_details"))
     return _span(entry, {**row, "usage": usage, "cost_details": costs}, _LANGFUSE)
@@ -349,7 +376,9 @@ def _observation(entry: Entry, row: Tree) -> Span:
 def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
     """Return the spans of a trace below a root with the input and output of the trace.
 
-    Unchanged if the trace has no input, or one outermost span that is a chain or agent already.
+    Unchanged if the trace has no input, or one outermost span that is a chain or agent already. The
+    root starts with the first span and ends with the last; it fails if an outermost span failed and
+    the trace has no output.
     """
     session = to_text(row.get("session_id"))
     outermost = [span for span in spans if span.parent is None]
@@ -378,6 +407,8 @@ def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
 def read_langsmith(entries: Iterable[Entry]) -> Iterator[Span]:
     """Yield the spans of LangSmith: a row per run, with its child runs if it has them.
 
+    A run comes before its child runs.
+
     Raises:
         DataError: A run has no id.
     """
@@ -386,7 +417,10 @@ def read_langsmith(entries: Iterable[Entry]) -> Iterator[Span]:
 
 
 def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[Span]:
-    """Yield the span of a run, then those of its child runs; `parent` is the run around it."""
+    """Yield the span of a run, then those of its child runs; `parent` is the run around it.
+
+    Only model calls keep their tokens. Raises a `DataError` for a run without an id.
+    """
     metadata = to_mapping(to_mapping(run.get("extra")).get("metadata"))
     usage = to_mapping(to_mapping(run.get("outputs")).get("usage_metadata"))
     row = {

@@ -60,7 +60,13 @@ class RoleRules:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Outermost retriever of a trace, with its query and its passages."""
+    """Outermost retriever of a trace, with its query and its passages.
+
+    Attributes:
+        span: Span of the retriever.
+        query: Query in its input; None if it cannot be told.
+        documents: Passages that it returned, best first; empty if it failed.
+    """
 
     span: Span
     query: str | None
@@ -84,6 +90,13 @@ class TraceRoles:
         renamed: Number of passages with the id of another passage but another text.
         queries: Queries of the retrievers that differ from the question.
         models: Names of the models that were called, sorted.
+        id: Id of the trace.
+        question: Text of the question.
+        is_reranked: True if a reranker that did not fail orders the passages.
+        tool_calls: Calls of outermost tools, in order of time.
+        usage: Tokens and cost in USD of the model calls; parts without a record are None.
+        latency_ms: Duration of the root span in milliseconds; None if unknown.
+        metadata: Metadata of the root span.
     """
 
     id: str
@@ -107,14 +120,20 @@ class TraceRoles:
 
 
 class UnclearTrace(Exception):
-    """Trace whose roles are not clear; the text of the exception is the cause."""
+    """Trace whose roles are not clear; the text of the exception is the cause.
+
+    `read_trace` raises it, and `TraceSet.read` counts it.
+    """
 
 
 def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
     """Return the roles of the spans of one trace.
 
+    A trace with an error may lack an answer.
+
     Raises:
-        UnclearTrace: The question, the answer or the passages of a retrieval cannot be told.
+        UnclearTrace: The question, the answer or the passages of a retrieval cannot be told,
+            several spans could be the root, or ids are repeated or in a circle.
     """
     tree = _Tree([replace(span, kind=rules.kind(span)) for span in spans])
     root = _root(tree, rules)
@@ -161,7 +180,11 @@ def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
 
 
 def _tool_call(span: Span) -> ToolCall:
-    """Return the call of a tool; an input that is no object becomes its argument `input`."""
+    """Return the call of a tool; an input that is no object becomes its argument `input`.
+
+    Without an input there are no arguments. An output that is no text becomes JSON; None stays
+    None.
+    """
     arguments: Tree = {} if span.input is None else {"input": span.input}
     arguments = span.input if isinstance(span.input, Mapping) else arguments
     output = span.output
@@ -206,7 +229,10 @@ class _Tree:
         return ancestors
 
     def outermost(self, kind: Kind) -> list[Span]:
-        """Return the spans of a kind that are inside no other span of that kind."""
+        """Return the spans of a kind that are inside no other span of that kind.
+
+        They are in the order of `spans`; [] without any.
+        """
         return self._roots([span for span in self.spans if span.kind == kind])
 
     def calls_with_usage(self, call: Span) -> list[Span]:
@@ -221,13 +247,15 @@ class _Tree:
         return self._roots([span for span in calls if span.usage != Usage()]) or [call]
 
     def _roots(self, spans: Sequence[Span]) -> list[Span]:
-        """Return the spans that are inside none of the others."""
+        """Return the spans that are inside none of the others, in their order."""
         ids = {span.id for span in spans}
         return [span for span in spans if not any(outer.id in ids for outer in self.above(span))]
 
 
 def _root(tree: _Tree, rules: RoleRules) -> Span:
-    """Return the outermost span with a question, and with an answer or an error.
+    """Return the outermost span with a question, and an answer or an error.
+
+    A span without a recorded input or output is replaced by the spans inside it.
 
     Raises:
         UnclearTrace: No span or several have them.
@@ -255,7 +283,7 @@ def _root(tree: _Tree, rules: RoleRules) -> Span:
 def _question(
     root: Span, retrievals: Sequence[Retrieval], rules: RoleRules
 ) -> tuple[str, tuple[Turn, ...]]:
-    """Return the question of a trace, and the turns before it.
+    """Return (question of a trace, turns before it); () for a prompt, or without turns.
 
     The input of a model is often a prompt with passages in it. The question is then the query of
     the retrievers, if it stands in the prompt word for word.
@@ -277,7 +305,10 @@ def _question(
 
 
 def _documents(span: Span, rules: RoleRules) -> list[Document]:
-    """Return the passages of a span, none of a failed one; raise `UnclearTrace` if unreadable."""
+    """Return the passages of a span; [] if it failed and none can be read.
+
+    Raises `UnclearTrace` if those of a span without an error cannot be read.
+    """
     output = span.output if span.documents is None else span.documents
     passages = read_documents(output, rules.id_field, rules.corpus)
     if passages is None and span.error is None:
@@ -291,7 +322,8 @@ def _reranked(
     """Return the passages after all rerankers; None without a reranker.
 
     A reranker gets the passages in its record, or else all retrieved before it; passages that no
-    reranker got follow in their order. A reranker inside of a retriever is a part of it.
+    reranker got follow in their order. A reranker inside of a retriever is a part of it. Failed
+    rerankers do not count. Raises `UnclearTrace` if the output of a reranker cannot be read.
     """
     rerankers = [
         span

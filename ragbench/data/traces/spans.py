@@ -52,7 +52,7 @@ _FAILED = ("error", "status_code_error", "2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Step of a trace, such as a retrieval or a call of a model.
+    """Step of a trace, such as a retrieval or a call of a model; the readers of exports make it.
 
     Attributes:
         trace: Id of its trace.
@@ -68,6 +68,9 @@ class Span:
         error: Reason of a failure; None for a step that succeeded.
         usage: Tokens and cost.
         session: Id of the conversation in which its trace is a turn.
+        name: Name of the step; '' without one.
+        model: Name of the model that was called; None if unknown.
+        metadata: Metadata of the step; empty without any.
     """
 
     trace: str
@@ -97,7 +100,7 @@ class Span:
 
 
 def kind_of(*words: Json) -> Kind:
-    """Return the kind by the pick word that names one; `unknown` if none does.
+    """Return the kind by the first word that names one; `unknown` if none does.
 
     Example:
         >>> kind_of(None, "RETRIEVER"), kind_of("SpanKind.INTERNAL")
@@ -133,7 +136,8 @@ def parse(value: Json) -> Json:
 def seconds(value: Json) -> float | None:
     """Return a time as seconds since 1970, from ISO 8601 or a number; None if it cannot be read.
 
-    The size of a number tells its unit: s, ms, us or ns. A time without a zone is UTC.
+    The size of a number tells its unit: s, ms, us or ns. A time without a zone is UTC. A negative
+    or infinite number, and a truth value, give None.
 
     Example:
         >>> seconds("1970-01-01T00:00:02Z"), seconds("1700000000000000000"), seconds("soon")
@@ -193,7 +197,10 @@ def error_reason(code: Json, *messages: Json) -> str | None:
 
 
 def to_mapping(value: Json) -> Tree:
-    """Return an object, also if it is written as JSON; an empty one for anything else."""
+    """Return an object, also if it is written as JSON; an empty one for anything else.
+
+    The same object, not a copy.
+    """
     value = parse(value)
     return value if isinstance(value, Mapping) else {}
 
@@ -212,6 +219,8 @@ def to_text(value: Json) -> str | None:
 
 def nested(values: Tree) -> dict[str, Json]:
     """Return attributes as a tree: keys are split at dots, and numbers are positions in lists.
+
+    Keys with None are left out. Raises TypeError or AttributeError for keys that are no texts.
 
     Example:
         >>> nested({"retrieval.documents.0.document.id": "a", "input.value": "Why?"})
@@ -237,7 +246,8 @@ def _nest_items(value: Json) -> Json:
 def _insert(tree: dict[str, Json], path: Sequence[str], value: Json) -> None:
     """Insert a value into a tree.
 
-    A value and a branch at one place share it, the value under the key ''.
+    A value and a branch at one place share it, the value under the key ''. A later value at the
+    same place replaces the earlier one.
     """
     for step in path[:-1]:
         inner = tree.get(step)
@@ -255,7 +265,10 @@ def _insert(tree: dict[str, Json], path: Sequence[str], value: Json) -> None:
 
 
 def _to_lists(value: Json) -> Json:
-    """Return a tree whose objects with only numbers as keys are lists."""
+    """Return a tree whose objects with only numbers as keys are lists.
+
+    Items are in the order of the numbers; gaps are closed.
+    """
     if not isinstance(value, dict):
         return value
     if value and all(key.isdigit() for key in value):
@@ -264,7 +277,10 @@ def _to_lists(value: Json) -> Json:
 
 
 def find(tree: Json, path: str) -> Json:
-    """Return the value at a dotted path of a tree; None where the path leads nowhere."""
+    """Return the value at a dotted path of a tree.
+
+    None where the path leads nowhere, or through a list.
+    """
     for step in path.split("."):
         if not isinstance(tree, Mapping) or step not in tree:
             return None
@@ -312,7 +328,7 @@ def refuse_traces(entries: Sequence[Entry], columns: Mapping[str, Json] | None) 
     """Check that records are no spans that `columns` addresses by position.
 
     The third item of a list of steps may be another step in another row; `type: traces` finds steps
-    by their kind.
+    by their kind. No rows, and records of any other form, pass.
 
     Args:
         entries: Rows of the file.

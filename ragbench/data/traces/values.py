@@ -44,7 +44,9 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
     """Return the question in an input, and the turns before it.
 
     The question is None if there is none, or if several texts could be it: nothing is guessed.
-    `path` leads to the question inside the input; None searches for it.
+    `path` leads to the question inside the input; None searches for it. Of a chat, the last message
+    of a user is the question; messages after it are dropped, and so are other roles and empty
+    turns. A path that leads nowhere gives (None, ()).
 
     Example:
         >>> read_question({"question": "Why?", "k": 3})
@@ -70,7 +72,8 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
 def read_answer(value: Json, path: str | None = None) -> str | None:
     """Return the answer in an output; None if there is none, or if several texts could be it.
 
-    `path` leads to the answer inside the output; None searches for it.
+    `path` leads to the answer inside the output; None searches for it. Of a chat, the last message
+    of the assistant counts; None if it is blank.
 
     Example:
         >>> read_answer({"answer": "Io.", "context": [{"page_content": "Io is hot."}]})
@@ -90,7 +93,7 @@ def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
     """Return the one text in a value, by groups of keys or as its only text; else None.
 
     The first group of `names` of which a key has a text decides; two different texts in it are
-    None.
+    None. A list counts if it has one item. Blank texts are none.
     """
     value = parse(value)
     if isinstance(value, str):
@@ -112,7 +115,7 @@ def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
 
 
 def _conversation(value: Json) -> list[Message] | None:
-    """Return the messages in a value, also inside `messages` or `choices`.
+    """Return the (role, text) messages in a value, also inside `messages` or `choices`.
 
     None if it is no chat.
     """
@@ -135,7 +138,10 @@ def _conversation(value: Json) -> list[Message] | None:
 
 
 def _message(value: Json) -> Message | None:
-    """Return the role and text of a chat message of OpenAI or LangChain; None for other values."""
+    """Return (role in lower case, text) of a chat message of OpenAI or LangChain; else None.
+
+    A message with tool calls alone has the text ''.
+    """
     if not isinstance(value, Mapping):
         return None
     inner = [value.get(key) for key in ("message", "kwargs", "data")]
@@ -155,7 +161,10 @@ def _message(value: Json) -> Message | None:
 
 
 def _content(content: Json) -> str:
-    """Return the text of a message; parts of a list are joined by line ends, images left out."""
+    """Return the text of a message; parts of a list are joined by line ends, images left out.
+
+    '' for null.
+    """
     if isinstance(content, str):
         return content
     texts = []
@@ -167,7 +176,11 @@ def _content(content: Json) -> str:
 
 
 def documents_in(value: Json) -> list[Json] | None:
-    """Return the list of passages in an output as the tool wrote it; None without a list."""
+    """Return the list of passages in an output as the tool wrote it; None without a list.
+
+    Keys such as `documents` are searched before `output`; an empty list is a list. None for a list
+    of chat messages.
+    """
     value = parse(value)
     if isinstance(value, list):
         are_passages = all(isinstance(item, (str, Mapping)) for item in value)
@@ -186,7 +199,7 @@ def documents_in(value: Json) -> list[Json] | None:
 def read_documents(
     value: Json, id_field: str | None, corpus: Mapping[str, Document]
 ) -> list[Document] | None:
-    """Return the passages in an output, best first.
+    """Return the passages in an output, in its order; [] for an empty list.
 
     None without a list of passages, or if one of them has neither an id nor a text. `id_field` is
     the metadata key of ids; `corpus` gives a text to passages that have an id alone.
@@ -200,7 +213,11 @@ def read_documents(
 
 
 def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document]) -> Document | None:
-    """Return a passage from its text or object; None if it has neither an id nor a text."""
+    """Return a passage from its text or object; None if it has neither an id nor a text.
+
+    A text without an id gets a hash of it; a known score goes into the metadata; an id that the
+    corpus lacks has the text ''.
+    """
     value = parse(value)
     if isinstance(value, str):
         return Document(content_id(value), value)
@@ -223,7 +240,10 @@ def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document])
 
 
 def _layers(value: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the (key, value) pairs of a passage: first its own, then those of what it wraps."""
+    """Yield the (key, value) pairs of a passage, then of the passage in `document` or `node`.
+
+    Lists are left out; in a dict of the pairs, an inner value replaces an outer one.
+    """
     # an id beside `kwargs` is the path of a class
     yield from ((key, inner) for key, inner in value.items() if not isinstance(inner, list))
     for key in ("document", "node", "kwargs"):
@@ -235,6 +255,7 @@ def unique_passages(documents: Sequence[Document]) -> tuple[list[Document], int]
     """Return the passages without repetition; another text under a known id gets a new id.
 
     The second value is the number of new ids; the old id stays in the metadata as `document_id`.
+    The order is that of the first occurrences. No passages give ([], 0).
 
     Example:
         >>> documents = [Document("a", "x"), Document("a", "y"), Document("a", "x")]

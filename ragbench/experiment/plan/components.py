@@ -48,7 +48,7 @@ Built = TypeVar("Built")
 
 
 class Reranked(Retriever):
-    """Retriever that orders the hits of another one by a reranker.
+    """Retriever that orders the hits of another one by a reranker; `build_retriever` makes it.
 
     Attributes:
         reranker: Reranker that orders the hits.
@@ -76,7 +76,10 @@ class Reranked(Retriever):
         self.load_inner(self.reranker)
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Any:
-        """Return the hits of the source in the order of the reranker, at most `top_k` a query."""
+        """Return the hits of the source as the reranker orders them, at most `top_k` a query.
+
+        The reply is that of the reranker, and not yet checked; its errors pass through.
+        """
         return self.reranker.rerank(queries, rankings[0], top_k)
 
 
@@ -108,7 +111,10 @@ def calls_code(component: Component | None) -> bool:
 
 
 class UncalledRetriever(Retriever):
-    """Retriever of a plan that cannot retrieve: its class is not called before the run."""
+    """Retriever of a plan that cannot retrieve: its class is not called before the run.
+
+    It tells sources, depth and whether it needs a corpus.
+    """
 
     def __init__(self, component: Component) -> None:
         """Read sources and depth from the config entry of a retriever or reranker; call nothing.
@@ -130,7 +136,10 @@ class UncalledRetriever(Retriever):
 
 
 class UncalledJudge(RubricJudge):
-    """Judge of a plan that cannot judge: its class is not called before the run."""
+    """Judge of a plan that cannot judge: its class is not called before the run.
+
+    `judge` always raises an AssertionError.
+    """
 
     label = model = "not made before a run"
 
@@ -166,7 +175,11 @@ def require_method(component: Component, kind: str) -> None:
 
 
 def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
-    """Yield kind, name and code of each component that `calls_code`: "app 'chat' (myapp:Chat)"."""
+    """Yield kind, name and code of each component that `calls_code`: "app 'chat' (myapp:Chat)".
+
+    Retrievers come first, then generators, apps and judges, each in the order of the config;
+    nothing if all are built in.
+    """
     blocks = {"retriever": config.retrievers, "generator": config.generators, "app": config.apps}
     for noun, block in blocks.items():
         for name, component in block.items():
@@ -203,6 +216,8 @@ def build_retriever(
 ) -> Retriever:
     """Create a retriever from its entry, or adapt a live object.
 
+    A MissingExtra of a component passes through.
+
     Args:
         name: Name of the retriever in the config, for messages.
         component: Entry of the retriever or reranker; None adapts `live`.
@@ -230,6 +245,8 @@ def build_generator(
 ) -> Generator:
     """Create a generator from its entry, or adapt a live object.
 
+    A MissingExtra of a component passes through.
+
     Args:
         name: Name of the generator in the config, for messages.
         component: Entry of the generator; None adapts `live`.
@@ -252,6 +269,8 @@ def build_generator(
 
 def build_app(name: str, component: Component | None, live: Any, *, calls: bool = True) -> Any:
     """Create a whole app from its entry, or adapt a live object.
+
+    A MissingExtra of a component passes through.
 
     Args:
         name: Name of the app in the config, for messages.
@@ -276,7 +295,10 @@ def _build(
     noun: str,
     adapt: Callable[[Any, Mapping[str, Any], str], Any],
 ) -> Any:
-    """Create a component: built in, or adapted from the user's class, function or live object."""
+    """Create a component: built in, or adapted from the user's code.
+
+    Errors as `_make` and `adapt`.
+    """
     if component is None:
         return adapt(live_object, {}, f"{noun} '{name}'")
     if component.type.startswith(PYTHON):
@@ -304,6 +326,8 @@ def _make(component: Component, kind: str) -> Any:
 
 def make_all(make: Callable[[Entry], Built], entries: Iterable[Entry]) -> list[Built]:
     """Create a component from each entry.
+
+    In the order of the entries; none give []. Another error than a ConfigError is raised at once.
 
     Raises:
         ConfigError: The problems of all entries together.
@@ -346,6 +370,8 @@ def _errors_at(place: errors.Place, path: str) -> Iterator[None]:
 def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
     """Create a judge from its entry, and load its rubrics and nuggets.
 
+    Rubrics for pairs are separated from those for single answers.
+
     Args:
         block: Entry of the judge.
         calls: False replaces a judge of the user's code by an `UncalledJudge`.
@@ -353,7 +379,8 @@ def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
     Raises:
         ConfigError: The judge refuses an option.
         AdapterError: The user's code fails, or returns no judge.
-        DataError: The file of nuggets cannot be read.
+        DataError: The file of nuggets or of a rubric cannot be read or is wrong.
+        OptionError: A rubric is unknown, or the judge cannot apply it.
     """
     is_own = block.type.startswith(PYTHON)
     try:
@@ -377,7 +404,7 @@ def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
 
 
 def nugget_warnings(name: str, planned: PlannedJudge, queries: Sequence[Query]) -> list[str]:
-    """Return warnings on the nuggets file of a judge; empty if it fits, or there is none.
+    """Return warnings on the nuggets file of a judge; [] if it fits, or there is none.
 
     Args:
         name: Name of the judge, for messages.
@@ -438,7 +465,8 @@ def _path_of(block: JudgeBlock) -> str:
 def calls_of(noun: str, name: str, component: Component | None) -> Calls:
     """Return name, timeout and concurrency of the calls of a component.
 
-    A live object, which has no entry, gets the time limit of Python components: it may hang.
+    A live object, which has no entry, gets the time limit of Python components: it may hang. The
+    timeout is in seconds; a live object is called once at a time.
     """
     owner = f"{noun} '{name}'"
     if component is None:
@@ -470,6 +498,8 @@ def connected(
     Raises:
         ConfigError: A component refuses an option.
         MissingExtra: A package that a component needs is not installed.
+        AdapterError: A key or a server is missing.
+        DataError: The file of replies cannot be opened.
     """
     cache, also = (None, ()) if config is None else (config.cache, config.cache_also)
     secrets = {} if config is None else config.secrets
@@ -506,7 +536,12 @@ def connected(
 
 
 def build_executor(config: ExperimentConfig) -> Executor | None:
-    """Return the executor of a config; None if it names none, or one without workers."""
+    """Return the executor of a config, not started; None if it names none or one without workers.
+
+    Raises:
+        ConfigError: It refuses an option.
+        AdapterError: Another error of the executor.
+    """
     component = config.executor
     # `type: local` without workers is the run itself
     executor: Executor | None = None if component is None else _make(component, "")
@@ -518,7 +553,8 @@ def startup_problems(
 ) -> Iterator[str]:
     """Yield the reasons why a run could not start: missing keys, packages and servers.
 
-    A judge whose check would call code of the user is not checked.
+    A judge whose check would call code of the user is not checked. Generators come first; nothing
+    if all can start. A generator is checked for its key alone.
     """
     for name, generator in generators.items():
         if generator.missing_key is not None:

@@ -42,7 +42,10 @@ def look_up(metadata: Mapping[str, Any], path: str) -> Any:
 
 
 def keys_of(entries: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the distinct keys of the entries as a config writes them: `metadata.topic`."""
+    """Return the distinct keys of the entries, first one first, as a config writes them.
+
+    They are outermost keys with a prefix, such as `metadata.topic`; [] without any.
+    """
     return list(dict.fromkeys(f"{PREFIX}{key}" for entry in entries for key in entry))
 
 
@@ -60,7 +63,7 @@ _NO_VALUE = "(none)"  # slice of the queries without a value
 def cluster_labels(
     config: ExperimentConfig, queries: Sequence[Query]
 ) -> tuple[list[str] | None, list[str]]:
-    """Return the cluster of each query, None if the config names none; and warnings.
+    """Return (cluster of each query, or None if the config names none; warnings).
 
     Raises:
         DataError: No query has the metadata, or values are lists or mappings.
@@ -87,9 +90,10 @@ def clusters_by(
     file: object,
     record: str = "",
 ) -> tuple[list[str], int]:
-    """Return the cluster of each query by its metadata, and the number of queries without one.
+    """Return (cluster of each query by its metadata, number of queries without the key).
 
-    A query without the key is a cluster of its own.
+    A query without the key is a cluster of its own. Values become text, so that 1 and '1' are one
+    cluster.
 
     Args:
         path: Key, such as `metadata.topic`.
@@ -116,6 +120,8 @@ def slicings(
     answers: Mapping[str, Sequence[str]],
 ) -> list[Slicing]:
     """Return the slices of the queries by each field of `statistics.slices`; empty without fields.
+
+    They are in the order of the fields.
 
     Args:
         config: Config whose fields name `query_length`, `relevant`, `answerable` or metadata.
@@ -159,6 +165,8 @@ def _values(
 ) -> list[tuple[str, ...]]:
     """Return the values of a metadata key as texts, a tuple per query; empty where it has none.
 
+    A null counts as no value.
+
     Args:
         path: Key, such as `metadata.topic`.
         metadata: Metadata of each query.
@@ -194,6 +202,8 @@ def _answerable(
 ) -> Slicing:
     """Slice queries by whether they have a gold answer or a relevant document.
 
+    Both slices are named, also if one is empty.
+
     Args:
         names: Ids of the queries.
         relevant: Number of relevant documents of each; None without qrels.
@@ -210,7 +220,8 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
     """Slice queries by a count into up to three slices of about equal size.
 
     Queries with equal counts stay together, so that there may be fewer slices; `unit` ends their
-    names: "3 to 7 words".
+    names: "3 to 7 words". Names are in ascending order. Raises IndexError or ValueError without
+    counts.
     """
     values = np.asarray(counts)
     # inverted_cdf: cuts are counts that occur, not values between two of them
@@ -232,7 +243,8 @@ def common_clusters(path: str, runs: Matching) -> list[str]:
 
     Raises:
         OptionError: `path` is no key of metadata.
-        DataError: No source has metadata, or two disagree on the cluster of a query.
+        DataError: No source has metadata, a source lacks the key or has lists in it, or two
+            disagree on the cluster of a query.
     """
     if not METADATA.fullmatch(path):
         raise OptionError("compare", "cluster", path, "metadata.<key>, such as metadata.topic")
@@ -260,8 +272,11 @@ def common_clusters(path: str, runs: Matching) -> list[str]:
 def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> list[str] | None:
     """Return the clusters of the queries `ids` by one source; None where it has no metadata.
 
+    They are in the order of `ids`; an id that its metadata lack is a cluster of its own.
+
     Raises:
-        DataError: Its queries lack the key, or a value is a list or a mapping.
+        DataError: Its metadata cannot be read, all queries lack the key, or a value is a list or a
+            mapping.
     """
     if source.metadata is None:
         return None
@@ -274,7 +289,8 @@ def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:
     """Return the id of the document that contains a passage, by the rule of `match`.
 
     The part of the passage's id before the separator, or a value of its metadata; None where the
-    metadata lack it, or the value is no valid id.
+    metadata lack it, or the value is no valid id. An id without the separator is the id of the
+    document itself.
     """
     if match.id is None:
         return before_last(passage.id, match.separator or "")

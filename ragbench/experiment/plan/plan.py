@@ -58,8 +58,10 @@ def load_collection(config: ExperimentConfig, *, keep: bool = False) -> Collecti
             read from there in any case.
 
     Raises:
-        DataError: A file is missing or malformed.
+        DataError: A file is missing or malformed, or an id refers to nothing.
         AdapterError: The user's loader fails.
+        MissingExtra: The loader or a file needs a package that is not installed.
+        OptionError: The loader refuses an option.
     """
     cls, options = config.dataset.cls, config.dataset.options
     is_own = config.dataset.type.startswith(PYTHON)
@@ -92,6 +94,8 @@ def make_plan(
         ConfigError: A component or a gate refuses an option or a name.
         DataError: The data lack what a retriever, a measure or a control needs.
         OptionError: `only`, `limit` or the baseline names nothing that runs.
+        AdapterError: Code of the user fails, or returns no component.
+        MissingExtra: A component needs a package that is not installed.
     """
     config = _matching_texts(config, collection)
     check_live_names(config, live)
@@ -148,7 +152,10 @@ def make_plan(
 
 
 def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
-    """Return the config; matching texts if the gold passages stand in no corpus and have no ids."""
+    """Return the config, with matching by text if gold passages stand in no corpus.
+
+    Another level than `id` that the config names stays.
+    """
     rules = config.metrics.retrieval
     if not collection.gold_passages or rules.match.level != "id":
         return config
@@ -177,7 +184,7 @@ def _generator_warnings(
 
 
 def _secret_warning(place: str) -> str:
-    """Return the warning on a secret that stands in the config itself, at a dotted path."""
+    """Return the warning on a secret in the config itself, at the dotted path `place`."""
     # the name of the variable comes from the last key that is no index
     keys = [key.strip('"') for key in place.split(".")]
     last = next((key for key in reversed(keys) if not key.isdigit()), "")
@@ -196,7 +203,11 @@ def method_of(plan: Plan) -> Method:
 
 
 def _score_names(plan: Plan) -> list[str]:
-    """Return the names of all scores of a run, those of skipped judges included."""
+    """Return the names of all scores of a run, those of skipped judges included.
+
+    Measures come first, then metrics, then scores of judges. Raises as `load_rubric` for the file
+    of a rubric.
+    """
     rubrics = {name: judge.rubrics for name, judge in plan.judges.items()}
     for name in plan.skipped_judges:
         block = (plan.config.metrics.judges or {})[name]
@@ -244,9 +255,9 @@ def _coverage_warnings(
 def _judgement_warnings(
     config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
 ) -> list[str]:
-    """Return a warning if judged documents are not in the corpus, so that no system can find them.
+    """Return a list with one warning if judged documents are not in the corpus, else [].
 
-    None without qrels or corpus, and if no measure reads the qrels.
+    [] without qrels or corpus, and if no measure reads the qrels.
 
     Raises:
         DataError: None of the judged documents is in the corpus.

@@ -60,7 +60,7 @@ class PlannedJudge:
     nuggets: Mapping[str, tuple[Nugget, ...]] | None = None
 
     def nuggets_of(self, query_id: str) -> tuple[Nugget, ...] | None:
-        """Return the nuggets of a query in the file, an empty tuple if it has none.
+        """Return the nuggets of a query in the file, without assignments; () if it has none.
 
         None if the judge has no file, and generates nuggets.
         """
@@ -114,7 +114,15 @@ Noun = Literal["retriever", "generator", "app"]
 
 @dataclass(frozen=True, slots=True)
 class LiveComponents:
-    """Components that a caller of `run_experiment` passes as objects, by name."""
+    """Components that a caller of `run_experiment` passes as objects, by name.
+
+    Each is empty without such objects.
+
+    Attributes:
+        retrievers: Name -> object or function that retrieves.
+        generators: Name -> object or function that answers from passages.
+        apps: Name -> object or function that answers a question.
+    """
 
     retrievers: Mapping[str, Any] = field(default_factory=dict)
     generators: Mapping[str, Any] = field(default_factory=dict)
@@ -200,7 +208,7 @@ class Plan:
 
     @cached_property
     def answering_systems(self) -> list[System]:
-        """Systems that are no retrievers: pairs, controls, apps and recorded systems."""
+        """Pairs, controls, apps and recorded systems, in the order of the tables."""
         return [system for system in self.systems if system.type != "retriever"]
 
     def system(self, name: str) -> System:
@@ -218,13 +226,16 @@ class Plan:
         return schema.DEFAULT_PASSAGES if component is None else component.passages
 
     def samples(self, generator: str | None) -> int:
-        """Return the number of answers to each query; 1 without a generator of the config."""
+        """Return the number of answers to each query; 1 for None and for a live object."""
         component = None if generator is None else self.component("generator", generator)
         return 1 if component is None else component.samples
 
     @cached_property
     def corpus(self) -> Mapping[str, Document]:
-        """Documents by id, and gold passages, which stand in no corpus."""
+        """Id -> document of the corpus, and gold passages, which stand in none.
+
+        Empty without both.
+        """
         documents, gold = self.collection.documents, self.collection.gold_passages
         # packed documents are looked up in their file, without a dictionary of all
         if isinstance(documents, PackedDocuments) and not gold:

@@ -58,6 +58,9 @@ def choose_measures(
 ) -> tuple[str, ...]:
     """Return the names of the measures: those of the config, or the default ones.
 
+    Default measures with a k above `top_k` are left out; without judgements and gold answers there
+    are none.
+
     Args:
         config: Config of the experiment.
         collection: Data set.
@@ -66,7 +69,9 @@ def choose_measures(
         no_fill: Reason why the judge of the config does not, for messages; else empty.
 
     Raises:
-        DataError: The data lack what a measure of the config reads.
+        DataError: The data lack what a measure of the config reads, or no system has a ranking for
+            one.
+        OptionError: Ties are averaged, and a named measure has no average over ties.
     """
     rules = config.metrics.retrieval
     if not retrievers:
@@ -143,7 +148,7 @@ def choose_answer_scores(
     has_answers: bool,
     calls: bool,
 ) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge], dict[str, str]]:
-    """Return the metrics, the judges by name, and the reason by name of each skipped judge.
+    """Return (metrics, judges by name, reason by name of each skipped judge).
 
     Metrics are those of the config, else the default ones that the data allow; judges are those of
     the config. All are empty without answers.
@@ -158,6 +163,8 @@ def choose_answer_scores(
     Raises:
         ConfigError: A metric or judge refuses an option.
         DataError: A metric reads tool calls, and the data have no gold ones.
+        MissingExtra: A named metric needs a package that is not installed.
+        AdapterError: The judge of a user fails, or is none.
     """
     if not has_answers:
         return (), {}, {}
@@ -194,7 +201,7 @@ def choose_answer_scores(
 def plan_fill(
     config: ExperimentConfig, choices: Choices, judges: Mapping[str, PlannedJudge], *, calls: bool
 ) -> tuple[PlannedFill | None, str]:
-    """Return the judge of unjudged passages, and the reason why there is none, else empty text.
+    """Return (judge of unjudged passages or None, reason why there is none or '').
 
     Args:
         config: Config; without `metrics.retrieval.fill` there is neither judge nor reason.
@@ -224,7 +231,7 @@ def plan_fill(
 def fit_measures(
     fill: PlannedFill | None, measures: Sequence[str], top_k: int
 ) -> tuple[PlannedFill | None, list[str]]:
-    """Return the judge of passages if a measure reads grades, else None; and warnings.
+    """Return (judge of passages if a measure reads grades, else None; warnings).
 
     Args:
         fill: Judge of passages; None without one.
@@ -287,6 +294,8 @@ def choose_scores(
     Raises:
         ConfigError: A metric or judge refuses an option.
         DataError: The data lack what a measure or metric of the config reads.
+        OptionError: Ties are averaged, and a named measure has no average over ties.
+        MissingExtra: A measure or metric needs a package that is not installed.
     """
     recorded = names_of(systems, "recorded")
     has_answers = bool(names_of(systems, "pair", "app")) or any(

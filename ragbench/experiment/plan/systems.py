@@ -25,7 +25,7 @@ from ragbench.types.packed_documents import record_ids
 def sample(
     queries: Sequence[Query], limit: int | None, seed: int
 ) -> tuple[Sequence[Query], list[str]]:
-    """Draw a random sample of `limit` queries; return it with a warning that it is one.
+    """Draw a random sample of `limit` queries; return (queries, list with one warning).
 
     The sample depends on the seed and the query ids alone, and keeps the order of the file. All
     queries and no warning if `limit` is None or not below their number.
@@ -44,7 +44,7 @@ def sample(
 
 
 def names_of(systems: Sequence[System], *types: SystemType) -> list[str]:
-    """Return the names of the systems of these types, in order."""
+    """Return the names of the systems of these types, in order; [] if there are none."""
     return [system.name for system in systems if system.type in types]
 
 
@@ -52,7 +52,8 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
     """Return the systems that `only` names, and the retrievers that their pairs read.
 
     A retriever stands for all its pairs, a generator likewise; a retriever and a generator stand
-    for the pair of the two. All systems if `only` is empty.
+    for the pair of the two. All systems if `only` is empty. The order is that of `systems`;
+    controls are not narrowed here.
 
     Raises:
         OptionError: A name is no retriever, generator, pair, app or recorded system.
@@ -120,7 +121,8 @@ def build_retrievers(
 
     Raises:
         DataError: A retriever searches a corpus, and the data set has none.
-        ConfigError: A component refuses an option.
+        ConfigError: A built-in component refuses an option.
+        AdapterError: Code of the user fails, or returns no retriever.
     """
     built: dict[str, Retriever] = {}
     # sources may have sources themselves, and several retrievers may share one
@@ -150,7 +152,8 @@ def choose_systems(
     the records came with. They get rankings and baselines in `complete_systems`.
 
     Raises:
-        DataError: There is no system, a control cannot be made, or two names share a file.
+        DataError: There is no system, a control cannot be made, a name fits no file, or two names
+            share one.
         OptionError: `only` names no system.
     """
     # every retriever with every generator, or with those that the generator names
@@ -199,12 +202,16 @@ def complete_systems(
     """Return the systems of a run, each with the one that it is compared with.
 
     A generator whose answers are stored has no controls: it answers the same from any passages.
+    Recorded systems of `rankings` get their ranking. The order stays.
 
     Args:
         systems: The systems that `choose_systems` returned.
         generators: The generators of their pairs and controls by name.
         rankings: Names of the recorded systems whose contexts are scored as rankings.
         baseline: Name of the baseline retriever, app or recorded system.
+
+    Raises:
+        KeyError: The generator of a control is not in `generators`.
     """
     systems = [
         replace(system, ranking_of=system.name) if system.name in rankings else system
@@ -222,7 +229,8 @@ def complete_systems(
 def never_compared(systems: Sequence[System]) -> list[str]:
     """Warn of pairs that differ in retriever and generator, which no comparison can tell apart.
 
-    A generator that runs on several retrievers has pairs to compare, and needs no warning.
+    A generator that runs on several retrievers has pairs to compare, and needs no warning. Without
+    such pairs, [].
     """
     retrievers: dict[str, list[str]] = {}
     for system in systems:
@@ -249,6 +257,7 @@ def choose_baseline(
 
     Raises:
         OptionError: The config names a pair, an app that does not run, or an unknown system.
+        IndexError: There is no system.
     """
     # recorded systems are the baseline only of a run that has nothing else
     candidates = names_of(systems, "retriever", "app") or names_of(systems, "recorded")
@@ -262,7 +271,7 @@ def choose_baseline(
 def control_pairs(
     config: ExperimentConfig, collection: Collection, generators: Sequence[str], live: Sized = ()
 ) -> list[tuple[Control, str]]:
-    """Return pairs of each control of the config with each generator.
+    """Return (control, generator) pairs, generator by generator; [] without controls.
 
     Args:
         config: Config with the controls.
