@@ -220,8 +220,7 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
     """Slice queries by a count into up to three slices of about equal size.
 
     Queries with equal counts stay together, so that there may be fewer slices; `unit` ends their
-    names: "3 to 7 words". Names are in ascending order. Raises IndexError or ValueError without
-    counts.
+    names: "3 to 7 words". Names are in ascending order. Raises IndexError without counts.
     """
     values = np.asarray(counts)
     # inverted_cdf: cuts are counts that occur, not values between two of them

@@ -102,7 +102,10 @@ def generate(
 
 
 def _make_generator(type_name: str, options: Mapping[str, Any]) -> Generator:
-    """Create a built-in generator in a worker; raise `MissingExtra` if its package is missing."""
+    """Create a built-in generator in a worker; raise `MissingExtra` if its package is missing.
+
+    Other errors, such as an OptionError, pass through.
+    """
     generator: Generator = GENERATORS.load(type_name)(**options)
     generator.check()
     return generator
@@ -111,13 +114,16 @@ def _make_generator(type_name: str, options: Mapping[str, Any]) -> Generator:
 def _answer_block(
     owner: str, timeout: float | None, generator: Generator, block: list[GeneratorRequest]
 ) -> list[Outcome[Prediction]]:
-    """Return the outcome of each request of a block, in a worker."""
+    """Return the outcome of each request of a block, in its order; an error becomes a cause."""
     calls = Calls(owner, timeout)
     return [_with_cause(call_once(partial(_answer, generator), ask, calls)) for ask in block]
 
 
 def _facts_of(generator: Generator) -> Facts:
-    """Return the signature of a generator, such as its model and device, as texts."""
+    """Return the signature of a generator, such as its model and device, as texts.
+
+    Name -> text; {} if the signature has no parts.
+    """
     parts = generator.signature_parts()
     return {name: str(value) for name, value in parts.items()}
 
@@ -141,7 +147,7 @@ def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
 
 
 def _with_cause(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
-    """Return an outcome whose cause is `MISSING_ANSWER` where the call returned no answer."""
+    """Return the outcome, with the cause `MISSING_ANSWER` where the call returned no answer."""
     is_missing = outcome.value is None and outcome.cause is Cause.SCORED
     return with_latency(replace(outcome, cause=Cause.MISSING_ANSWER) if is_missing else outcome)
 
@@ -159,7 +165,8 @@ def recorded_answers(name: str, queries: Sequence[Query], rows: Sequence[Answere
     """Return the answers in the records of a system, one outcome per query in their order.
 
     A query has the cause `ERROR` where its record names an error, and `MISSING_ANSWER` where it has
-    no record or no answer.
+    no record or no answer. If no record has an answer, all queries have `MISSING_ANSWER`, and
+    errors are ignored.
     """
     # records of a retriever: their errors are those of its rankings, not of answers
     if all(row.answer is None for row in rows):
@@ -168,7 +175,10 @@ def recorded_answers(name: str, queries: Sequence[Query], rows: Sequence[Answere
 
 
 def _read_answer_of(row: Answered | None) -> Outcome[Prediction]:
-    """Return the answer of a record with its passages, usage and tool calls."""
+    """Return the answer of a record with its passages, usage and tool calls.
+
+    `ERROR` where it names an error, `MISSING_ANSWER` without a record or an answer.
+    """
     if row is not None and row.error is not None:
         return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
     if row is None or row.answer is None:
@@ -180,7 +190,8 @@ def _read_answer_of(row: Answered | None) -> Outcome[Prediction]:
 def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
     """Return the passages of a record as hits; `NO_CONTEXTS` where it has none.
 
-    A record with passages and an error has hits: generation failed after retrieval.
+    A record with passages and an error has hits: generation failed after retrieval. A record with
+    an error and without passages has the cause `ERROR`.
     """
     if row is not None and row.contexts is None and row.error is not None:
         return Outcome(None, Cause.ERROR, row.error)
@@ -190,7 +201,10 @@ def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
 
 
 def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
-    """Return the passages of an answer as hits; the cause of the answer where it failed."""
+    """Return the passages of an answer as hits; the cause of the answer where it failed.
+
+    An answer without passages has the cause `NO_CONTEXTS`.
+    """
     prediction = outcome.value
     if prediction is None:
         return Outcome(None, outcome.cause, outcome.detail, outcome.latency_ms)
@@ -207,6 +221,8 @@ def _as_hit(document: Document) -> ScoredDocument:
 class AnswerQueries(StoredStage):
     """Stage that answers every query by one system, once or several times.
 
+    Subclasses generate, ask an app, or read records.
+
     Attributes:
         system: System that answers.
         samples: Number of answers to each query.
@@ -215,6 +231,7 @@ class AnswerQueries(StoredStage):
         only_retrieves: True if the records have passages, but neither answers nor tool calls.
         partial: Answers so far, in a run whose budget grows the queries round by round; the others
             are pending.
+        answers: Answers to all queries, made on first access.
     """
 
     kind, version = "generate", 1
@@ -239,6 +256,8 @@ class AnswerQueries(StoredStage):
     @abstractmethod
     def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the outcome of each answer: all first answers, then all second ones.
+
+        A query that fails has a cause.
 
         Args:
             rows: Rows of the queries that are asked; stored answers of other queries are read, and
@@ -339,7 +358,8 @@ class Generate(AnswerQueries):
     def _relevant(self, query: Query) -> list[Document] | None:
         """Return at most `passages` relevant documents, highest grades first; None without any.
 
-        A relevant document that the corpus lacks is left out.
+        A relevant document that the corpus lacks is left out. Equal grades are ordered by id;
+        relevant is a grade above 0.
         """
         plan = self.plan
         grades = {} if plan.qrels is None else plan.qrels.by_query.get(query.id, {})
@@ -375,7 +395,10 @@ class Generate(AnswerQueries):
         ]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Generate the answers of some slots in random order, on workers where there are some."""
+        """Generate the answers of some slots in random order, on workers where there are some.
+
+        Each is kept as soon as it is there.
+        """
         contexts, _ = self._contexts
         # a run that is stopped has answered a random sample, the same for each system
         order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
@@ -414,7 +437,7 @@ class Generate(AnswerQueries):
         """Return the number of stored answers, and the cost of the others.
 
         The passages of a control are known in a run only: the plan counts all its answers as not
-        stored, which is an upper limit.
+        stored, which is an upper limit. A generator whose prompts are unknown has no cost.
         """
         n = len(self.plan.queries)
         is_pair = self.system.control is None
@@ -429,7 +452,8 @@ class Generate(AnswerQueries):
     ) -> Estimate | None:
         """Estimate the cost of the pending answers; None for generators whose prompts are unknown.
 
-        Passages that are not retrieved yet are replaced by others of the corpus.
+        Passages that are not retrieved yet are replaced by others of the corpus. 0 if none is
+        pending.
         """
         generator, n = self.plan.generators[self.generator], len(self.plan.queries)
         if not isinstance(generator, ChatGenerator):
@@ -450,14 +474,20 @@ class AskApp(AnswerQueries):
         super().__init__(workspace, system, "answer")
 
     def slots(self) -> list[Slot | None]:
-        """Return a slot for each query."""
+        """Return a slot for each query, in order.
+
+        Its key depends on the query, the app and the run.
+        """
         name = self.system.name
         key = self.workspace.component_key("app", name, stage=self.version)
         file = self.items_of_key(name, key)
         return [Slot(file, query_key(query), row) for row, query in enumerate(self.plan.queries)]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Ask the app the queries of some slots in random order."""
+        """Ask the app the queries of some slots in random order.
+
+        A passage without a text gets that of the corpus, if its id is there.
+        """
         order, name = self.workspace.in_random_order(todo), self.system.name
         queries = [self.plan.queries[row] for row in order]
         app, corpus = self.plan.apps[name], self.plan.corpus
@@ -503,7 +533,10 @@ class Recorded(AnswerQueries):
         return recorded_answers(self.system.name, self.plan.queries, self._rows)
 
     def retrieved(self) -> Sequence[Outcome[Retrieved]]:
-        """Return the passages of the records as hits, also of records without an answer."""
+        """Return the passages of the records as hits, one outcome per query in order.
+
+        Records without an answer count too; a query without passages has a cause.
+        """
         return Mapped(_read_retrieved, records_of(self.plan.queries, self._rows))
 
     def slots(self) -> list[Slot | None]:

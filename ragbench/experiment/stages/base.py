@@ -39,7 +39,10 @@ Keep = Callable[[int, Any], None]
 
 
 class ItemProgress(Protocol):
-    """Progress display of one stage."""
+    """Progress display of one stage.
+
+    `RunProgress.stage` yields it.
+    """
 
     def advance(self, n: int = 1) -> None:
         """Count `n` more items as done."""
@@ -51,7 +54,7 @@ class RunProgress(Protocol):
     def stage(
         self, name: str, total: int, unit: str = "queries"
     ) -> AbstractContextManager[ItemProgress]:
-        """Open the display of a stage of `total` items, counted in `unit`, a plural."""
+        """Return a context that shows a stage of `total` items, counted in `unit`, a plural."""
 
 
 class NoProgress:
@@ -63,7 +66,7 @@ class NoProgress:
     def stage(
         self, name: str, total: int, unit: str = "queries"
     ) -> AbstractContextManager[ItemProgress]:
-        """Open a stage that shows nothing."""
+        """Return a context that yields this object, which shows nothing."""
         return nullcontext(self)
 
 
@@ -100,7 +103,7 @@ class Slot:
 
 @dataclass(slots=True)
 class Step:
-    """Stage in the forecast that `ragbench plan` prints.
+    """Stage in the forecast that `ragbench plan` prints; `Stage.node` makes it.
 
     Attributes:
         name: Title of the stage: `retrieve bm25`, `judge bm25/gpt (openai)`.
@@ -108,7 +111,7 @@ class Step:
         stored: Number of items that are stored, and not made again.
         unit: Name of the items, a plural.
         cost: Estimated cost of the other items; None for a stage that sends no prompts.
-        after: Nodes of the stages that read it.
+        after: Steps of the stages that read it; empty without any.
         by_workers: True if the workers of the executor do its computing.
         at_most: True if its items depend on others that are not made: `items - stored` and the cost
             are upper limits.
@@ -124,7 +127,11 @@ class Step:
     at_most: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """Return the node as `ragbench plan --json` prints it, without the parts that are empty."""
+        """Return the node as `ragbench plan --json` prints it, without the parts that are empty.
+
+        Keys are `stage`, `items`, `stored`, `unit`, `after`, and where they hold `at_most`,
+        `by_workers` and `cost`.
+        """
         parts = {
             "stage": self.name,
             "items": self.items,
@@ -175,7 +182,10 @@ class Workspace:
 
     @contextmanager
     def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[ItemProgress]:
-        """Show a stage of `total` items in the progress display, and add its seconds to `work`."""
+        """Show a stage of `total` items in the progress display, and add its seconds to `work`.
+
+        After an error in the block, no seconds are added.
+        """
         start = time.perf_counter()
         with self.progress.stage(name, total, unit) as stage:
             yield stage
@@ -183,14 +193,17 @@ class Workspace:
         self.work.setdefault(name, Work(total, 0)).seconds += time.perf_counter() - start
 
     def component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
-        """Return the key of the results of a component for `inputs`, which are JSON-ready."""
+        """Return the key of the results of a component for `inputs`, which are JSON-ready.
+
+        An unknown name counts as a live object.
+        """
         component = self.plan.component(noun, name)
         if component is None:  # a live object has no entry: its name and the run identify it
             inputs["name"] = name
         return component_key(component, self.run_token, self.plan.config.secrets, **inputs)
 
     def calls(self, noun: Noun, name: str) -> Calls:
-        """Return the timeout and concurrency of a component; calls end when the time is up."""
+        """Return the timeout (s) and concurrency of a component; no call starts once time is up."""
         calls = calls_of(noun, name, self.plan.component(noun, name))
         return replace(calls, refused=self._refused)
 
@@ -242,6 +255,8 @@ class Workspace:
 class Stage:
     """Step of a run; `graph.stages_of` lists all stages in the order of their work.
 
+    The base does nothing: `collect` and `pay_for` make no items, and `forecast` hides it.
+
     Attributes:
         workspace: Resources that the stages share.
         plan: Plan of the run.
@@ -268,17 +283,23 @@ class Stage:
         return self.computes
 
     def collect(self, results: Results) -> None:
-        """Make the items that are not stored, and add all to the results of the run."""
+        """Make the items that are not stored, and add all to `results`; by default nothing."""
 
     def pay_for(self, rows: Sequence[int]) -> None:
-        """Make the items of the queries of some rows, in a run that may exhaust its budget."""
+        """Make the items of the queries at `rows` (from 0), in a run with a budget.
+
+        By default nothing.
+        """
 
     def forecast(self) -> Step | None:
         """Return the node of a plan: stored items and the cost of the others; None hides it."""
         return None
 
     def node(self, items: int) -> Step:
-        """Return a node without a cost; `items` counts where no item was looked up."""
+        """Return a step without a cost.
+
+        Without a look-up it has `items` items, none of them stored.
+        """
         work = self.workspace.work.get(self.title) or Work(items, 0)
         return Step(self.title, work.items, work.stored, self.unit)
 
@@ -311,7 +332,10 @@ class StoredStage(Stage, ABC):
         return self.items_of_key(label, fingerprint([version, *parts], KEY_DIGITS))
 
     def items_of_key(self, label: str, key: str) -> StageItems:
-        """Return the stored items of a key, which must contain the version of the stage."""
+        """Return the stored items of a key, which must contain the version of the stage.
+
+        Nothing is read yet.
+        """
         return self.workspace.store.items(self.kind, label, key)
 
     @abstractmethod
@@ -320,14 +344,21 @@ class StoredStage(Stage, ABC):
 
     @abstractmethod
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Make the items at some positions, keep each when it is there, and count it as done."""
+        """Make the items at some positions, keep each when it is there, and count it as done.
+
+        `todo` are positions in `slots`; `keep` takes the same positions. A failed item is kept with
+        its cause.
+        """
 
     def read(self, stored: Any) -> Any:
-        """Return the value of a stored item; an item whose form it refuses is made again."""
+        """Return the value of a stored item; an item whose form it refuses is made again.
+
+        None counts as not stored.
+        """
         return stored
 
     def write(self, value: Any) -> dict[str, Any]:
-        """Return the JSON object that is stored for a value."""
+        """Return the JSON object that is stored for a value; by default the value itself."""
         stored: dict[str, Any] = value
         return stored
 
@@ -337,16 +368,20 @@ class StoredStage(Stage, ABC):
         return True
 
     def prepare(self) -> None:
-        """Load models and indexes before items are made; it does not count as time of the items."""
+        """Load models and indexes before items are made, outside of their time.
+
+        By default nothing.
+        """
 
     def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
-        """Return the number of steps that progress shows for some items, and their unit."""
+        """Return (number of steps that progress shows for some items, their unit)."""
         return len(todo), self.unit
 
     def items(self, rows: Collection[int] | None = None, default: Json = None) -> list[Json]:
         """Return the values of all items: read where they are stored, else made.
 
-        Failures are stored as well, and made again with `retry_failed` only.
+        Failures are stored as well, and made again with `retry_failed` only. In the order of
+        `slots`; an item without a slot has the default. In a dry run nothing is made.
 
         Args:
             rows: Rows whose items are made; None makes those of all rows.
@@ -368,7 +403,10 @@ class StoredStage(Stage, ABC):
     def _make_missing(
         self, slots: Mapping[int, Slot], values: list[Json], missing: Sequence[int]
     ) -> None:
-        """Make the items at some positions: first those of rows that no run has made before."""
+        """Make the items at some positions: first those of rows that no run has made before.
+
+        Changes `values`. Items over budget are not stored.
+        """
         space, replies = self.workspace, self.workspace.replies
 
         def keep(position: int, value: Any) -> None:
@@ -400,7 +438,8 @@ class StoredStage(Stage, ABC):
     def _look_up(self, slot: Slot, values: list[Json], position: int) -> bool:
         """Read a stored item into `values`; return False if it is to be made.
 
-        That is an item that is not stored, cannot be read, or failed and is to be tried again.
+        That is an item that is not stored, cannot be read, or failed and is to be tried again. An
+        item that cannot be read is marked as refused, and no error is raised.
         """
         stored = slot.items.get(slot.key) if self.stores else None
         if stored is None:

@@ -46,7 +46,7 @@ class FindCauses(Stage):
     """Stage that finds the cause of each query from the results of other stages; stores nothing."""
 
     def collect(self, results: Results) -> None:
-        """Add the causes to the results, and how many queries moved from one cause to another."""
+        """Set `results.causes`, and add the flows between causes to `results.comparisons`."""
         plan = self.plan
         results.causes = find_causes(plan, results)
         baselines = ((system.name, system.baseline) for system in plan.systems)
@@ -59,7 +59,8 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
 
     A system without answers gets causes of its ranking alone. The time is that of a pass over the
     judged documents of each ranking; for queries without judgements the first hits are read as
-    well, until one holds a gold answer.
+    well, until one holds a gold answer. Systems are in the order of `results.systems`, and causes
+    in that of the queries.
     """
     gold = _Gold(plan, results)
     causes = {}
@@ -105,7 +106,10 @@ class _Gold:
 
     @cached_property
     def relevant(self) -> Mapping[str, list[str]]:
-        """Relevant documents of each judged query, the highest grade first; empty without qrels."""
+        """Relevant documents of each judged query, the highest grade first; empty without qrels.
+
+        Relevant is a grade from that of the rules on; a query without one has an empty list.
+        """
         if self.qrels is None:
             return {}
         low = self.rules.relevant
@@ -148,7 +152,10 @@ class _Gold:
         return None if relevant is None else bool(relevant)
 
     def retrieved_gold(self, ranking: RetrieverRun | None) -> Sequence[RankingFacts]:
-        """Return the gold that a ranking has of each query; no hits for all without a ranking."""
+        """Return the gold that a ranking has of each query; no hits for all without a ranking.
+
+        In the order of the queries; the facts of a ranking are computed once.
+        """
         if ranking is None:
             return Mapped(lambda query: self._facts(query, 0), self.plan.ids)
         if ranking.name not in self._compared:
@@ -156,7 +163,7 @@ class _Gold:
         return self._compared[ranking.name]
 
     def _compare(self, ranking: RetrieverRun) -> Iterator[RankingFacts]:
-        """Yield the retrieved gold of each query, or the cause where its retrieval failed."""
+        """Yield the retrieved gold of each query in order, or the cause of a failed retrieval."""
         run, outcomes = ranking.run, ranking.outcomes
         ranks, has_foreign_ids = self._ranks(ranking), self._has_foreign_ids(run)
         depth_of = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
@@ -190,7 +197,7 @@ class _Gold:
         """Return True if no hit is a judged document or one of the corpus.
 
         The qrels then hold ids of something else, and say nothing of the ranking. False where hits
-        are matched by their texts.
+        are matched by their texts. False without qrels or hits.
         """
         if self.qrels is None or self.plan.config.metrics.retrieval.match.level == "text":
             return False
@@ -201,7 +208,7 @@ class _Gold:
         return len(run) > 0 and not any(name in judged or name in corpus for name in hits)
 
     def _ranks(self, ranking: RetrieverRun) -> dict[str, tuple[tuple[int, str], ...]]:
-        """Return rank and id of the relevant documents in a ranking by query, best rank first.
+        """Return query -> (rank from 1, id) of the relevant documents in a ranking, best first.
 
         A query without a relevant hit has no entry; all lack one without qrels.
         """
@@ -223,7 +230,10 @@ class _Gold:
     def _facts(
         self, query: str, retrieved: int, ranks: tuple[tuple[int, str], ...] = ()
     ) -> RankingFacts:
-        """Return the gold documents of a query id with their ranks, before texts are read."""
+        """Return the gold documents of a query id with their ranks, before texts are read.
+
+        Without judgements of the query, `gold` is None.
+        """
         gold, example, missing = self._relevant_counts.get(query, (None, "", ()))
         return RankingFacts(None, gold, example, missing, ranks, retrieved)
 
@@ -269,7 +279,10 @@ class _SystemAnswers:
 
     @cached_property
     def ids(self) -> Mapping[str, Mapping[str, str]]:
-        """Id by which each passage was scored, by query and passage id."""
+        """Id by which each passage was scored, by query and passage id.
+
+        Empty without a ranking or a matching; a passage without an entry has its own id.
+        """
         if self.ranking is None:
             return {}
         return scored_ids(self.ranking, self.gold.plan)
@@ -292,7 +305,10 @@ class _SystemAnswers:
 
 
 def _answer_causes(system: _SystemAnswers) -> Iterator[Loss]:
-    """Yield the cause of each query of a system that answers."""
+    """Yield the cause of each query of a system that answers.
+
+    In the order of the queries.
+    """
     rules, gold = system.gold.rules, system.gold
     correctness = system.column(rules.right.measure, "correctness")
     faithfulness = system.column(rules.supported.measure, "faithfulness")
@@ -329,7 +345,8 @@ def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
     """Return the facts of the answers to one query that need no score.
 
     The most frequent reply among several samples decides whether they decline to answer; their
-    passages are those of the first one that did not fail.
+    passages are those of the first one that did not fail. Without any prediction, the cause of the
+    first sample counts. Exactly half of refusals do not decline.
     """
     outcomes = [sample[row] for sample in system.samples]
     predictions = [outcome.value for outcome in outcomes if outcome.value is not None]
@@ -357,10 +374,11 @@ def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
 
 
 def _is_right(system: _SystemAnswers, column: ScoreColumn | None, row: int) -> Decision:
-    """Decide if the answer to a query is right; return the reason as well: "f1 0.7 >= 0.5".
+    """Return (whether the answer to a query is right, reason such as "f1 0.7 >= 0.5").
 
     By the column of the config; else by the share of gold words in the answers, of several samples
-    in at least half of them. None where neither has a value.
+    in at least half of them. None where neither has a value. A named measure without a value gives
+    None with a reason.
     """
     rules = system.gold.rules.right
     decision, how = _reaches(column, row, rules.min)
@@ -381,7 +399,7 @@ def _is_right(system: _SystemAnswers, column: ScoreColumn | None, row: int) -> D
 def _holds_answer(
     system: _SystemAnswers, context_recall: ScoreColumn | None, row: int, facts: RankingFacts
 ) -> Decision:
-    """Decide if the passages of a query hold its gold answer; return the reason as well.
+    """Return (whether the passages of a query hold its gold answer, reason).
 
     By the judge's context recall, else by the share of gold words in the passages. None for a
     judged query, where ranks decide, and where neither has a value.
@@ -403,7 +421,7 @@ def _holds_answer(
 def _reaches(
     column: ScoreColumn | None, row: int, threshold: float, *, oriented: bool = True
 ) -> Decision:
-    """Decide if a score reaches a threshold; return the comparison as text as well.
+    """Return (whether a score reaches a threshold, the comparison as text).
 
     None and an empty text where the query has no value.
 

@@ -63,6 +63,7 @@ def with_reasons(plan: Plan, results: Results, comparisons: Comparisons) -> Comp
 
     Adds a sentence for each reason to the warnings of the results. A measure that reads gold
     answers tells something as long as one is not 0; a doubt about its answers is warned of once.
+    Controls do not count.
     """
     systems = [system for system in results.systems if system.role != "control"]
     families, doubts = [], list[str]()
@@ -87,7 +88,7 @@ def with_reasons(plan: Plan, results: Results, comparisons: Comparisons) -> Comp
 def _all_zero(columns: Sequence[ScoreColumn]) -> bool:
     """Return True if all values of all systems are 0 or missing, and some are not missing.
 
-    False for sums, and for measures where lower is better.
+    False for sums, and for measures where lower is better. Also False without systems.
     """
     if not columns or columns[0].aggregate != "mean" or columns[0].direction != "higher":
         return False
@@ -99,7 +100,8 @@ def _no_answer_reason(plan: Plan, results: Results, columns: Sequence[ScoreColum
     """Return the reason why passages hold hardly any gold answers; None if they hold some.
 
     Gold answers of many words are sentences, which no passage repeats word for word; some may be
-    longer than any passage.
+    longer than any passage. They hold hardly any if 90 % of the queries (all for short gold
+    answers) lack one in every system. Longer than any passage: one gold answer is enough.
     """
     table = np.array([column.values for column in columns])
     # a query counts if any system has a value
@@ -149,7 +151,8 @@ def _longest_passage(plan: Plan, rankings: Iterable[RetrieverRun]) -> int:
 def _no_hit_reason(plan: Plan, results: Results) -> str | None:
     """Return the reason why no hit is relevant; None without qrels.
 
-    No hit at all, hits that are judged irrelevant, or hits with other ids than the qrels.
+    The reasons are: no hit at all, hits that are judged irrelevant, or hits with other ids than the
+    qrels. The caller knows that all values are 0.
     """
     qrels = results.qrels(plan)
     if qrels is None:
@@ -170,7 +173,9 @@ def _no_hit_reason(plan: Plan, results: Results) -> str | None:
 
 
 def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
-    """Return warnings on the verdicts of a judge: failed ones by rubric, and unexpected models.
+    """Return warnings on the verdicts of a judge: unexpected models, then failures by rubric.
+
+    Or [].
 
     Args:
         system: Name of the system, or "pairs", for messages.
@@ -190,7 +195,10 @@ def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
 
 
 def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
-    """Return a warning if a server answered as more models than the judge names; else none."""
+    """Return a list with one warning if a server answered as more models than the judge names.
+
+    Else [].
+    """
     if len(results.models) <= len(judge.judge.model.split("+")):
         return []
     return [
@@ -231,12 +239,15 @@ class Compare(StoredStage):
         advance(1)
 
     def read(self, stored: Any) -> Comparisons:
-        """Return the comparisons from their stored form."""
+        """Return the comparisons from their stored form; a DataError for another form."""
         # through JSON text: comparisons that were just made hold tuples, where JSON has lists
         return from_json(Comparisons, load_json(json.dumps(stored)))
 
     def collect(self, results: Results) -> None:
-        """Add notes, and comparisons of systems, of controls, and of retrievers with a source."""
+        """Add notes, and comparisons of systems, of controls, and of retrievers with a source.
+
+        Sets `results.comparisons`; a measure that tells nothing adds a warning.
+        """
         plan, method = self.plan, method_of(self.plan)
         results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
         self._systems = [system for system in results.systems if system.role != "control"]
@@ -258,7 +269,7 @@ class Compare(StoredStage):
 
 
 def refusal_notes(plan: Plan, results: Results) -> list[str]:
-    """Return a note for each judge and generator whose model refuses options of its requests."""
+    """Return a note for each judge and generator whose model refuses request options; else []."""
     refused: dict[str, tuple[set[str], Mapping[str, object]]] = {}
 
     def add(component: str, names: Iterable[str], options: Mapping[str, object]) -> None:
@@ -291,7 +302,7 @@ def refusal_notes(plan: Plan, results: Results) -> list[str]:
 def differences_from(
     other: SystemScores, system: SystemScores, method: Method
 ) -> Iterator[tuple[str, Difference]]:
-    """Yield the difference of a system from another one, by each score of both.
+    """Yield (score, difference of `system` minus `other`) for each score of both.
 
     Scores that are sums over queries are left out: they have no value per query.
     """
@@ -304,7 +315,10 @@ def differences_from(
 def compare_over_sources(
     plan: Plan, systems: Sequence[SystemScores], method: Method
 ) -> list[OverSource]:
-    """Return the differences of each retriever over one other from that one, if both are scored."""
+    """Return the differences of each retriever over one other from that one, if both are scored.
+
+    By retriever in the order of the config, then by score; missing ends of an interval are None.
+    """
     by_name = {system.name: system for system in systems}
     sources = {name: plan.retrievers[name].sources for name in plan.scored_retrievers}
     over_one = [(name, names[0]) for name, names in sources.items() if len(names) == 1]
@@ -327,7 +341,7 @@ def compare_over_sources(
 def source_notes(rows: Sequence[OverSource]) -> list[str]:
     """Return a note for each retriever over another, with the difference by the first measure.
 
-    None for a retriever without a difference or an interval.
+    A retriever without a difference or an interval has no note.
     """
     notes = []
     for name in dict.fromkeys(row.system for row in rows):
@@ -347,7 +361,8 @@ def compare_controls(
     """Return the differences of each control from its system, by score.
 
     The system is the pair of the same generator with the baseline retriever; differences are paired
-    over the queries that both answered. A control without such a pair has none.
+    over the queries that both answered. A control without such a pair has none. A difference is
+    control minus system.
     """
     rows = []
     by_name = {system.name: system for system in systems}
@@ -383,9 +398,14 @@ _CONTROL_TEXTS = {
 def control_notes(rows: Sequence[ControlDifference], confidence: float) -> list[str]:
     """Return a note for each generator with the means of its controls by the first score.
 
+    A generator whose controls have no mean has none.
+
     Args:
         rows: Differences of the controls.
         confidence: Level of the intervals, such as 0.95.
+
+    Raises:
+        TypeError: The system of a control has no mean.
     """
     notes = []
     for generator in dict.fromkeys(row.generator for row in rows):

@@ -98,6 +98,9 @@ def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve])
 def run_stages(workspace: Workspace) -> Results:
     """Make all items that are not stored, stage by stage, and return the results of the run.
 
+    All items are stored as they are made, so that an interrupted run can go on. `results.spending`
+    is None without a budget.
+
     Raises:
         RagbenchError: A component fails in a way that is no cause of a single query.
     """
@@ -123,9 +126,11 @@ def run_stages(workspace: Workspace) -> Results:
 class Forecast:
     """Forecast of a run: its stages, their stored items, and the cost of the others.
 
+    `forecast` makes it.
+
     Attributes:
         plan: Plan of the run.
-        nodes: Nodes of the stages that read the data set, each with those that read it.
+        nodes: Steps of the stages that read the data set, each with those that read it.
         workers: Number and place of the workers, as text; None without workers.
     """
 
@@ -147,6 +152,9 @@ class Forecast:
 def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> dict[str, object]:
     """Return the record that `ragbench plan --json` prints.
 
+    Without a forecast, `queries` and `cost` are None and the lists empty; `workers` is left out if
+    there are none.
+
     Args:
         name: Name of the experiment.
         not_made: Names of the components whose code is the user's and not called before a run.
@@ -166,14 +174,17 @@ def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> di
 
 
 def _all_nodes(nodes: list[Step]) -> Iterator[Step]:
-    """Yield the nodes and all nodes below them."""
+    """Yield the steps and all steps below them, each before those below it."""
     for node in nodes:
         yield node
         yield from _all_nodes(node.after)
 
 
 def unfinished_token(folder: Path) -> str | None:
-    """Return the token of the unfinished run of an experiment's folder; None if there is none."""
+    """Return the token (16 hexadecimal digits) of the unfinished run in a folder; None without one.
+
+    Also None if the file cannot be read or holds something else.
+    """
     with suppress(OSError, ValueError):
         token = (folder / TOKEN_FILE).read_text(encoding="utf-8").strip()
         return token if re.fullmatch(r"[0-9a-f]{16}", token) else None
@@ -184,7 +195,8 @@ def forecast(plan: Plan) -> Forecast:
     """Count stored items and estimate the cost of the others, without making or sending any.
 
     An item that depends on one that is not made cannot be looked up: it counts as missing, and its
-    cost is estimated from gold answers and passages of the corpus.
+    cost is estimated from gold answers and passages of the corpus. Nothing is written. Raises as
+    `build_executor` does, and a DataError if the store cannot be read.
     """
     config = plan.config
     executor = build_executor(config)

@@ -49,7 +49,7 @@ def cause_of(stored: object) -> Cause:
 
 
 def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
-    """Return an outcome of retrieval as JSON; `read_retrieved` reads it."""
+    """Return an outcome of retrieval as JSON for `read_retrieved`: hits, or cause of a failure."""
     value = outcome.value
     if value is None:
         return _write(outcome, None)
@@ -77,7 +77,7 @@ def read_retrieved(stored: Stored) -> Outcome[Retrieved]:
 
 
 def write_predicted(outcome: Outcome[Prediction]) -> Stored:
-    """Return an outcome of generation as JSON; `read_predicted` reads it."""
+    """Return an outcome of generation as JSON for `read_predicted`: answer, or cause of failure."""
     answer = outcome.value
     if answer is None:
         return _write(outcome, None)
@@ -96,7 +96,11 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
 
 
 def read_predicted(stored: Stored) -> Outcome[Prediction]:
-    """Return an outcome of generation; raise `TypeError` or `ValueError` for a malformed one."""
+    """Return an outcome of generation; raise `TypeError` or `ValueError` for a malformed one.
+
+    Also KeyError for a missing key or an unknown cause, and AttributeError for a value that is no
+    object.
+    """
     value = stored.get("value")
     if value is None:
         return _read(stored, None)
@@ -118,6 +122,7 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     Raises:
         TypeError: The score is no number.
         ValueError: It has neither a score nor a cause.
+        KeyError: A key is missing, or the cause is unknown.
     """
     verdict = Verdict.from_dict(stored)
     if not isinstance(verdict.score, int | float | None):
@@ -128,7 +133,10 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
 
 
 def write_column(column: ScoreColumn) -> Stored:
-    """Return a column of scores as JSON; its doubles in base64, which is far faster than text."""
+    """Return a column of scores as JSON; its doubles in base64, which is far faster than text.
+
+    Infinite ends of the range are texts. Causes of samples are not stored.
+    """
     return {
         "name": column.name,
         "values": b64encode(column.values.astype("<f8").tobytes()).decode(),
@@ -143,7 +151,10 @@ def write_column(column: ScoreColumn) -> Stored:
 
 
 def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
-    """Return a column of scores; raise `ValueError` if values and causes differ in number."""
+    """Return a column of scores; raise `ValueError` if values and causes differ in number.
+
+    Also for bad base64 or a bad signature; KeyError for a missing key, TypeError for another type.
+    """
     values = np.frombuffer(b64decode(stored["values"], validate=True), "<f8").astype(np.float64)
     causes = np.frombuffer(b64decode(stored["causes"], validate=True), np.uint8).copy()
     if len(values) != len(causes):
@@ -172,7 +183,8 @@ _NUMBERS = ("values", "causes")
 def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> Stored:
     """Return a stored item with `clean` applied to its texts, without ids and numbers.
 
-    A changed id would no longer fit the rankings and the qrels.
+    A changed id would no longer fit the rankings and the qrels. Returns a new object. Keys of
+    objects are cleaned too.
     """
 
     def cleaned(key: str, part: Json) -> Json:
@@ -191,7 +203,7 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> S
 
 
 def _write(outcome: Outcome[Any], value: Stored | None) -> Stored:
-    """Return an outcome as JSON, without the parts that have their defaults."""
+    """Return an outcome as JSON, without the parts that have their defaults; ms to 0.001."""
     cause = None if outcome.cause is Cause.SCORED else outcome.cause.word
     ms = None if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     parts = {"value": value, "cause": cause, "detail": outcome.detail or None, "ms": ms}
@@ -204,7 +216,10 @@ def _filled(**lists: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _read(stored: Stored, value: Any) -> Outcome[Any]:
-    """Return an outcome with its cause and latency; `ValueError` without value and cause."""
+    """Return an outcome with its cause and latency; `ValueError` without value and cause.
+
+    An unknown cause is a `KeyError`.
+    """
     cause = cause_of(stored)
     if value is None and cause is Cause.SCORED:
         raise ValueError("neither a value nor a cause")
@@ -212,7 +227,10 @@ def _read(stored: Stored, value: Any) -> Outcome[Any]:
 
 
 def _hit(hit: ScoredDocument) -> list[object]:
-    """Return a hit as a list of its fields, without the last ones that are None."""
+    """Return a hit as a list of its fields, without the last ones that are None.
+
+    The fields are id, score, text, title, metadata and document.
+    """
     score = None if hit.score is None else _number(float(hit.score))
     metadata = _plain(dict(hit.metadata)) or None
     parts = [hit.id, score, hit.text, hit.title, metadata, hit.document]
@@ -229,7 +247,10 @@ def _read_hit(
     metadata: Mapping[str, Any] | None = None,
     document: str | None = None,
 ) -> ScoredDocument:
-    """Return a hit from its fields; raise `TypeError` if an id or text is no string."""
+    """Return a hit from its fields; raise `TypeError` if an id or text is no string.
+
+    A score that is no number is a `ValueError` or `TypeError`; missing metadata are {}.
+    """
     number = None if score is None else float(score)
     for part in (identifier, text or "", title or "", document or ""):
         _text(part)
@@ -257,7 +278,7 @@ def _number(value: float) -> float | str:
 
 
 def write_document(document: Document) -> list[object]:
-    """Return the fields of a document as a JSON list."""
+    """Return a document as a JSON list: id, text, title, metadata."""
     texts = _plain([document.id, document.text, document.title])
     return [*texts, _plain(dict(document.metadata))]
 

@@ -86,7 +86,7 @@ class Verdicts(StoredStage):
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
 
     def by_item(self) -> Sequence[Mapping[str, Verdict]]:
-        """Return the verdicts on each item by rubric; a missing verdict has no entry."""
+        """Return rubric -> verdict of each item, in their order; a missing verdict has no entry."""
         verdicts, names = self.items(), list(self._rubrics)
 
         def of_item(start: int) -> dict[str, Verdict]:
@@ -96,7 +96,10 @@ class Verdicts(StoredStage):
         return Mapped(of_item, range(0, len(verdicts), len(names)))
 
     def collected(self) -> JudgeResults:
-        """Return the verdicts on all items as score columns, rows, usage and models."""
+        """Return the verdicts on all items as score columns, rows, usage and models.
+
+        Verdicts that are not stored are made.
+        """
         judge = self.judge
         return collect_verdicts(
             judge.judge, self.bare, judge.rubrics, self.by_item(), type_name=judge.type
@@ -124,7 +127,10 @@ class Verdicts(StoredStage):
         return self.items_of("words of prompts", ["prompts"])
 
     def read(self, stored: Stored) -> Verdict:
-        """Return a verdict with its prompts, without those whose words are no longer stored."""
+        """Return a verdict with its prompts, without those whose words are no longer stored.
+
+        Raises TypeError, ValueError or LookupError for another form.
+        """
         fields = {**stored}
         rows, known_prompts = fields.pop("prompts", ()), self.workspace.prompts
         for form in {row[0] for row in rows} - known_prompts.keys():
@@ -156,7 +162,7 @@ class Verdicts(StoredStage):
 
         Rubrics of one method share replies, and the tokens of a reply count for the first verdict
         that uses it. So where a verdict is missing, all rubrics of its method judge the item again,
-        from stored replies.
+        from stored replies. Rows are from 0.
         """
         names = list(self._rubrics)
         missing: dict[int, set[str]] = {}
@@ -175,7 +181,11 @@ class Verdicts(StoredStage):
         return name if method in _OWN_REPLY_METHODS else method
 
     def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
-        """Return the number of items, not of verdicts, and their unit."""
+        """Return the number of items, not of verdicts, and their unit.
+
+        Raises:
+            IndexError: There are no items.
+        """
         unit = "answers" if self.bare[-1].sample else "queries"
         return sum(map(len, self._groups(todo).values())), unit
 
@@ -204,7 +214,8 @@ class Verdicts(StoredStage):
         """Yield the row of each judged item with its verdicts by rubric.
 
         A judge that asks models checks the budget itself, and its replies are stored when they
-        come. Another judge computes blocks, here or on workers, until the time is up.
+        come. Another judge computes blocks, here or on workers, until the time is up. Rows without
+        a verdict when the time is up are not yielded.
         """
         executor, judge, budget = self.workspace.executor, self.judge.judge, self.workspace.budget
         if judge.asks:
@@ -292,7 +303,10 @@ class JudgeAnswers(Verdicts):
         self.items(answers.rows(rows))
 
     def collect(self, results: Results) -> None:
-        """Add columns, verdicts, usage and warnings of the judge to the results."""
+        """Add columns, verdicts, usage and warnings of the judge to the results.
+
+        A row of each answer; failed answers have no score and their own cause.
+        """
         system, answers, totals_before = self.system, self._answer.answers, judge_totals(self.judge)
         self.judged = self._items(answers)
         judged = self.collected()
@@ -343,7 +357,7 @@ class JudgeAnswers(Verdicts):
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     """Return the key of a judge's verdicts by a rubric: a hash of its options, model and code.
 
-    The judged items are in the keys of the items.
+    The judged items are in the keys of the items. It has 32 hexadecimal digits.
     """
     options = {name: value for name, value in judge.block.options.items() if name not in _NO_KEY}
     signature = judge.judge.signature_parts(rubric) if judge.judge.asks else {}

@@ -51,11 +51,16 @@ def component_key(
 ) -> str:
     """Return the key of a component's results: a hash of its entry, code, files and inputs.
 
+    It has 32 hexadecimal digits.
+
     Args:
         component: Entry; None for a live object.
         run_token: Token of the run, part of the key if `has_full_key` is False.
         secrets: Secrets of the config, which the key does not depend on.
         inputs: Other parts of the key, JSON-ready.
+
+    Raises:
+        TypeError: An input is not JSON-ready.
     """
     # names and comments of the config are no part: a renamed component keeps its results
     parts: dict[str, Any] = {"inputs": inputs}
@@ -80,7 +85,10 @@ def component_key(
 
 
 def query_key(query: Query) -> str:
-    """Return the hash of a query: its id, text, metadata and earlier turns."""
+    """Return the hash of a query: its id, text, metadata and earlier turns.
+
+    It has 32 hexadecimal digits.
+    """
     extra = fingerprint_json(dict(query.metadata)) if query.metadata else ""
     turns = [fingerprint_json(turn.to_dict(), KEY_DIGITS) for turn in query.turns]
     return fingerprint([query.id, query.text, extra, *turns], KEY_DIGITS)
@@ -101,7 +109,7 @@ def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
 
 
 def passages_key(query: Query, passages: Sequence[Document]) -> str:
-    """Return the hash of a query with the passages that its answer is generated from."""
+    """Return the hash of a query and of the ids, titles and texts of passages, in their order."""
     pieces = [query_key(query)]
     for passage in passages:
         pieces += [passage.id, passage.title, passage.text]
@@ -126,7 +134,10 @@ def item_key(item: JudgedItem, sample: int) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_of(cls: Any) -> str:
-    """Return a hash of the modules that define a component, and of the packages it names."""
+    """Return a hash of the ragbench modules that define a component, and of packages it names.
+
+    Modules of other packages and of users are not read. Cached for the process.
+    """
     # `getattr`: a class of a third party need not inherit the base that declares these
     pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
     for base in inspect.getmro(cls) if inspect.isclass(cls) else ():
@@ -139,7 +150,10 @@ def code_of(cls: Any) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_in(*packages: str) -> str:
-    """Return a hash of all modules of some packages, for results that no single class computes."""
+    """Return a hash of all modules of some packages, for results that no single class computes.
+
+    Raises ImportError for an unknown package. Cached for the process.
+    """
     folders = [Path(place) for name in packages for place in import_module(name).__path__]
     modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return fingerprint([path.read_bytes() for path in modules])
@@ -147,7 +161,7 @@ def code_in(*packages: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def versions_of(packages: tuple[str, ...]) -> list[str]:
-    """Return "name version" of each package, or "name is missing"."""
+    """Return "name version" of each package, or "name is missing", in the given order."""
     versions = []
     for package in packages:
         try:
@@ -159,6 +173,8 @@ def versions_of(packages: tuple[str, ...]) -> list[str]:
 
 def _content(name: str, value: Any, component: Component, hidden: Mapping[str, str]) -> Any:
     """Return an option's value for a key; a path is replaced by a hash of the content.
+
+    An absolute path in any option counts as a path. Other objects become their `repr`.
 
     Args:
         name: Name of the option.
@@ -184,7 +200,10 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
 
 
 def _content_of_path(path: Path) -> str:
-    """Return a hash of a file or folder; the path itself if it is missing or unreadable."""
+    """Return a hash of a file or folder; the path itself if it is missing or unreadable.
+
+    A file is hashed by its bytes, a folder by names, sizes and times of its files.
+    """
     try:
         if path.is_file():
             return _digest(path)
@@ -199,7 +218,7 @@ def _content_of_path(path: Path) -> str:
 
 
 def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, read in blocks."""
+    """Return the SHA-256 of a file in hexadecimal; raise an OSError if it cannot be read."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):

@@ -40,7 +40,8 @@ def passages_of(
 ) -> list[Document] | None:
     """Return the first `passages` hits as documents with text; None if retrieval failed.
 
-    A hit without a text of its own or in the corpus is left out.
+    A hit without a text of its own or in the corpus is left out. Hits are in their order; [] if
+    none has a text.
     """
     if outcome.value is None:
         return None
@@ -58,6 +59,9 @@ def rank_outcomes(
     own_notes: Sequence[str] | None = None,
 ) -> RetrieverRun:
     """Return the ranking of a retriever's hits, with notes and warnings on odd ones.
+
+    Notes and warnings begin with the name. More than 10 % of unknown hits are a warning, fewer a
+    note. A run file is read again when its rankings are used.
 
     Args:
         name: Name of the system, for messages.
@@ -111,9 +115,10 @@ def _run_of(
     outcomes: Sequence[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
 ) -> tuple[Run, int, bool]:
-    """Return the run, the number of hits that the corpus lacks, and True if any hit is a chunk.
+    """Return (run, number of hits that the corpus lacks, True if any hit is a chunk).
 
-    Chunks are those of `chunk:` in the config; of a file none is known.
+    Chunks are those of `chunk:` in the config; of a file none is known. Queries that failed are not
+    in the run; without a corpus the number is 0.
     """
     corpus_ids = None if corpus is None else frozenset(record_ids(corpus))
     if isinstance(outcomes, FileRankings):
@@ -146,7 +151,8 @@ def _run_of(
 def refuse_other_ids(ranking: RetrieverRun, plan: Plan) -> None:
     """Check that ids of hits are those of the qrels, if another part of the hits is.
 
-    No check without qrels or hits, and if any hit is judged or in the corpus.
+    No check without qrels or hits, and if any hit is judged or in the corpus. Other ids that
+    nothing explains pass.
 
     Raises:
         DataError: A key of the metadata, or the part of the ids before a separator, is judged.
@@ -216,6 +222,7 @@ def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, s
     """Return the id that each passage was scored by, by query and passage id.
 
     A passage that is missing was scored by its own id; all are in a ranking that was not matched.
+    It is empty for a ranking that was not matched.
     """
     rules = plan.config.metrics.retrieval
     if ranking.unmatched is None:
@@ -234,7 +241,10 @@ def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, s
 
 
 def _documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
-    """Yield the query ids, each with the document id by hit id; None where it is unknown."""
+    """Yield the query ids, each with the document id by hit id; None where it is unknown.
+
+    Queries are in the order of the run's queries; failed ones are left out.
+    """
     match = plan.config.metrics.retrieval.match
     for query, hits in _hits(ranking):
         # reversed: of a repeated hit the first one counts
@@ -245,7 +255,8 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     """Fold passages into the documents that contain them, each at the rank of its best passage.
 
     A passage without a document counts as one; `k` is the deepest cut-off of the measures. Raises
-    `DataError` if no passage has a document.
+    `DataError` if no passage has a document. Passages without a document, and queries with fewer
+    documents than `k`, are told in warnings.
     """
     rules, documents = plan.config.metrics.retrieval, dict[str, dict[str, str]]()
     match, n_without, n_hits = rules.match, 0, 0
@@ -265,7 +276,10 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
 
 
 def _hits(ranking: RetrieverRun) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
-    """Yield id and hits of each query in the run; failed and missing queries are left out."""
+    """Yield id and hits of each query in the run; failed and missing queries are left out.
+
+    In the order of the queries.
+    """
     query_index = ranking.run.query_index
     for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
         if query.id in query_index and outcome.value is not None:
@@ -306,6 +320,8 @@ def _missing_document_key(
 def _few_documents_warning(ranking: RetrieverRun, run: Run, k: int, top_k: int) -> list[str]:
     """Return a warning if queries have fewer than k documents after folding; else an empty list.
 
+    A failed query does not count.
+
     Args:
         ranking: Ranking of passages.
         run: Ranking of their documents.
@@ -330,7 +346,11 @@ def _few_documents_warning(ranking: RetrieverRun, run: Run, k: int, top_k: int) 
 
 
 def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
-    """Replace passages by the gold passages whose words they contain; raise without any text."""
+    """Replace passages by the gold passages whose words they contain; raise without any text.
+
+    A passage without a text matches nothing and is told in a warning; of equal overlaps the best
+    graded gold passage counts.
+    """
     rules, corpus = plan.config.metrics.retrieval, plan.corpus
     overlap = rules.match.overlap or passage_matching.DEFAULT_OVERLAP
     order = ranked_documents(ranking.run, ties=rules.ties, trec_eval=rules.trec_eval)

@@ -36,6 +36,8 @@ def _pool(
     """Yield id and item of the first `depth` hits of all retrievers, query by query.
 
     A passage that several retrievers return is yielded once; without any text, its text is empty.
+    `rankings` may be empty, and then nothing is yielded. The order is that of the retrievers, best
+    hits first.
     """
     # an average over ties has no single order; the pool needs one
     ties = "docid" if rules.ties == "average" else rules.ties
@@ -61,7 +63,10 @@ def _pool(
 
 
 def _grade(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
-    """Return a verdict with the passage id and its grade; the grade is None if it failed."""
+    """Return a verdict with the passage id and its grade; the grade is None if it failed.
+
+    Without a level, the score (0 to 1) is mapped to the levels.
+    """
     grade = None
     if row.score is not None:
         level = 1 + row.score * (fill.rubric.levels - 1) if row.level is None else row.level
@@ -93,7 +98,10 @@ def _qrels_source(
 
 
 def _fill_warnings(fill: PlannedFill, counts: FillCounts, people: Qrels | None) -> list[str]:
-    """Return warnings on passages that stay unjudged, and on unequal scales of the grades."""
+    """Return warnings on passages that stay unjudged, and on unequal scales of the grades.
+
+    Or [].
+    """
     warnings, failed = [], sum(counts.failed.values())
     if failed:
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.failed.items())
@@ -202,7 +210,10 @@ class JudgePassages(Stage):
             results.warnings += self.filled.warnings
 
     def forecast(self) -> Step | None:
-        """Return an upper limit: the first hits of every retriever, as if none were shared."""
+        """Return an upper limit: first hits of every retriever, none shared.
+
+        None without a fill.
+        """
         fill = self.plan.fill
         if fill is None:
             return None

@@ -148,7 +148,10 @@ class JudgePairs(Stage):
 
 
 def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[VerdictRow]:
-    """Return the verdicts with the names of judge, systems and winner; no winner if tied."""
+    """Return the verdicts with the names of judge, systems and winner; no winner if tied.
+
+    A failed verdict has no winner either.
+    """
     wins = [value for column in judged.columns.values() for value in column.values.tolist()]
     winner = {1.0: one, 0.0: other}
     return [
@@ -160,7 +163,10 @@ def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[Verdic
 def _sample_pairs(
     one: records.Answers, other: records.Answers
 ) -> list[tuple[records.Answers, records.Answers]]:
-    """Pair the samples of two systems; the system with fewer samples repeats them in order."""
+    """Pair the samples of two systems; the system with fewer samples repeats them in order.
+
+    As many pairs as the larger number of samples.
+    """
     mine, theirs = one.by_sample(), other.by_sample()
     numbers = range(max(one.samples, other.samples))
     return [(mine[n % len(mine)], theirs[n % len(theirs)]) for n in numbers]
@@ -197,7 +203,10 @@ def _compared_pair(
 
 
 def _merged(judgements: Sequence[JudgeResults]) -> JudgeResults:
-    """Merge the results of all pairs: rows, models, usage and counts, without the columns."""
+    """Merge the results of all pairs: rows, models, usage and counts, without the columns.
+
+    The models are sorted; counts are sums.
+    """
     rows = [row for judged in judgements for row in judged.rows]
     models = {model for judged in judgements for model in judged.models}
     usage = add_usage(judged.usage for judged in judgements)
@@ -215,7 +224,8 @@ def _merged(judgements: Sequence[JudgeResults]) -> JudgeResults:
 def _items(plan: Plan, one: records.Answers, other: records.Answers) -> list[JudgedItem]:
     """Return an item for both answers to each query, sample by sample, with the passages of both.
 
-    An answer that failed is None; passages are None if neither has any.
+    An answer that failed is None; passages are None if neither has any. Passages of both answers
+    come once each, those of the first answer first.
     """
     items = []
     for sample, (first, second) in enumerate(_sample_pairs(one, other)):

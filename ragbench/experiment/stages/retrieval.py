@@ -62,6 +62,8 @@ def retrieve(
     A query whose call raises, times out or returns something else than hits has a cause in place of
     hits, and the other queries go on. A retriever that answers in batches is asked in blocks; the
     queries of a block that fails are asked one by one, so that only the query at fault fails.
+    Positions are from 0, in the order in which calls end. Latencies of a block are shared equally
+    among its queries, in milliseconds.
 
     Args:
         retriever: Indexed retriever.
@@ -124,7 +126,7 @@ def _search_on_workers(
 ) -> Iterator[QueryOutcome]:
     """Search the index of a retriever on workers; yield position and outcome of each query.
 
-    Requests are created and hits are read here, where the corpus is.
+    Failed requests first. Requests are created and hits are read here, where the corpus is.
     """
 
     def request(position: int) -> Any:
@@ -162,7 +164,7 @@ def make_ready(workspace: Workspace, name: str) -> Retriever:
 
     Raises:
         AdapterError: Indexing fails in code of the user.
-        RagbenchError: A model or an index cannot be loaded.
+        RagbenchError: A model or an index cannot be loaded, such as MissingExtra.
     """
     plan = workspace.plan
     retriever, corpus = plan.retrievers[name], plan.collection.documents
@@ -185,15 +187,18 @@ def make_ready(workspace: Workspace, name: str) -> Retriever:
 
 
 def note_encodings(workspace: Workspace, name: str) -> None:
-    """Record the number of texts that a retriever encoded so far, of stored ones, and seconds."""
+    """Record the number of texts that a retriever encoded so far, of stored ones, and seconds.
+
+    Nothing for a retriever that encodes no texts.
+    """
     if (counts := workspace.plan.retrievers[name].encodings) is not None:
         workspace.work[f"encode {name}"] = Work(counts.texts, counts.stored, counts.seconds)
 
 
 def retriever_key(workspace: Workspace, name: str, top_k: int) -> str:
-    """Return the key of a retriever's hits: a hash of its entry, corpus and sources, and `top_k`.
+    """Return the key of a retriever's hits: a hash of its entry, corpus, sources and `top_k`.
 
-    The queries are in the keys of the items.
+    The queries are in the keys of the items. It has 32 hexadecimal digits.
     """
     retriever = workspace.plan.retrievers[name]
     inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
@@ -245,7 +250,8 @@ class Retrieve(StoredStage):
     def outcomes(self) -> Sequence[Outcome[Retrieved]]:
         """Outcome of each query, with at most `top_k` hits; retrieved where it is not stored.
 
-        Hits of a run file are read from the file, and not stored a second time.
+        Hits of a run file are read from the file, and not stored a second time. A query that failed
+        in a source has its cause; in a forecast, missing ones are `PENDING`.
         """
         if self.retriever.recorded() is not None:
             n = len(self.plan.queries)
@@ -309,7 +315,7 @@ class Retrieve(StoredStage):
         return slots
 
     def prepare(self) -> None:
-        """Load the retriever and index the corpus."""
+        """Load the retriever and index the corpus, once per run; raise as `make_ready` does."""
         make_ready(self.workspace, self.name)
 
     def pay_for(self, rows: Sequence[int]) -> None:
@@ -347,7 +353,7 @@ class Retrieve(StoredStage):
 
     @property
     def computes_here(self) -> bool:
-        """Return True if so, or if its index is in files that workers on this machine map."""
+        """Return True if it computes, or has its index in files that workers here map."""
         corpus = self.plan.collection.documents
         return self.computes or (corpus is not None and self.retriever.keeps_index(corpus))
 
@@ -387,7 +393,8 @@ class Rank(Stage):
         """Ranking as it is scored, with notes and warnings; None for an app without passages.
 
         Raises:
-            DataError: No hit has an id of the qrels or the corpus, but another field of it has.
+            DataError: No hit has an id of the qrels or the corpus, but another field of it has; or
+                hits cannot be matched, as in `match_hits`.
         """
         outcomes, plan = self._retrieved(), self.plan
         if outcomes is None:
@@ -416,7 +423,7 @@ class Rank(Stage):
         )
 
     def collect(self, results: Results) -> None:
-        """Add the ranking with its notes and warnings to the results."""
+        """Add the ranking with its notes and warnings to the results; nothing without a ranking."""
         if self.ranking is not None:
             results.rankings[self.name] = self.ranking
             results.notes += self.ranking.notes

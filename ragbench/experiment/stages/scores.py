@@ -75,7 +75,7 @@ class ScoreRanking(StoredStage):
         return self._rank.ranking
 
     def slots(self) -> list[Slot | None]:
-        """Return a slot for each measure."""
+        """Return a slot for each measure, in order; a ValueError without a ranking."""
         items = self.items_of(self._ranking.name, self._key_parts())
         return [Slot(items, name, row) for row, name in enumerate(self.plan.measures)]
 
@@ -102,7 +102,10 @@ class ScoreRanking(StoredStage):
         ]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Score the ranking by the measures of some slots."""
+        """Score the ranking by the measures of some slots.
+
+        A query whose retrieval failed has its cause, without a value.
+        """
         measures = parse_measures([self.plan.measures[position] for position in todo])
         by_id = [measure for measure in measures if measure.spec.reads != "passages"]
         by_text = [measure for measure in measures if measure.spec.reads == "passages"]
@@ -128,7 +131,8 @@ class ScoreRanking(StoredStage):
     ) -> tuple[dict[str, ScoreColumn], RunCounts | None]:
         """Return the columns of measures that read ids, and the counts of the run.
 
-        A query without judgements has the cause `NO_JUDGEMENTS`.
+        A query without judgements has the cause `NO_JUDGEMENTS`. Values are in the order of the
+        queries of the run.
         """
         rules, columns = self.plan.config.metrics.retrieval, dict[str, ScoreColumn]()
         scored = score_run(
@@ -160,9 +164,10 @@ class ScoreRanking(StoredStage):
     def _score_texts(
         self, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
-        """Return the columns of measures that search passages for gold answers, and warnings.
+        """Return (columns of measures that search passages for gold answers, warnings).
 
-        Passages are those that were retrieved, before they are folded or matched.
+        Passages are those that were retrieved, before they are folded or matched. If only some
+        passages lack a text, there is one warning.
 
         Raises:
             DataError: No passage that a measure reads has a text.
@@ -196,7 +201,10 @@ class ScoreRanking(StoredStage):
         return {column.name: column for column in columns}, warnings
 
     def read(self, stored: object) -> tuple[ScoreColumn, _StoredColumn]:
-        """Return the column of a stored item, and the item."""
+        """Return (column of a stored item, the item).
+
+        A DataError or ValueError for another form.
+        """
         item = from_json(_StoredColumn, stored)
         return read_column(item.column), item
 
@@ -356,7 +364,11 @@ def _bytes_of(ids: ByteIds) -> list[bytes]:
 
 
 def _texts_key(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> str:
-    """Return a hash of the answers and gold answers of all queries."""
+    """Return a hash of the answers and gold answers of all queries, in their order.
+
+    Raises:
+        ValueError: There are more or fewer answers than lists of gold answers.
+    """
 
     def pieces() -> Iterator[str]:
         for text, references in zip(texts, gold, strict=True):
@@ -367,7 +379,7 @@ def _texts_key(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> st
 
 
 def _calls_key(calls: CallRows) -> str:
-    """Return a hash of the tool calls and gold tool calls of all queries."""
+    """Return a hash of the tool calls and gold tool calls of all queries, in their order."""
     pairs = zip(calls.actual, calls.expected, strict=True)
     rows = [
         [None if row is None else [call.to_dict() for call in row] for row in pair]
