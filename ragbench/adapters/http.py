@@ -34,7 +34,12 @@ Url = Annotated[str, Option("Where to POST.")]
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
-    """Time limit and number of retries of a request."""
+    """Time limit and number of retries of a request.
+
+    Attributes:
+        timeout: Time limit of one reply in seconds, retries included; above 0.
+        retries: Number of further tries, 0 or more.
+    """
 
     timeout: Annotated[
         float, Option("Time limit of one reply, in seconds, retries included.", gt=0)
@@ -44,7 +49,12 @@ class RequestOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointOptions(RequestOptions):
-    """Headers, limits and retries of requests to a URL of the user."""
+    """Headers, limits and retries of requests to a URL of the user.
+
+    Attributes:
+        headers: Header -> value; None for no further ones.
+        url: URL that requests are posted to.
+    """
 
     headers: Annotated[
         dict[str, str] | None,
@@ -122,6 +132,9 @@ class Endpoint:
     def post(self, body: Any) -> Any:
         """Return the JSON reply to a JSON body.
 
+        The body is sent as UTF-8; half surrogate pairs become `?`. TypeError if it is no JSON
+        value.
+
         Raises:
             CallFailure: The last try failed or timed out, the reply is no JSON (`malformed`), or it
                 is larger than 64 MiB.
@@ -143,6 +156,8 @@ class Endpoint:
 
     def _once(self, content: bytes, deadline: float) -> bytes:
         """Send a request once and return the body; reconnect if an idle connection was closed.
+
+        The body is not decoded.
 
         Args:
             content: Body of the request.
@@ -174,7 +189,11 @@ class Endpoint:
         return self._checked(connection, response, text)
 
     def _checked(self, connection: http.client.HTTPConnection, response: Any, text: bytes) -> bytes:
-        """Return the body of a successful response; raise a CallFailure for any other."""
+        """Return the body of a successful response; raise a CallFailure for any other.
+
+        Statuses from 200 to 299 are successful; a body above 64 MiB is not. The connection is kept
+        for the next request, unless the server closes it.
+        """
         if len(text) > _MAX_REPLY or response.will_close:
             connection.close()
         else:
@@ -192,7 +211,10 @@ class Endpoint:
         raise failure_of_status(response.status, f"{self.address}: {message}", headers=headers)
 
     def _connection(self, deadline: float) -> tuple[http.client.HTTPConnection, bool]:
-        """Return a connection with the time limit set, and True if it was open already."""
+        """Return a connection with the time limit set, and True if it was open already.
+
+        A new connection is not opened yet; the limit is at least a millisecond.
+        """
         remaining_s = max(0.001, deadline - time.monotonic())
         with self._lock:
             if self._idle:
@@ -204,7 +226,10 @@ class Endpoint:
         return kind(self._host, self._port, timeout=remaining_s), False
 
     def _read(self, text: bytes) -> Any:
-        """Return the JSON value of a body; raise a CallFailure if it is no JSON."""
+        """Return the JSON value of a body; raise a CallFailure if it is no JSON.
+
+        The failure is `malformed`, also for an empty body.
+        """
         try:
             return load_json(text, most=MOST_NODES)
         except ValueError:
@@ -257,6 +282,9 @@ def _close(connections: list[http.client.HTTPConnection]) -> None:
 
 
 def _secrets_of(headers: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the secrets of a request by name: header values, and a URL whose query holds one."""
+    """Return the secrets of a request by name: header values, and a URL whose query holds one.
+
+    Headers such as `Accept`, whose values are no secrets, are left out.
+    """
     secrets = {f"headers.{name}": value for name, value in headers.items() if not is_harmless(name)}
     return {**secrets, "url": url} if secret_parts(url) else secrets

@@ -37,7 +37,9 @@ def resolve_client(
         owner: Component with the options, for messages.
 
     Raises:
-        OptionError: Both or neither are set, or the factory cannot be imported.
+        OptionError: Both or neither are set, or the factory does not take the arguments.
+        AdapterError: The factory fails, or returns None or a coroutine.
+        DataError: The factory cannot be imported.
     """
     if (factory is None) == (client is None):
         allowed = "module:name of an object or of its factory; from Python, a client"
@@ -49,7 +51,7 @@ class SyncOrAsync:
     """Callable over a method of an object, or over its asynchronous form.
 
     It is false if the object has neither method. Asynchronous calls run in one event loop, which
-    starts with the first of them.
+    starts with the first of them. Calling it raises the errors of the method.
 
     Args:
         target: Object of a library.
@@ -79,7 +81,8 @@ class SyncOrAsync:
         """Return the result of the method, awaited in the loop of this object if necessary.
 
         Raises:
-            NotImplementedError: Neither form of the method can be called.
+            NotImplementedError: Neither form of the method can be called; other errors are those of
+                the method.
         """
         if self._call is not None:
             try:
@@ -97,7 +100,10 @@ class SyncOrAsync:
         return self._loop.run(_awaited(self._await(*arguments, **options)))
 
     def takes(self, name: str) -> bool:
-        """Return True if the signature allows a keyword argument, or cannot be read."""
+        """Return True if the signature allows a keyword argument, or cannot be read.
+
+        True too if the method takes any keyword.
+        """
         return self.parameters is None or name in self.parameters
 
 
@@ -169,7 +175,8 @@ class HitReader:
     def read_langchain(self, document: Any, score: Any = None) -> ScoredDocument:
         """Return a hit from the `id`, `page_content` and `metadata` of a LangChain document.
 
-        Attributes that the object lacks are missing values; see `read`.
+        Attributes that the object lacks are missing values; see `read`. AdapterError if it has
+        neither an id nor a text.
         """
         return self.read(
             own_id=getattr(document, "id", None),
@@ -180,6 +187,8 @@ class HitReader:
 
     def _identifier(self, own_id: Any, text: str | None, metadata: Mapping[str, Any]) -> str:
         """Return the id of a hit, and count an id that is not of `id_field`.
+
+        The hash is `text-` and 16 characters.
 
         Raises:
             AdapterError: The hit has neither an id nor a text.
@@ -202,7 +211,11 @@ class HitReader:
 
     @property
     def notes(self) -> list[str]:
-        """Return a sentence on hits without `id_field`, and one on hits without any id."""
+        """Return a sentence on hits without `id_field`, and one on hits without any id.
+
+        Empty if all hits had the ids that were asked for; the keys named are those of the last such
+        hit.
+        """
         notes, keys = [], ", ".join(self._keys) or "no metadata"
         if count := self._from["other"]:
             close = nearest(self._field or "", self._keys)
@@ -222,7 +235,8 @@ def checked_id(value: Any, owner: str) -> str:
     `owner` names the hit or passage in messages.
 
     Raises:
-        AdapterError: The value is no text, whole number or UUID, or an invalid id.
+        AdapterError: The value is no text, whole number or UUID, or an invalid id, such as an empty
+            one.
 
     Example:
         >>> checked_id("my doc", "hit 1"), checked_id(7, "hit 1")
@@ -238,7 +252,10 @@ def checked_id(value: Any, owner: str) -> str:
 
 
 def is_id(value: Any) -> bool:
-    """Return True if a value can be an id: a text, a whole number or a UUID."""
+    """Return True if a value can be an id: a text, a whole number or a UUID.
+
+    NumPy integers count as whole numbers; True and False do not.
+    """
     return not isinstance(value, bool) and isinstance(value, (str, Integral, UUID))
 
 

@@ -35,7 +35,9 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
     """Return a template with the places in its texts filled at any depth; keys are not filled.
 
     A text that is a single place becomes the value itself, such as a number or a list. A place in a
-    longer text becomes text, a list becomes paragraphs. Places without a value are not changed.
+    longer text becomes text, a list becomes paragraphs. Places without a value are not changed. The
+    template is not changed; tuples become lists. KeyError if a list in a longer text has a mapping
+    without `text`.
 
     Example:
         >>> fill({"q": "find {question}", "k": "{top_k}"}, {"question": "x", "top_k": 5})
@@ -55,6 +57,8 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 def check_template(template: Any, places: Sequence[str], owner: str, option: str) -> None:
     """Check that a template contains the question and no unknown place.
+
+    Unknown places inside a longer text pass.
 
     Args:
         template: JSON value with places in its texts.
@@ -79,7 +83,8 @@ def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
     """Return the values of the places of passages.
 
     `contexts` is a list of mappings, `texts` a list of texts, and `context` one text with blank
-    lines between passages.
+    lines between passages. In the order of the passages; without any, both lists and the text are
+    empty.
 
     Example:
         >>> passage_values([Document("a", "Io is a moon.", "Io")])["contexts"]
@@ -94,7 +99,10 @@ def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
 
 
 def _texts(template: Any) -> Iterator[str]:
-    """Yield all texts of a template, without its keys."""
+    """Yield all texts of a template, without its keys.
+
+    In their order, at any depth.
+    """
     if isinstance(template, str):
         yield template
     elif isinstance(template, Mapping):
@@ -147,6 +155,9 @@ class JsonPath:
     def find(self, reply: Any, *, required: bool = True) -> dict[Place, Any]:
         """Return the values at the path, keyed by the index of each `[*]`.
 
+        In the order of the reply; an empty list under `[*]` gives an empty dict, a path without
+        `[*]` the key `()`.
+
         Args:
             reply: JSON value to search.
             required: True to raise an error for a missing key or index, False to leave it out.
@@ -166,7 +177,10 @@ class JsonPath:
         return values
 
     def one(self, reply: Any) -> Any:
-        """Return the value of a path without `[*]`; raise an AdapterError if it is missing."""
+        """Return the value of a path without `[*]`; raise an AdapterError if it is missing.
+
+        With `[*]` it is the first value, None for an empty list.
+        """
         return next(iter(self.find(reply).values()), None)
 
     def _missing(self, place: Place, value: Any, position: int) -> str:
@@ -186,7 +200,10 @@ class JsonPath:
 
 
 def _steps(text: str, owner: str, option: str) -> Iterator[Step]:
-    """Yield the steps of a path; raise an OptionError if it is invalid."""
+    """Yield the steps of a path; raise an OptionError if it is invalid.
+
+    A key is text, an index an integer, `[*]` None. Only `$` gives no step.
+    """
     position = 1 if text.startswith("$") else 0
     if not text.strip():
         raise OptionError(owner, option, text, _EXAMPLE)
@@ -204,7 +221,10 @@ def _steps(text: str, owner: str, option: str) -> Iterator[Step]:
 
 
 def _children(place: Place, value: Any, step: Step) -> Iterator[tuple[Place, Any]]:
-    """Yield (place, value) of each value that a step leads to; none if the step is missing."""
+    """Yield (place, value) of each value that a step leads to; none if the step is missing.
+
+    A negative index counts from the end.
+    """
     if step is None:
         if _is_list(value):
             yield from (((*place, number), part) for number, part in enumerate(value))

@@ -75,6 +75,8 @@ class Encodings:
 class Embedder(ABC):
     """Model that encodes texts as vectors.
 
+    Subclasses set the attributes and define `_encode` and `count_tokens`.
+
     Attributes:
         identity: Name of the model in signatures: a hub name, or a hash of the folder's content.
         revision: Commit of a hub name; empty for a folder.
@@ -107,6 +109,9 @@ class Embedder(ABC):
             prompt: Text put before each of them.
             normalize: Scale each row to length 1, so that a dot product is a cosine.
             advance: Called with the number of further texts that are done.
+
+        Returns:
+            The array is float32 of shape (n, d).
         """
         import numpy as np
 
@@ -121,11 +126,17 @@ class Embedder(ABC):
     def _encode(
         self, texts: Sequence[str], prompt: str, normalize: bool, advance: Advance
     ) -> Iterable[Vectors]:
-        """Return the vector of each of some distinct texts; there is at least one."""
+        """Return the vector of each of some distinct texts; there is at least one.
+
+        In the order of the texts; `prompt` is put before each, and `normalize` scales to length 1.
+        """
 
     @abstractmethod
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
-        """Return the number of tokens of each text with its prompt, before it is cut."""
+        """Return the number of tokens of each text with its prompt, before it is cut.
+
+        In the order of the texts; special tokens count.
+        """
 
 
 Model = Annotated[
@@ -146,6 +157,8 @@ BatchTokens = Annotated[
 class Checkpoint:
     """Model that the user named by a folder or a hub name.
 
+    `find_checkpoint` makes it; nothing is loaded before `load`.
+
     Attributes:
         owner: Name of the component in messages: `bertscore`.
         name: The folder or hub name as the user wrote it.
@@ -158,13 +171,18 @@ class Checkpoint:
 
     @property
     def identity(self) -> str:
-        """Return the hub name, or a hash of the folder's content that ignores its path."""
+        """Return the hub name, or a hash of the folder's content that ignores its path.
+
+        DataError if a configuration file of the folder is no JSON, OSError if a file cannot be
+        read.
+        """
         return self.name if self.folder is None else f"sha256-{folder_digest(self.folder)}"
 
     def load(self, load: Callable[[str, dict[str, bool]], _Loaded]) -> _Loaded:
         """Return the result of `load`, from the folder or the hub's cache, else from the hub.
 
-        A model in the cache is not requested from the hub, so that a run needs no network.
+        A model in the cache is not requested from the hub, so that a run needs no network. An
+        OSError or ValueError of `load` counts as a missing model; its other errors are passed on.
 
         Args:
             load: Called with a path or name, and keywords for `from_pretrained`.
@@ -200,7 +218,7 @@ class Checkpoint:
         """Return the tokeniser, the model, and the names of weights that the checkpoint lacks.
 
         `kind` is a class of transformers, such as `AutoModel`, which selects the architecture by
-        the configuration. Raises as `load`.
+        the configuration. Raises as `load`. The names are sorted; empty if nothing is missing.
         """
         import transformers
 
@@ -217,7 +235,8 @@ class Checkpoint:
     def _probe_hub(self) -> None:
         """Raise an error at once if the hub lacks the model or cannot be reached.
 
-        `from_pretrained` would try for a minute.
+        `from_pretrained` would try for a minute. OptionError if the hub answers with an error,
+        DataError if it cannot be reached within 10 seconds.
         """
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HfHubHTTPError
@@ -236,6 +255,9 @@ class Checkpoint:
 
 def find_checkpoint(owner: str, model: str) -> Checkpoint:
     """Return the checkpoint of a folder or hub name, without loading it.
+
+    A folder counts if it has `config.json` or `modules.json`; whether a hub name exists is not
+    checked.
 
     Raises:
         OptionError: The model is neither a folder of a model nor a possible hub name.
@@ -267,7 +289,8 @@ def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
 def need_packages(owner: str, extra: str, packages: dict[str, str]) -> None:
     """Raise `MissingExtra` if a package (module -> package name) is not installed.
 
-    Imports nothing; `extra` is the extra of ragbench that installs the packages.
+    Imports nothing; `extra` is the extra of ragbench that installs the packages. An empty mapping
+    passes; the first missing package is named.
     """
     from importlib.util import find_spec
 
@@ -280,7 +303,8 @@ def folder_digest(folder: Path) -> str:
     """Return a hash of the weights, the tokeniser and the configuration of a model.
 
     Leaves out the path of the folder, its read-me and training logs, and the paths and versions in
-    configuration files: no vector depends on them.
+    configuration files: no vector depends on them. DataError if a configuration file is no JSON,
+    OSError if a file cannot be read. A folder without such files has a hash too.
     """
     files = sorted(
         path
@@ -293,7 +317,10 @@ def folder_digest(folder: Path) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _digest(folder: Path, states: tuple[tuple[str, int, int], ...]) -> str:
-    """Return the hash of files; path, size and time of each are the key of the cached hash."""
+    """Return the hash of files; path, size and time of each are the key of the cached hash.
+
+    The hash has the length of `fingerprint`; up to 64 folders are cached.
+    """
     return fingerprint(piece for state in states for piece in _pieces(folder, Path(state[0])))
 
 
@@ -315,6 +342,7 @@ def read_config(path: Path) -> Any:
 
     Raises:
         DataError: The file is no JSON in UTF-8.
+        OSError: There is no such file, or it cannot be read.
     """
     try:
         return load_json(path.read_text(encoding="utf-8"))
@@ -324,7 +352,10 @@ def read_config(path: Path) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress the progress bars and warnings of transformers while it loads a model."""
+    """Suppress the progress bars and warnings of transformers while it loads a model.
+
+    The settings before are restored, also after an error.
+    """
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -38,7 +38,8 @@ class CachedEmbedder:
     The cache holds vectors as the model returns them, before normalisation, so that all components
     with the same model share them. Vectors of texts that were encoded alone have keys of their own:
     reading them gives the same bits as encoding. The last digits of vectors from batches depend on
-    the batch in which a text was first encoded.
+    the batch in which a text was first encoded. It is no `Embedder`, but has the same methods; the
+    cache file is opened anew for each call.
 
     Attributes:
         prompts: Text put before a text, by its role: `query`, `document`.
@@ -84,7 +85,10 @@ class CachedEmbedder:
 
     @property
     def encodings(self) -> Encodings:
-        """Return the numbers of texts so far, encoded and stored, and the time of encoding."""
+        """Return the numbers of texts so far, encoded and stored, and the time of encoding.
+
+        Time is in seconds, that of reading the cache left out.
+        """
         return Encodings(self.encoded + self.reused, self.reused, self._seconds)
 
     @property
@@ -109,6 +113,9 @@ class CachedEmbedder:
             prompt: Text put before each of them.
             normalize: Scale each row to length 1; a row of zeros stays.
             advance: Called with the number of further texts that are done.
+
+        Returns:
+            The array is float32 of shape (n, d).
 
         Raises:
             DataError: The model returns a vector that is not finite, or the cache file is damaged.
@@ -141,7 +148,8 @@ class CachedEmbedder:
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return the number of tokens of each text with its prompt, without encoding the text.
 
-        Numbers are stored and read like vectors; texts are not cut to the limit of the model.
+        Numbers are stored and read like vectors; texts are not cut to the limit of the model. In
+        the order of the texts; no texts give an empty list. DataError if the cache file is damaged.
         """
         # without the manner of encoding: it does not change the number of tokens
         model = f"{self.identity}@{self.revision}"
@@ -166,7 +174,9 @@ class CachedEmbedder:
         """Yield a blob for each key of `texts`: first the stored ones, then computed blocks.
 
         A computed block is stored before it is yielded. `report_stored` gets the number of stored
-        blobs. A read-only cache causes an `UnstoredVectors` warning instead of a write.
+        blobs. A read-only cache causes an `UnstoredVectors` warning instead of a write. Keys are in
+        no set order among the stored ones, then in that of `texts`. DataError if the cache file is
+        damaged.
         """
         missing = dict(texts)
         # opened for each call, so that an embedder needs no `close`
@@ -191,7 +201,10 @@ class CachedEmbedder:
                 yield from blobs.items()
 
     def _encode(self, texts: Sequence[str], prompt: str, advance: Advance) -> Vectors:
-        """Encode distinct texts; raise `DataError` if a vector is not finite."""
+        """Encode distinct texts; raise `DataError` if a vector is not finite.
+
+        The rows are in the order of the texts, not normalised. Adds to `encoded` and the time.
+        """
         import numpy as np
 
         start = time.perf_counter()
@@ -209,6 +222,8 @@ class CachedEmbedder:
 def vector_key(model: str, prompt: str, text: str) -> str:
     """Return the key of a text's vector: a hash of model, prompt and text.
 
+    It has 32 hexadecimal digits.
+
     Example:
         >>> vector_key("m", "ab", "c") == vector_key("m", "a", "bc")
         False
@@ -224,7 +239,16 @@ def vector_key(model: str, prompt: str, text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbedderOptions:
-    """Options of the model that turns texts into vectors."""
+    """Options of the model that turns texts into vectors.
+
+    Attributes:
+        model: Folder, or name on the Hugging Face hub.
+        query_prompt: Text put before a query; None takes that of the model.
+        document_prompt: Text put before a document; None takes that of the model.
+        device: `auto` takes a GPU if there is one.
+        batch_tokens: Tokens per batch, padding included, 1 or more; None as in `Batches`.
+        cache: False stores and reads no vectors.
+    """
 
     model: embed.Model = sentence_transformers.DEFAULT_MODEL
     query_prompt: Annotated[
@@ -253,6 +277,7 @@ class EmbedderOptions:
         Raises:
             OptionError: The model or the device does not exist.
             MissingExtra: The packages of the extra are not installed.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         options: dict[str, Any] = {"device": self.device, "batch_tokens": self.batch_tokens}
         embedder = (

@@ -38,19 +38,31 @@ class SearchComponent(Configured):
 
     @property
     def encodings(self) -> Encodings | None:
-        """Return the number of texts that were encoded so far; None without an encoder."""
+        """Return the number of texts that were encoded so far; None without an encoder.
+
+        Here None; a component with an encoder overrides it.
+        """
         return None
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return remarks on documents, queries or hits; read after the last query."""
+        """Return remarks on documents, queries or hits; read after the last query.
+
+        Here none.
+        """
         return ()
 
     def load(self) -> None:
-        """Load models; an error here ends the run, instead of failing each query."""
+        """Load models; an error here ends the run, instead of failing each query.
+
+        Does nothing by default.
+        """
 
     def load_inner(self, inner: SearchComponent) -> None:
-        """Load a wrapped component with the cache folders and workers of this one."""
+        """Load a wrapped component with the cache folders and workers of this one.
+
+        Sets these attributes of `inner`; its errors are passed on.
+        """
         inner.cache_folder, inner.cache_also = self.cache_folder, self.cache_also
         inner.executor = self.executor
         inner.load()

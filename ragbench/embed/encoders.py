@@ -21,7 +21,10 @@ _BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
 
 
 def count_layers(config: Any) -> int:
-    """Return the number of encoder layers of a model's configuration."""
+    """Return the number of encoder layers of a model's configuration.
+
+    StopIteration if it names none.
+    """
     return int(next(getattr(config, name) for name in _LAYER_COUNTS if hasattr(config, name)))
 
 
@@ -29,7 +32,8 @@ def keep_layers(encoder: Any, count: int) -> None:
     """Remove all layers above the first `count` from an encoder, in place.
 
     A final normalisation, such as T5's, then follows the last layer that is left. The hidden states
-    that a model returns are from before that normalisation, and would differ.
+    that a model returns are from before that normalisation, and would differ. A count of at least
+    the number of layers changes nothing.
     """
     from torch import nn
 
@@ -47,7 +51,10 @@ def keep_layers(encoder: Any, count: int) -> None:
 
 
 def token_limit(tokenizer: Any, encoder: Any) -> int | None:
-    """Return the number of tokens that a model reads, with special tokens; None if unlimited."""
+    """Return the number of tokens that a model reads, with special tokens; None if unlimited.
+
+    It is the smaller limit of tokeniser and position embeddings; 10^9 and more count as unlimited.
+    """
     positions = next(
         (getattr(encoder.config, n) for n in _POSITIONS if hasattr(encoder.config, n)), 0
     )
@@ -60,7 +67,10 @@ def token_limit(tokenizer: Any, encoder: Any) -> int | None:
 
 
 def _first_position(encoder: Any) -> int:
-    """Return the position of the first token: in RoBERTa and its variants, the padding id + 1."""
+    """Return the position of the first token: in RoBERTa and its variants, the padding id + 1.
+
+    0 for a model without position embeddings.
+    """
     for name, module in encoder.named_modules():
         if name.endswith("position_embeddings"):
             padding = getattr(module, "padding_idx", None)
@@ -72,7 +82,7 @@ def bucketed(lengths: Sequence[int], budget: int, most: int | None = None) -> It
     """Yield the positions of texts in batches of similar length, the longest texts first.
 
     A batch that does not fit into memory then fails at the start. A text longer than the budget is
-    a batch of its own.
+    a batch of its own. Texts of equal length keep their order; no texts give no batch.
 
     Args:
         lengths: Number of tokens of each text.
@@ -99,6 +109,8 @@ def bucketed(lengths: Sequence[int], budget: int, most: int | None = None) -> It
 
 def count_longer(lengths: Sequence[int], limit: int | None) -> int:
     """Return the number of texts that are longer than `limit` tokens; 0 if the limit is None.
+
+    No texts give 0.
 
     Example:
         >>> count_longer([3, 64, 65], 64), count_longer([3, 64, 65], None)
@@ -182,6 +194,9 @@ class Batches:
     ) -> list[Result]:
         """Return the result of each text, in the order of the texts; long texts are computed first.
 
+        An error of `compute` is passed on, and batches that have not started are dropped. KeyError
+        or ValueError if a batch gives another number of results; no texts give an empty list.
+
         Args:
             compute: Returns the results of a batch, given the positions of its texts; may be called
                 from several threads.
@@ -211,7 +226,8 @@ def _side_by_side(
     """Compute batches in parallel, in as many threads as torch may use, one batch per thread.
 
     torch itself gets one thread per batch: if it split a sum among threads, the last digits would
-    depend on the number of cores.
+    depend on the number of cores. `take` is called in this thread, in the order of the batches. The
+    first error is raised, and batches that have not started are dropped.
     """
     import torch
 
@@ -234,6 +250,8 @@ def _side_by_side(
 @dataclass(frozen=True, slots=True)
 class TextTokens:
     """Tokens of a text.
+
+    Its length is the number of ids.
 
     Attributes:
         ids: Ids of the tokens, special tokens at start and end included.
@@ -276,6 +294,7 @@ class TokenEncoder:
 
         Raises:
             OptionError: The model has fewer layers, or it or the device does not exist.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         self.device = embed.choose_device(checkpoint.owner, device)
         check_layer(checkpoint, num_layers)
@@ -293,12 +312,18 @@ class TokenEncoder:
 
     @property
     def outer_tokens(self) -> frozenset[int]:
-        """Return the ids of the special tokens for the start and the end of a text."""
+        """Return the ids of the special tokens for the start and the end of a text.
+
+        Empty for a tokeniser without such tokens.
+        """
         ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
         return frozenset(number for number in ids if number is not None)
 
     def tokenize(self, texts: Sequence[str]) -> list[TextTokens]:
-        """Return the tokens of each text, cut to the limit of the model."""
+        """Return the tokens of each text, cut to the limit of the model.
+
+        In the order of the texts, which are stripped first; no texts give an empty list.
+        """
         clean = [embed.as_unicode(text.strip()) for text in texts]
         with self._lock:
             all_ids = self._ids(clean)
@@ -328,7 +353,10 @@ class TokenEncoder:
         return all_ids
 
     def encode(self, texts: Sequence[TextTokens]) -> list[embed.Vectors]:
-        """Return an array for each text, in order, with a row of length 1 for each token."""
+        """Return an array for each text, in order, with a row of length 1 for each token.
+
+        Arrays have shape (tokens, d), float32; no texts give an empty list.
+        """
         lengths = [len(text) for text in texts]
 
         def compute(batch: list[int]) -> list[embed.Vectors]:
@@ -357,7 +385,8 @@ class TokenEncoder:
 def check_layer(checkpoint: embed.Checkpoint, num_layers: int) -> None:
     """Raise an `OptionError` if a model does not exist or has fewer than `num_layers` layers.
 
-    Reads the configuration, not the weights; layer 0 is the output of the embeddings.
+    Reads the configuration, not the weights; layer 0 is the output of the embeddings. DataError if
+    it is not in the cache of the hub and the hub cannot be reached.
     """
     layers = count_layers(checkpoint.config())
     if not 0 <= num_layers <= layers:

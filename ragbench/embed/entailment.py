@@ -45,6 +45,7 @@ class EntailmentModel:
         Raises:
             OptionError: The model has other labels or no fast tokeniser, or it or the device does
                 not exist.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         self.device = choose_device(checkpoint.owner, device)
         self._tokenizer, model, _ = checkpoint.load_model("AutoModelForSequenceClassification")
@@ -64,7 +65,7 @@ class EntailmentModel:
 
         Columns are `LABELS`. A premise that is too long is read in overlapping windows. The window
         with the highest probability of entailment or contradiction decides; the first if several
-        tie. A hypothesis is cut to half of the limit.
+        tie. A hypothesis is cut to half of the limit. Rows sum to 1; no pairs give shape (0, 3).
         """
         import numpy as np
 
@@ -86,7 +87,10 @@ class EntailmentModel:
     def _windows(
         self, pairs: Sequence[tuple[str, str]]
     ) -> tuple[NDArray[np.int64], list[Mapping[str, list[int]]]]:
-        """Return the tokenised windows of all pairs, and the position of each window's pair."""
+        """Return the tokenised windows of all pairs, and the position of each window's pair.
+
+        Positions count from 0 and rise; a pair has at least one window.
+        """
         import numpy as np
 
         owners: list[int] = []
@@ -147,6 +151,7 @@ def tells_entailment(checkpoint: Checkpoint) -> bool:
 
     Raises:
         OptionError: The model is a classifier with other labels, or does not exist.
+        DataError: The model is not in the cache of the hub, and the hub cannot be reached.
     """
     config = checkpoint.config()
     if not any(name.endswith(_HEAD) for name in config.architectures or ()):
@@ -160,6 +165,7 @@ def has_classifier(folder: Path) -> bool:
 
     Raises:
         DataError: The configuration is no JSON.
+        OSError: The configuration cannot be read.
     """
     path = folder / "config.json"
     if not path.is_file():
@@ -172,7 +178,8 @@ def has_classifier(folder: Path) -> bool:
 def label_columns(checkpoint: Checkpoint, labels: Mapping[int, str]) -> list[int]:
     """Return the columns of entailment, neutral and contradiction in the output of a model.
 
-    `labels` is the `id2label` of its configuration: column -> label, in any case.
+    `labels` is the `id2label` of its configuration: column -> label, in any case. They are in the
+    order of `LABELS`, counted from 0.
 
     Raises:
         OptionError: The labels are not these three.

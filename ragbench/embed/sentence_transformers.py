@@ -25,6 +25,7 @@ def dot_products(vectors: embed.Vectors, vector: embed.Vectors) -> FloatArray:
 
     Equal rows have equal values, whatever the other rows are, which a matrix product does not
     promise: products of floats are exact in doubles, and each row is summed in the same order.
+    Shape (n,); no rows give an empty array. ValueError of NumPy if the widths differ.
 
     Example:
         >>> import numpy as np
@@ -43,6 +44,8 @@ def dot_products(vectors: embed.Vectors, vector: embed.Vectors) -> FloatArray:
 
 def normalize_rows(vectors: embed.Vectors) -> None:
     """Scale each row to length 1, in place; a row of zeros stays.
+
+    Rounded to the type of `vectors`.
 
     Example:
         >>> import numpy as np
@@ -82,6 +85,7 @@ class SentenceTransformerEmbedder(embed.Embedder):
         Raises:
             MissingExtra: sentence-transformers is not installed.
             OptionError: The model or the device does not exist.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         embed.need_packages(owner, EXTRA, PACKAGES)
         checkpoint = embed.find_checkpoint(owner, model)
@@ -125,7 +129,10 @@ class SentenceTransformerEmbedder(embed.Embedder):
             return self._batches.apply(compute, read_lengths, advance)
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
-        """Return the number of tokens of each text with its prompt, before it is cut."""
+        """Return the number of tokens of each text with its prompt, before it is cut.
+
+        In the order of the texts, special tokens included; no texts give an empty list.
+        """
         with self._lock:
             return self._lengths(texts, prompt)
 
@@ -143,11 +150,13 @@ def shared_embedder(
 ) -> SentenceTransformerEmbedder:
     """Return an embedder that stays loaded: the next call with these options gets it again.
 
-    `owner` is the name of the component in messages.
+    `owner` is the name of the component in messages. The last two stay loaded; a folder with
+    changed content is loaded anew.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.
         OptionError: The model or the device does not exist.
+        DataError: The model is not in the cache of the hub, and the hub cannot be reached.
     """
     embed.need_packages(owner, EXTRA, PACKAGES)
     identity = check_model(owner, model).identity
@@ -178,7 +187,10 @@ def check_model(owner: str, model: str) -> embed.Checkpoint:
 
 
 def is_sentence_transformers(checkpoint: embed.Checkpoint) -> bool:
-    """Return True if the model is one of sentence-transformers, not a plain token encoder."""
+    """Return True if the model is one of sentence-transformers, not a plain token encoder.
+
+    A hub name that is not in the cache is looked up on the hub.
+    """
     from sentence_transformers.util import is_sentence_transformer_model
 
     name = str(checkpoint.folder or checkpoint.name)
@@ -205,7 +217,11 @@ _BLOCK, _COUNTED_BLOCK = 64, 512  # texts of one task: encoding takes longer tha
 
 
 class RemoteEmbedder(embed.Embedder):
-    """Embedder on worker processes; its vectors have the same bits as in this process."""
+    """Embedder on worker processes; its vectors have the same bits as in this process.
+
+    The first worker loads the model at once, and its errors are raised here; a worker that later
+    has another revision of the model raises an error.
+    """
 
     def __init__(self, executor: Executor, owner: str, model: str, **options: Any) -> None:
         self._executor = executor
@@ -230,7 +246,10 @@ class RemoteEmbedder(embed.Embedder):
         return vectors
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
-        """Return the number of tokens of each text with its prompt, before it is cut."""
+        """Return the number of tokens of each text with its prompt, before it is cut.
+
+        In the order of the texts; no texts give an empty list.
+        """
         task = replace(self._task, apply=functools.partial(_count_block, prompt))
         return self._executor.map_all(task, texts, _COUNTED_BLOCK)
 

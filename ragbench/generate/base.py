@@ -14,6 +14,7 @@ class Generator:
 
     Built-in generators inherit this class. A user's object only needs `generate` or `generate_for`;
     `ragbench.generate.python.declared` adds the rest. Several threads may call `generate` at once.
+    A subclass overrides `generate` or `generate_sample`: the defaults call each other.
 
     Attributes:
         is_opaque: True for code that ragbench cannot inspect, such as a server: calls get a time
@@ -39,16 +40,25 @@ class Generator:
 
     @property
     def temperature(self) -> float | None:
-        """Sampling temperature; None if it has none or it is unknown."""
+        """Sampling temperature; None if it has none or it is unknown.
+
+        Here None.
+        """
         return None
 
     @property
     def missing_key(self) -> str | None:
-        """Name of the environment variable whose key is missing; None if no key is missing."""
+        """Name of the environment variable whose key is missing; None if no key is missing.
+
+        Here None.
+        """
         return None
 
     def prompt_text(self, question: str, contexts: Sequence[Document]) -> str | None:
-        """Return the prompt for a question and its passages; None if it is unknown."""
+        """Return the prompt for a question and its passages; None if it is unknown.
+
+        Here None.
+        """
         return None
 
     # Empty by default: a generator without a model has no replies, costs and connections.
@@ -62,17 +72,30 @@ class Generator:
         """Close connections, after the last question."""
 
     def check(self) -> None:
-        """Load models or connect; raise the error of a missing key or package."""
+        """Load models or connect; raise the error of a missing key or package.
+
+        Does nothing here.
+        """
 
     def check_samples(self, samples: int) -> None:
-        """Raise an OptionError if the generator cannot give this number of answers to a query."""
+        """Raise an OptionError if the generator cannot give this number of answers to a query.
+
+        Every number passes here.
+        """
 
     def signature_parts(self) -> Mapping[str, Any]:
-        """Return the inputs of answers besides question and passages, such as model and prompt."""
+        """Return the inputs of answers besides question and passages, such as model and prompt.
+
+        Empty here; None as a value means that the input is not set.
+        """
         return {}
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
-        """Return the answer to a question from its passages, best first; they may be empty."""
+        """Return the answer to a question from its passages, best first; they may be empty.
+
+        Failures of a model are raised as CallFailure. RecursionError if a subclass overrides
+        neither this nor `generate_sample`.
+        """
         # Calls `generate_sample`, whose default calls this: a subclass overrides one of the two.
         return self.generate_sample(Query("", question), contexts, 0)
 
@@ -115,5 +138,6 @@ class App(Protocol):
 
         Its `contexts` are the retrieved passages, best first. Their order is scored as a ranking,
         and the answer is judged by their texts; None leaves the retrieval side without a score. Its
-        `queries` are the queries that the app formulated.
+        `queries` are the queries that the app formulated. Errors are those of the app; CallFailure
+        names a cause of its own.
         """

@@ -35,6 +35,8 @@ _ALLOWED_FILE = "system: text, user: a template with {{ question }}"
 class GeneratorPrompt:
     """Prompt of a generator: a system message and a template of the user message.
 
+    `load_prompt` makes it.
+
     Attributes:
         system: System message; empty for none.
         user: Source of the template.
@@ -55,6 +57,9 @@ class GeneratorPrompt:
     ) -> tuple[llm.Message, ...]:
         """Return the messages for a question: system message, earlier turns, user message.
 
+        Text is stripped; without a system message there is none. An error of the template, such as
+        a division by zero, is passed on.
+
         Args:
             question: Text of the question.
             passages: Passages, best first; numbered from 1.
@@ -71,13 +76,18 @@ class GeneratorPrompt:
         return (*system, *history, llm.Message("user", user))
 
     def text(self, question: str, passages: Sequence[Document]) -> str:
-        """Return the messages for a question as one text, for people."""
+        """Return the messages for a question as one text, for people.
+
+        Messages are separated by blank lines, each led by its role; earlier turns are not shown.
+        """
         messages = self.messages(question, passages)
         return "\n\n".join(f"{message.role}:\n{message.content}" for message in messages)
 
 
 def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -> GeneratorPrompt:
     """Return a prompt from its built-in name, a YAML file or a .j2 template.
+
+    A `.j2` file has no system message of its own.
 
     Args:
         source: Built-in name, or path of a YAML file with `system` and `user` or of a template.
@@ -104,7 +114,11 @@ def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -
 
 
 def _parts(text: str, path: Path) -> tuple[str, str]:
-    """Return the system message and the template of a YAML file; raise a DataError if invalid."""
+    """Return the system message and the template of a YAML file; raise a DataError if invalid.
+
+    The system message is empty if the file has none. The error names the file, and the line of a
+    mistake in the YAML.
+    """
     try:
         content = load_yaml(text, typed=True)
     except YamlError as error:
@@ -169,7 +183,8 @@ def estimate_tokens(text: str) -> int:
     """Return an estimate of the tokens of a text, without a tokeniser.
 
     Four ASCII characters count as one token, OpenAI's rule for English. Any other character counts
-    as one token: about right for Chinese and Japanese, too many for other scripts.
+    as one token: about right for Chinese and Japanese, too many for other scripts. 0 for an empty
+    text.
     """
     n_ascii = sum(character < "\x80" for character in text)
     # Rounded up.
@@ -182,7 +197,8 @@ def fit(
     """Return the passages that fit into a token budget, in their order.
 
     The first passage that does not fit is cut after its last word that fits, or left out if no word
-    does; all later passages are left out.
+    does; all later passages are left out. No passages give an empty list. The title counts too; a
+    cut passage is a copy.
 
     Args:
         passages: Passages, best first.
@@ -206,7 +222,10 @@ def fit(
 
 
 def _cut(passage: Document, budget: int, count: Callable[[str], int]) -> Document | None:
-    """Return a passage cut after the last word that fits, by bisection; None if no word fits."""
+    """Return a passage cut after the last word that fits, by bisection; None if no word fits.
+
+    The title counts with the text, and is not cut.
+    """
     ends = [match.end() for match in _WORD.finditer(passage.text)]
     low, high = 0, len(ends)
     while low < high:
@@ -219,7 +238,12 @@ def _cut(passage: Document, budget: int, count: Callable[[str], int]) -> Documen
 
 @dataclass(frozen=True, kw_only=True)
 class PromptOptions:
-    """Prompt of a generator."""
+    """Prompt of a generator.
+
+    Attributes:
+        prompt: Built-in name, or path of a YAML file or a `.j2` template.
+        system: System message in place of that of the prompt; None keeps it.
+    """
 
     prompt: Annotated[
         str,
@@ -233,7 +257,12 @@ class PromptOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions:
-    """End of answers, and token budget of the passages."""
+    """End of answers, and token budget of the passages.
+
+    Attributes:
+        stop: Texts that end an answer; None for none.
+        context_tokens: Largest number of tokens of all passages, 1 or more; None for no limit.
+    """
 
     stop: Annotated[list[str] | None, Option("Texts that end an answer.")] = None
     context_tokens: Annotated[
@@ -286,7 +315,11 @@ class ChatGenerator(llm.Connected, Generator):
         return None if self.prompt_hash is None else self.prompt.text(question, contexts)
 
     def signature_parts(self) -> Mapping[str, Any]:
-        """Return the inputs of answers besides question and passages: model and parameters."""
+        """Return the inputs of answers besides question and passages: model and parameters.
+
+        Parameters that are not set are None; `left_out` names those that the server has refused so
+        far.
+        """
         request = self._request
         return {
             "model": request.model,
@@ -307,7 +340,8 @@ class ChatGenerator(llm.Connected, Generator):
         """Return the answer of the model from the passages that fit; each sample is a call.
 
         The contexts of the prediction are the passages as sent, cut to the budget. Its latency is
-        that of the original call, also for a stored reply.
+        that of the original call, also for a stored reply. The text is stripped, latency is in
+        milliseconds.
 
         Raises:
             CallFailure: The call failed, the model refused, or the reply ran out of tokens.
@@ -330,7 +364,10 @@ class ChatGenerator(llm.Connected, Generator):
         )
 
     def estimate(self, questions: Sequence[tuple[Query, Sequence[Document]]]) -> llm.Estimate:
-        """Return an estimate of calls, tokens and cost for queries with passages; send nothing."""
+        """Return an estimate of calls, tokens and cost for queries with passages; send nothing.
+
+        DataError if the prices cannot be read.
+        """
 
         def ask(model: llm.ChatModel) -> None:
             for query, contexts in questions:
@@ -354,7 +391,11 @@ class OpenAIGeneratorOptions(
     server.ReplyOptions,
     server.PriceOptions,
 ):
-    """Options of a generator on a chat server."""
+    """Options of a generator on a chat server.
+
+    Attributes:
+        model: Name of the model, as the server calls it.
+    """
 
     model: Annotated[str, Option("The model, as the server calls it.")]
 
@@ -363,7 +404,8 @@ class OpenAIGenerator(ChatGenerator):
     """Answer by a language model on a server with the OpenAI protocol.
 
     The passages are numbered, best first. The tokens of `context_tokens` are estimated: four ASCII
-    characters, or one other character, each.
+    characters, or one other character, each. OptionError for a wrong option or an unknown prompt,
+    DataError for a prompt file that cannot be read.
     """
 
     declares = OpenAIGeneratorOptions

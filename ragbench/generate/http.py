@@ -22,6 +22,8 @@ _MANY = ("texts", "ids", "titles")
 class HttpService:
     """Client that posts a body to a URL and reads the answer from the JSON reply.
 
+    OptionError too for a wrong URL or header.
+
     Args:
         chosen: Options of the generator or app.
         body: Default body, with places in braces.
@@ -65,7 +67,8 @@ class HttpService:
 
         Raises:
             CallFailure: The request failed.
-            AdapterError: The reply has no text at the path of the answer.
+            AdapterError: The reply has no text at the path of the answer, or no texts of passages
+                at their path.
         """
         reply = self._endpoint.post(templates.fill(self._body, values))
         answer = self._answer.one(reply)
@@ -82,6 +85,8 @@ class HttpService:
 
     def _passages(self, reply: Any) -> list[Document] | None:
         """Return the passages of a reply; None without a path to their texts.
+
+        In the order of the reply; a passage without an id gets a hash of its text.
 
         Raises:
             AdapterError: The path is missing in the reply, or a passage is no text.
@@ -119,7 +124,14 @@ def _number(value: Any) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPathOptions:
-    """Paths of the answer, its tokens and its cost in a reply."""
+    """Paths of the answer, its tokens and its cost in a reply.
+
+    Attributes:
+        answer: JSON path to the answer.
+        input_tokens: JSON path to the number of tokens that were sent; None if unknown.
+        output_tokens: JSON path to the number of tokens of the answer; None if unknown.
+        usd: JSON path to the cost in US dollars; None if unknown.
+    """
 
     answer: Annotated[str, Option("Path to the answer.")] = "$.answer"
     input_tokens: Annotated[str | None, Option("Path to the number of tokens that were sent.")] = (
@@ -133,7 +145,11 @@ class ReplyPathOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
-    """Options of a generator behind a URL."""
+    """Options of a generator behind a URL.
+
+    Attributes:
+        body: Body of the request, with places in braces; None sends question and passages.
+    """
 
     body: Annotated[
         dict[str, Any] | None,
@@ -146,7 +162,15 @@ class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class HttpAppOptions(ReplyPathOptions, EndpointOptions):
-    """Options of an app behind a URL."""
+    """Options of an app behind a URL.
+
+    Attributes:
+        body: Body of the request, with places in braces; None sends the question.
+        texts: JSON path to the texts of the passages, with `[*]`; None without passages.
+        ids: JSON path to their ids; None without.
+        titles: JSON path to their titles; None without.
+        queries: JSON path to the queries that the app formulated; None without.
+    """
 
     body: Annotated[
         dict[str, Any] | None, Option('What is sent; default: `{question: "{question}"}`.')
@@ -161,7 +185,8 @@ class HttpGenerator(HttpService, Generator):
     """Post each question with its passages to a URL and read the answer from the JSON reply.
 
     An overloaded server or a broken connection is tried again within `timeout`; a failure after
-    that concerns this question only. Nothing is sent before the first question.
+    that concerns this question only. Nothing is sent before the first question. OptionError for a
+    wrong URL, header, path or place.
     """
 
     declares = HttpGeneratorOptions
@@ -173,6 +198,8 @@ class HttpGenerator(HttpService, Generator):
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Return the answer to a question.
+
+        Tokens, cost in US dollars and queries are None or empty where the reply has none.
 
         Raises:
             CallFailure: The request failed, or the reply is no JSON.
@@ -205,8 +232,12 @@ class HttpApp(HttpService):
     def answer(self, question: str) -> Prediction:
         """Return the answer to a question.
 
+        `contexts` is None without a path to texts; tokens and cost in US dollars are None where the
+        reply has none.
+
         Raises:
             CallFailure: The request failed, or the reply is no JSON.
-            AdapterError: The reply has no text at the path of the answer.
+            AdapterError: The reply has no text at the path of the answer, or no texts of passages
+                at their path.
         """
         return self._ask({"question": question})

@@ -23,7 +23,15 @@ _NO_LIMIT = 10**9  # tokenisers without a limit report 10**30
 
 @dataclass(frozen=True, kw_only=True)
 class HuggingfaceOptions(PromptOptions, AnswerOptions):
-    """Options of a generator with a model on this machine."""
+    """Options of a generator with a model on this machine.
+
+    Attributes:
+        model: Folder, or name on the Hugging Face hub.
+        temperature: Randomness of answers, 0 to 2; 0 always takes the most likely token.
+        max_tokens: Largest number of tokens of an answer, 1 or more.
+        seed: Seed of the sampling, 0 or more.
+        device: `auto` takes a GPU if there is one.
+    """
 
     model: Annotated[str, Option("A folder, or a name on the Hugging Face hub.")]
     temperature: Annotated[
@@ -38,7 +46,9 @@ class HuggingfaceGenerator(Generator):
     """Answer by a causal language model of transformers, one question after the other.
 
     The chat template of the model is applied if it has one. Passages are cut to `context_tokens`
-    and to the context length of the model, counted by its tokeniser.
+    and to the context length of the model, counted by its tokeniser. OptionError for a wrong
+    option, a model that is neither folder nor possible hub name, or an unknown prompt; DataError
+    for a prompt file that cannot be read.
     """
 
     declares = HuggingfaceOptions
@@ -61,6 +71,8 @@ class HuggingfaceGenerator(Generator):
 
         Raises:
             MissingExtra: torch or transformers is not installed.
+            OptionError: The model or the device does not exist.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         packages = {"torch": "torch", "transformers": "transformers"}
         need_packages("generator 'huggingface'", "huggingface", packages)
@@ -72,7 +84,10 @@ class HuggingfaceGenerator(Generator):
             self._model = model.to(self._device).eval()
 
     def signature_parts(self) -> Mapping[str, Any]:
-        """Return the inputs of answers besides question and passages: model and parameters."""
+        """Return the inputs of answers besides question and passages: model and parameters.
+
+        An option that is not set is None.
+        """
         chosen = self._chosen
         return {
             "model": self._checkpoint.identity,
@@ -94,6 +109,9 @@ class HuggingfaceGenerator(Generator):
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
         """Return the answer from the passages that fit; sample n uses the seed + n.
+
+        The cost is 0; `contexts` are the passages as sent. Loads the model on first use, with the
+        errors of `check`.
 
         Raises:
             CallFailure: The question alone is too long for the model, or the reply is cut off
@@ -119,7 +137,10 @@ class HuggingfaceGenerator(Generator):
         return Prediction(answer, passages, Usage(len(tokens), n_new, 0.0))
 
     def _longest(self) -> int:
-        """Return the context length of the model: tokens of prompt and answer together."""
+        """Return the context length of the model: tokens of prompt and answer together.
+
+        The smaller limit of model and tokeniser; `sys.maxsize` without any.
+        """
         limits = [
             getattr(self._model.config, "max_position_embeddings", None),
             self._tokenizer.model_max_length,
@@ -130,7 +151,7 @@ class HuggingfaceGenerator(Generator):
     def _budget(self, question: str, contexts: Sequence[Document], room: int) -> int:
         """Return the token budget of the passages, by `context_tokens` and the context length.
 
-        `room` is the number of tokens that the prompt may have.
+        `room` is the number of tokens that the prompt may have. At least 0.
         """
         # Measured with empty passages: their numbers and separators take tokens too.
         around = len(self._tokens(question, [Document(document.id) for document in contexts]))
@@ -141,7 +162,10 @@ class HuggingfaceGenerator(Generator):
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _tokens(self, question: str, passages: Sequence[Document]) -> list[int]:
-        """Return the tokens of the prompt, in the model's chat template or else as plain text."""
+        """Return the tokens of the prompt, in the model's chat template or else as plain text.
+
+        Special tokens are included.
+        """
         messages = self.prompt.messages(question, passages)
         if self._tokenizer.chat_template:
             turns = [{"role": m.role, "content": m.content} for m in messages]
@@ -156,7 +180,8 @@ class HuggingfaceGenerator(Generator):
     def _continue(self, tokens: Sequence[int], seed: int) -> tuple[str, int]:
         """Return the generated text up to a stop text, and the number of generated tokens.
 
-        Equal tokens and an equal seed give an equal answer, whatever was generated before.
+        Equal tokens and an equal seed give an equal answer, whatever was generated before. The text
+        is stripped; the number counts tokens after a stop text too.
         """
         import torch
         from transformers import GenerationConfig

@@ -28,6 +28,7 @@ class ChainRecorder:
 
     Only passages of the outermost retrievers count. A retriever that calls others (an ensemble,
     several queries) returns its own list, and its inner queries count as formulated queries.
+    LangChain calls the methods `on_...`; `prediction` joins the records.
 
     Args:
         question: Question, which is no formulated query.
@@ -52,14 +53,20 @@ class ChainRecorder:
         self._parents[run_id] = more.get("parent_run_id")
 
     def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
-        """Record a retriever, and its query as formulated if it differs from the question."""
+        """Record a retriever, and its query as formulated if it differs from the question.
+
+        White space around both is ignored; a query counts once.
+        """
         self._parents[run_id] = more.get("parent_run_id")
         self.retrievers.add(run_id)
         if query.strip() != self._question.strip():
             self._queries[query] = None
 
     def on_retriever_end(self, documents: Any, *, run_id: Any, **more: Any) -> None:
-        """Record the documents of a retriever, unless another retriever called it."""
+        """Record the documents of a retriever, unless another retriever called it.
+
+        AdapterError if a document has neither an id nor a text.
+        """
         # Any ancestor counts: an ensemble may call its retrievers through other chains.
         parent = self._parents.get(run_id)
         while parent is not None:
@@ -69,7 +76,10 @@ class ChainRecorder:
         self.add(documents)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, **more: Any) -> None:
-        """Record a tool call with its arguments, or with its input text as `input`."""
+        """Record a tool call with its arguments, or with its input text as `input`.
+
+        A tool without a name is `unknown`.
+        """
         self._parents[run_id] = more.get("parent_run_id")
         name = str((serialized or {}).get("name") or more.get("name") or "unknown")
         inputs = input_str if more.get("inputs") is None else more["inputs"]
@@ -77,7 +87,10 @@ class ChainRecorder:
         self._calls[run_id] = ToolCall(name, arguments)
 
     def on_tool_end(self, output: object, *, run_id: object, **more: object) -> None:
-        """Record the output of a tool; an output that is None stays unknown."""
+        """Record the output of a tool; an output that is None stays unknown.
+
+        Anything but text is written as JSON; a tool whose start was not recorded is ignored.
+        """
         content = getattr(output, "content", output)
         if run_id in self._calls and content is not None:
             text = content if isinstance(content, str) else json.dumps(content, default=str)
@@ -89,14 +102,20 @@ class ChainRecorder:
             self.count(getattr(generation, "message", None))
 
     def add(self, documents: Sequence[Any]) -> None:
-        """Add documents to the passages; a document that is there already is ignored."""
+        """Add documents to the passages; a document that is there already is ignored.
+
+        The order stays; AdapterError if one has neither an id nor a text.
+        """
         for document in documents:
             hit = self._hits.read_langchain(document)
             passage = Document(hit.id, hit.text or "", hit.title or "", hit.metadata)
             self.passages.setdefault(hit.id, passage)
 
     def count(self, message: Any) -> None:
-        """Record tokens and cost of a message; unknown if it is None or has no usage metadata."""
+        """Record tokens and cost of a message; unknown if it is None or has no usage metadata.
+
+        The cost is unknown for a model without a price.
+        """
         tokens = read_usage(getattr(message, "usage_metadata", None) or {})
         details = getattr(message, "response_metadata", None) or {}
         model = str(details.get("model_name") or details.get("model") or "")
@@ -107,7 +126,9 @@ class ChainRecorder:
     def prediction(self, answer: str) -> Prediction:
         """Return the answer with all records.
 
-        Its contexts are None if no retriever ran, its tool calls None if no tool ran.
+        Its contexts are None if no retriever ran, its tool calls None if no tool ran. Passages,
+        queries and tool calls are in the order in which they came, each once; the cost is in US
+        dollars.
         """
         passages = list(self.passages.values()) if self.passages or self.retrievers else None
         calls = tuple(self._calls.values()) or None
@@ -140,7 +161,13 @@ _DEFAULT_INPUT = {"question": "{question}", "context": "{context}"}
 
 @dataclass(frozen=True, kw_only=True)
 class ChainOptions:
-    """Input of a chain, and path of the answer in its output."""
+    """Input of a chain, and path of the answer in its output.
+
+    Attributes:
+        input: Input with places in braces, a text or a mapping; None sends question and context.
+        answer: Path to the answer in the output; None tries the usual keys.
+        id_field: Metadata key with the ids of passages; None takes those of the documents.
+    """
 
     input: Annotated[
         str | dict[str, Any] | None,
@@ -187,7 +214,8 @@ class Chain:
         """Return the answer to a question.
 
         Its contexts are the passages of the retrievers that the callbacks recorded, else the
-        documents in the output of the chain; None without either.
+        documents in the output of the chain; None without either. Errors of the chain are passed
+        on.
 
         Args:
             question: Question.
@@ -210,6 +238,9 @@ class Chain:
     def _text(self, result: Any, recorder: ChainRecorder) -> str:
         """Return the text of the answer; count the tokens of a message without callbacks.
 
+        The text is stripped. Without a path, the first key of `answer`, `output`, `result`,
+        `output_text` and `text` counts.
+
         Raises:
             AdapterError: The output holds no text or message.
         """
@@ -228,7 +259,11 @@ class Chain:
 
 
 def _documents_in(result: Any) -> Sequence[Any]:
-    """Return the documents of a chain's output under a usual key; empty without any."""
+    """Return the documents of a chain's output under a usual key; empty without any.
+
+    The keys are tried in the order `context`, `source_documents`, `documents`, `contexts`; a list
+    that is empty or holds anything else is skipped.
+    """
     if not isinstance(result, Mapping):
         return ()
     for key in _CONTEXTS:
@@ -240,7 +275,14 @@ def _documents_in(result: Any) -> Sequence[Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, CallOptions):
-    """Options of a generator of LangChain."""
+    """Options of a generator of LangChain.
+
+    Attributes:
+        factory: `module:name` of the object or of a function that creates it; None with a client.
+        args: Its keyword arguments; None without.
+        version: Word that changes when the answers change; None without.
+        retries: Further tries of a chat model, 0 or more.
+    """
 
     factory: Factory = None
     args: FactoryArgs = None
@@ -255,7 +297,9 @@ class LangchainGenerator(ChatGenerator):
 
     A chat model receives the prompt, and its replies are stored; a chain receives `input` and does
     the rest itself. If a chain retrieves, its answers are judged by its own passages, which
-    callbacks record. Parameters such as the temperature are those of the model.
+    callbacks record. Parameters such as the temperature are those of the model. OptionError for an
+    option that the kind of object does not use, or a client beside a factory; AdapterError for an
+    object without `invoke`, DataError for a factory that cannot be imported.
     """
 
     declares = LangchainGeneratorOptions
@@ -283,7 +327,10 @@ class LangchainGenerator(ChatGenerator):
         self._chain = Chain(target, chosen, ("question", *templates.PASSAGE_PLACES), owner)
 
     def signature_parts(self) -> Mapping[str, Any]:
-        """Return the inputs of answers besides question and passages, and the object's identity."""
+        """Return the inputs of answers besides question and passages, and the object's identity.
+
+        For a chain, prompt and parameters are None.
+        """
         return {**super().signature_parts(), "arguments": self._identity}
 
     def check(self) -> None:
@@ -296,6 +343,8 @@ class LangchainGenerator(ChatGenerator):
     ) -> Prediction:
         """Return the answer of a sample; a chain is called again for each sample.
 
+        Other errors of a chain are passed on.
+
         Raises:
             CallFailure: The call of a chat model failed.
             AdapterError: The output of a chain holds no answer.
@@ -306,7 +355,10 @@ class LangchainGenerator(ChatGenerator):
 
 
 def is_chat_model(target: Any) -> bool:
-    """Return True for a chat model, also one with bound options or fallbacks; False for a chain."""
+    """Return True for a chat model, also one with bound options or fallbacks; False for a chain.
+
+    A chat model has the method `get_num_tokens_from_messages`.
+    """
     # `bind` and `with_fallbacks` of langchain wrap the model in `bound` and `runnable`.
     while (
         inner := getattr(target, "bound", None) or getattr(target, "runnable", None)
@@ -316,13 +368,19 @@ def is_chat_model(target: Any) -> bool:
 
 
 def _name_of(target: Any, factory: str | None) -> str:
-    """Return the name of a model by its attributes, else its factory or class."""
+    """Return the name of a model by its attributes, else its factory or class.
+
+    A name that is no text is ignored.
+    """
     name = getattr(target, "model_name", None) or getattr(target, "model", None)
     return name if isinstance(name, str) else factory or type(target).__name__
 
 
 def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None:
-    """Raise an OptionError if an option of these groups differs from its default."""
+    """Raise an OptionError if an option of these groups differs from its default.
+
+    `kind` names the object in the message.
+    """
     for field in itertools.chain.from_iterable(map(fields, groups)):
         value = getattr(chosen, field.name)
         if value != field.default:
@@ -333,7 +391,8 @@ class LangchainApp:
     """Answer by a chain of langchain that retrieves for itself.
 
     Callbacks record the passages of its retrievers, so that retrieval and faithfulness are scored
-    without a change to its code.
+    without a change to its code. OptionError for a wrong input or path, AdapterError for an object
+    without `invoke`.
     """
 
     is_opaque = True
@@ -358,5 +417,9 @@ class LangchainApp:
         self._chain = Chain(target, chain, ("question",), owner)
 
     def answer(self, question: str) -> Prediction:
-        """Return the answer of the chain; raise an AdapterError if its output holds none."""
+        """Return the answer of the chain; raise an AdapterError if its output holds none.
+
+        Other errors of the chain are passed on. `contexts` is None if no retriever ran and the
+        output has no documents.
+        """
         return self._chain.ask(question, {})

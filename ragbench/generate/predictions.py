@@ -19,7 +19,7 @@ class Predictions(Generator):
     The answers are judged against the `contexts` of the file, or without them against the passages
     of the paired retriever. A query that the file lacks has no answer, which is counted apart from
     failures. A file with several answers to a query numbers them from 0 in the column `sample`;
-    `samples` must equal their number.
+    `samples` must equal their number. DataError if the file cannot be read or a row is wrong.
     """
 
     is_stored = True
@@ -42,8 +42,11 @@ class Predictions(Generator):
     ) -> Prediction:
         """Return the answer to a query from the file.
 
+        Found by the id of the query, else by its text; `contexts` is None where the file has none.
+
         Raises:
             MissingPrediction: The file has no answer to the query.
+            IndexError: The file has fewer samples.
         """
         stored = self._samples[sample]
         # By id first: two queries may have the same text.

@@ -26,13 +26,19 @@ APP_METHODS = ("answer", "invoke", "ainvoke")
 
 
 class CallableGenerator(Generator):
-    """Generator over a function `(question, contexts) -> answer`."""
+    """Generator over a function `(question, contexts) -> answer`.
+
+    `as_generator` makes it.
+    """
 
     def __init__(self, function: Any) -> None:
         self._function = function
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Any:
-        """Return the answer of the function."""
+        """Return the answer of the function.
+
+        It is not checked; errors of the function are passed on.
+        """
         return self._function(question, contexts)
 
 
@@ -41,7 +47,10 @@ _ASKING = ("signature_parts", "keep_replies", "spend_from", "check", "totals", "
 
 
 class OwnGenerator(OwnComponent, Generator):
-    """Generator over a user's object with `generate` or `generate_for`."""
+    """Generator over a user's object with `generate` or `generate_for`.
+
+    `declared` makes it. Parts named in `takes` are those of the object, where it has them.
+    """
 
     takes = frozenset((*_ASKING, "query_ids", "temperature", "missing_key", "check_samples"))
 
@@ -52,25 +61,40 @@ class OwnGenerator(OwnComponent, Generator):
         self.asks = all(has_method(component, [name]) for name in _ASKING)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
-        """Return the answer of the object to a query."""
+        """Return the answer of the object to a query.
+
+        It is not checked (see `read_answer`); errors of the object are passed on.
+        """
         if hasattr(self.component, "generate_for"):
             return self.component.generate_for(query, contexts)
         return self.component.generate(query.text, contexts)
 
     def generate_sample(self, query: Query, contexts: Sequence[Document], sample: int) -> Any:
-        """Return the answer of a sample; sample 0 equals the answer of a run without samples."""
+        """Return the answer of a sample; sample 0 equals the answer of a run without samples.
+
+        Without the method `generate_sample`, every sample calls the object anew. Errors of the
+        object are passed on.
+        """
         if sample and hasattr(self.component, "generate_sample"):
             return self.component.generate_sample(query, contexts, sample)
         return self.generate_for(query, contexts)
 
 
 def declared(generator: Any) -> Generator:
-    """Return an object as a `Generator`; wrap it if it does not inherit that class."""
+    """Return an object as a `Generator`; wrap it if it does not inherit that class.
+
+    The object is not checked.
+    """
     return generator if isinstance(generator, Generator) else OwnGenerator(generator)
 
 
 def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
-    """Return a generator from a class, an object or a function; see `ragbench.registry.adapt`."""
+    """Return a generator from a class, an object or a function; see `ragbench.registry.adapt`.
+
+    Raises:
+        OptionError: An option is unknown, or an object that exists gets options.
+        AdapterError: The target is no generator, or its constructor fails.
+    """
     return adapt(
         target,
         options,
@@ -90,12 +114,20 @@ class CallableApp:
         self._function = function
 
     def answer(self, question: str) -> Prediction:
-        """Return the answer of the function; raise an AdapterError for one of another form."""
+        """Return the answer of the function; raise an AdapterError for one of another form.
+
+        Errors of the function are passed on.
+        """
         return read_answer(self._function(question))
 
 
 def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
-    """Return an app from a class, object, chain or function; see `ragbench.registry.adapt`."""
+    """Return an app from a class, object, chain or function; see `ragbench.registry.adapt`.
+
+    Raises:
+        OptionError: An option is unknown, or an object that exists gets options.
+        AdapterError: The target is no app, or its constructor fails.
+    """
     app: Any = adapt(
         target,
         options,
@@ -116,6 +148,9 @@ _TEXTS = ("text", "page_content", "content")
 
 def read_answer(answer: Any) -> Prediction:
     """Return the answer of a generator or app as a `Prediction` with checked parts.
+
+    Passages keep their order and become a list; None stays None, and stands for unknown passages.
+    Texts are not stripped, and an empty answer is valid.
 
     Args:
         answer: Text, `Prediction`, or mapping with `answer` and optionally `contexts`, `queries`
@@ -161,7 +196,10 @@ def read_answer(answer: Any) -> Prediction:
 
 
 def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
-    """Return the prediction of a mapping, unchecked; None without the key `answer`."""
+    """Return the prediction of a mapping, unchecked; None without the key `answer`.
+
+    Keys that are absent or None give None; queries give an empty list.
+    """
     if "answer" not in answer:
         return None
     contexts, queries, calls = map(answer.get, ("contexts", "queries", "tool_calls"))
@@ -170,7 +208,11 @@ def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
 
 
 def _passage(passage: Any, number: int, reader: HitReader) -> Document:
-    """Return a passage of any accepted form as a document; raise an AdapterError for another."""
+    """Return a passage of any accepted form as a document; raise an AdapterError for another.
+
+    `number` counts from 1. AdapterError too for neither id nor text, and for an id that run files
+    cannot hold.
+    """
     if isinstance(passage, str):
         passage = Document("", passage)
     if isinstance(passage, Mapping):

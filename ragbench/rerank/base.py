@@ -31,6 +31,8 @@ class Reranker(SearchComponent):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return at most `top_k` hits for each query, best first, in the order of the queries.
 
+        NotImplementedError here.
+
         Args:
             queries: The n queries.
             hits: At most `depth` hits of each query, with their texts if the corpus or the first
@@ -43,7 +45,7 @@ class Reranker(SearchComponent):
 def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:
     """Return title and text of each hit, joined as retrievers index them.
 
-    `owner` is the name of the reranker in messages.
+    `owner` is the name of the reranker in messages. In the order of the hits; none for no hits.
 
     Raises:
         AdapterError: A hit has no text.
@@ -66,7 +68,10 @@ class CallableReranker(Reranker):
         self._function = function
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> list[Any]:
-        """Return the result of the function for each query, unchecked."""
+        """Return the result of the function for each query, unchecked.
+
+        In the order of the queries, and not cut to `top_k`; errors of the function are passed on.
+        """
         return [
             self._function(query.text, list(query_hits))
             for query, query_hits in zip(queries, hits, strict=True)
@@ -74,13 +79,19 @@ class CallableReranker(Reranker):
 
 
 class OwnReranker(OwnComponent, Reranker):
-    """Reranker that delegates to an object of the user."""
+    """Reranker that delegates to an object of the user.
+
+    The parts named in `takes` are those of the object, where it has them; `to_reranker` makes it.
+    """
 
     takes = frozenset(("asks_one_by_one", "load", "cache_folder", "cache_also", "rerank"))
 
 
 def to_reranker(target: Any) -> Reranker:
-    """Return a `Reranker` as it is, and any other object wrapped in an `OwnReranker`."""
+    """Return a `Reranker` as it is, and any other object wrapped in an `OwnReranker`.
+
+    The object is not checked.
+    """
     return target if isinstance(target, Reranker) else OwnReranker(target)
 
 

@@ -41,6 +41,10 @@ class PairScorer:
     """Cross-encoder on transformers; loaded once, safe to use from several threads.
 
     Scores are the outputs of the model before any sigmoid: in 0..1 the best ones would be equal.
+
+    Attributes:
+        limit: Number of tokens that the model reads; None means without limit.
+        device: `cpu` or `cuda`.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class PairScorer:
 
         Raises:
             OptionError: The checkpoint has no weights for the score of a pair, or does not exist.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         self._tokenizer, model, absent = checkpoint.load_model("AutoModelForSequenceClassification")
         if absent:  # transformers would draw them at random
@@ -65,7 +70,7 @@ class PairScorer:
         """Return the score of each (query, passage) pair, in order; higher is better.
 
         A pair that is longer than the model reads is cut, the longer text first. Equal pairs are
-        computed once.
+        computed once. No pairs give an empty list.
         """
         scores: dict[Pair, PairScore] = {}
         distinct = list(dict.fromkeys(pairs))
@@ -117,12 +122,13 @@ def shared_pair_scorer(
 ) -> PairScorer:
     """Return a cross-encoder that stays loaded: the next call with these options gets it again.
 
-    `owner` is the name of the component in messages.
+    `owner` is the name of the component in messages. The last one stays loaded.
 
     Raises:
         MissingExtra: The packages of the extra are not installed.
         OptionError: The model does not exist, or it has more than one score for a pair; the device
             is cuda without a GPU.
+        DataError: The model is not in the cache of the hub, and the hub cannot be reached.
     """
     embed.need_packages(owner, EXTRA, PACKAGES)
     checkpoint = embed.find_checkpoint(owner, model)
@@ -147,6 +153,8 @@ def _scorer(
 class RemotePairScorer:
     """Cross-encoder on worker processes, with the methods of `PairScorer`.
 
+    The first worker loads the model at once, and its errors are raised here.
+
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
     """
@@ -160,7 +168,10 @@ class RemotePairScorer:
         self.limit: int | None = executor.map_all(limit, ["limit of the model"], 1)[0]
 
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
-        """Return the score of each pair, in order; equal pairs are computed once."""
+        """Return the score of each pair, in order; equal pairs are computed once.
+
+        No pairs give an empty list. WorkerEnded if a worker ended twice during a block.
+        """
         distinct = list(dict.fromkeys(pairs))
         results = self._executor.map_all(self._task, distinct, _BLOCK)
         scores = dict(zip(distinct, results, strict=True))
@@ -180,6 +191,7 @@ class CrossEncoder(Reranker):
 
     The score is the output of the model, on no fixed scale; hits with equal scores keep their
     order. A document is its title and its text; a pair that is too long for the model is cut.
+    OptionError if the model is no folder and no possible hub name.
 
     References:
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
@@ -208,7 +220,10 @@ class CrossEncoder(Reranker):
 
     @property
     def notes(self) -> list[str]:
-        """Return a note on pairs that are longer than the model reads; empty if none was cut."""
+        """Return a note on pairs that are longer than the model reads; empty if none was cut.
+
+        A query counts once by its id.
+        """
         if self._scorer is None:  # no query has been reranked
             return []
         truncated = sum(cut for cut, _ in self._truncated.values())
@@ -219,11 +234,17 @@ class CrossEncoder(Reranker):
         )
 
     def load(self) -> None:
-        """Load the model; an error here ends the run before the first query."""
+        """Load the model; an error here ends the run before the first query.
+
+        Errors are those of `shared_pair_scorer`.
+        """
         self._scorer = self._open()
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query at most `top_k` of its hits, highest score first.
+
+        Equal scores keep the order of the hits; a query without hits has an empty list. Loads the
+        model on first use, with the errors of `load`.
 
         Raises:
             AdapterError: A hit has no text.

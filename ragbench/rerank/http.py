@@ -17,7 +17,13 @@ from ragbench.types import Query, ScoredDocument
 
 @dataclass(frozen=True, kw_only=True)
 class HttpRerankerOptions(RequestOptions):
-    """Options of the request to a service that scores passages."""
+    """Options of the request to a service that scores passages.
+
+    Attributes:
+        url: URL that requests are posted to.
+        model: Name of the model; None sends none.
+        api_key_env: Environment variable with the key; None sends none.
+    """
 
     url: Url
     model: Annotated[
@@ -35,7 +41,7 @@ class HttpReranker(Reranker):
     relevance_score}]}`: the `/rerank` of Cohere, Jina, vLLM and others. The highest score comes
     first; equal scores keep the order of the reply. An overloaded server and a broken connection
     are tried again within `timeout`; an error after that fails this query only. A query without
-    hits is not sent.
+    hits is not sent. OptionError for a wrong URL, or an environment variable that is not set.
     """
 
     is_opaque = True
@@ -55,9 +61,12 @@ class HttpReranker(Reranker):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Post each question with its hits; return at most `top_k` hits for each query.
 
+        Highest score first, in the order of the queries.
+
         Raises:
             AdapterError: A hit has no text, or the reply has too few results, an unknown index or a
                 score that is no number.
+            CallFailure: The request failed or timed out, or the reply is no JSON.
         """
         return [
             self._order(query, query_hits, top_k) if query_hits else []
@@ -87,7 +96,10 @@ def _key(name: str) -> str:
 
 
 def _text(hit: ScoredDocument) -> str:
-    """Return title and text of a hit, as retrievers index them; raise an error without a text."""
+    """Return title and text of a hit, as retrievers index them; raise an error without a text.
+
+    AdapterError if it has none; title and text are joined by a space.
+    """
     if hit.text is None:
         allowed = "a retriever that returns texts, or a corpus"
         raise AdapterError(f"the hit {hit.id!r} has no text to score, allowed: {allowed}")
@@ -96,6 +108,8 @@ def _text(hit: ScoredDocument) -> str:
 
 def _read_scores(reply: Any, count: int) -> dict[int, float]:
     """Return passage index -> score in the order of the reply; `count` is the number of passages.
+
+    An empty list of results gives an empty dict.
 
     Raises:
         AdapterError: The reply has another form, an index out of range or twice, or no number.

@@ -20,7 +20,13 @@ from ragbench.types import FloatArray, Query, ScoredDocument
 
 @dataclass(frozen=True, kw_only=True)
 class MMROptions(EmbedderOptions):
-    """Options of the model, and the weight of relevance against diversity."""
+    """Options of the model, and the weight of relevance against diversity.
+
+    Attributes:
+        lambda_mult: Weight of relevance, 0 to 1; diversity has the rest.
+        relevance: `similarity` to the query, or `scores` of the retriever, scaled to 0..1 per
+            query.
+    """
 
     lambda_mult: Annotated[
         float,
@@ -39,7 +45,8 @@ class MMR(Reranker):
     score of a hit is its marginal relevance when it was selected; the order is the ranking.
 
     Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
-    `cache_also` are read, too.
+    `cache_also` are read, too. OptionError for a wrong option, or a model that is no folder and no
+    possible hub name.
 
     References:
         Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering
@@ -68,14 +75,21 @@ class MMR(Reranker):
         return None if self._embedder is None else self._embedder.encodings
 
     def load(self) -> None:
-        """Load the model; an error here ends the run before the first query."""
+        """Load the model; an error here ends the run before the first query.
+
+        Errors are those of `EmbedderOptions.open`.
+        """
         self._embedder = self._open()
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query at most `top_k` of its hits, in the order of their selection.
 
+        In the order of the queries; one without hits has an empty list. Loads the model on first
+        use.
+
         Raises:
             AdapterError: A hit has no text, or no finite score with `relevance: scores`.
+            DataError: The model returns a vector that is not finite, or the cache file is damaged.
         """
         batch = list(zip(queries, hits, strict=True))
         texts = [text for query, ranking in batch for text in hit_texts(query, ranking, "mmr")]
@@ -109,6 +123,7 @@ def marginal_relevance(
 
     The next item has the largest lambda * relevance - (1 - lambda) * (its largest similarity to a
     selected item). For the first item that similarity is 0. The first of equal items is selected.
+    No items give an empty list.
 
     Args:
         relevance: Relevance of each of the n items.
@@ -138,6 +153,8 @@ def marginal_relevance(
 
 def _scaled_scores(query: Query, hits: Sequence[ScoredDocument]) -> FloatArray:
     """Return the scores scaled to the range of similarities: lowest 0, highest 1; 1 if all equal.
+
+    In the order of the hits; none for no hits.
 
     Raises:
         AdapterError: A hit has no finite score.

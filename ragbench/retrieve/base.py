@@ -41,6 +41,8 @@ class Retriever(SearchComponent):
     Scores are optional: the order of the returned list is the ranking. A retriever that combines
     others (`sources`) implements `combine` instead of `retrieve`.
 
+    `retrieve` and `combine` raise NotImplementedError unless a subclass defines them.
+
     Attributes:
         ranks_by_score: True if the ranking is sorted by score, ties by document id descending; a
             run file then holds the scores unchanged.
@@ -72,33 +74,48 @@ class Retriever(SearchComponent):
     def recorded(self) -> Run | None:
         """Return complete stored rankings, sorted best first, so that no query need be asked.
 
-        None (the default) if rankings must be computed by `retrieve`.
+        None (the default) if rankings must be computed by `retrieve`. A query that the rankings
+        lack counts as missing.
         """
         return None
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Index the documents; called once if `indexes` is true, before any `retrieve`."""
+        """Index the documents; called once if `indexes` is true, before any `retrieve`.
+
+        Does nothing here; subclasses raise DataError for a corpus that they cannot index.
+        """
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the index of this corpus is stored in files that workers can search."""
+        """Return True if the index of this corpus is stored in files that workers can search.
+
+        Here False.
+        """
         return False
 
     def index_search(self, top_k: int) -> IndexSearch | None:
-        """Return the functions by which workers search the index; None if only `retrieve` can."""
+        """Return the functions by which workers search the index; None if only `retrieve` can.
+
+        Here None; `top_k` is the largest number of hits, or of documents with `chunk_of`.
+        """
         return None
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
-        """Keep the indexed retrievers of `sources`; called once if `borrows` is true."""
+        """Keep the indexed retrievers of `sources`; called once if `borrows` is true.
+
+        They are in the order of `sources`. Does nothing here.
+        """
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:
         """Return at most `top_k` hits for each query, best first, in the order of the queries.
 
-        A query without hits has an empty list.
+        A query without hits has an empty list. NotImplementedError here.
         """
         raise NotImplementedError
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Sequence[Hits]:
         """Return at most `top_k` hits for each query, built from the rankings of the sources.
+
+        In the order of the queries. NotImplementedError here.
 
         Args:
             queries: The n queries.

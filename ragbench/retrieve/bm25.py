@@ -39,7 +39,8 @@ class BM25(Retriever):
 
     Scores are sums of doubles, ties go to the larger document id, and a document that shares no
     term with the query is not returned. Indexing is linear in the corpus; a query costs one pass
-    over the postings of its terms.
+    over the postings of its terms. OptionError for an unknown stop word list, or `snowball` with an
+    unknown language.
 
     References:
         Robertson and Zaragoza (2009), The Probabilistic Relevance Framework: BM25 and Beyond.
@@ -87,6 +88,8 @@ class BM25(Retriever):
     def index(self, corpus: Sequence[Document]) -> None:
         """Build the index, or open the stored one; the scores are the same to the last bit.
 
+        Replaces an earlier index. A large corpus is stored in `cache_folder`, if that is set.
+
         Raises:
             DataError: No document has a word, or the corpus is empty.
         """
@@ -99,7 +102,10 @@ class BM25(Retriever):
         self._corpus, self._ids, self._rows = corpus, record_ids(corpus), {}
 
     def _build(self, corpus: Sequence[Document]) -> bm25s.BM25:
-        """Index the words of all documents; raise `DataError` if there are none."""
+        """Index the words of all documents; raise `DataError` if there are none.
+
+        Calls `advance` once for each document.
+        """
         # term ids assigned here spare the library its own pass over the vocabulary
         vocabulary: dict[str, int] = {}
         term_id = vocabulary.setdefault
@@ -116,11 +122,17 @@ class BM25(Retriever):
         return index
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the corpus is large enough that its index is stored in the cache."""
+        """Return True if the corpus is large enough that its index is stored in the cache.
+
+        It does not look whether there is a cache folder.
+        """
         return hash_documents(corpus).size >= WORTH_KEEPING
 
     def _open(self, arrays: Arrays) -> None:
-        """Use the arrays of a stored index, which the operating system maps into memory."""
+        """Use the arrays of a stored index, which the operating system maps into memory.
+
+        Sets index, id ranks and folder of this object. KeyError if an array is missing.
+        """
         index = self._new_library_index()
         index.scores = {name: arrays[name] for name in _SCORES}
         index.scores["num_docs"] = len(arrays["id_ranks"])
@@ -154,7 +166,10 @@ class BM25(Retriever):
         )
 
     def _stored_chunks(self, chunk_of: IntArray) -> Arrays | None:
-        """Store the document number of each chunk for workers; None without a writable cache."""
+        """Store the document number of each chunk for workers; None without a writable cache.
+
+        None too without a cache folder.
+        """
         if self.cache_folder is None:
             return None
         store, data = ArrayStore(self.cache_folder, self.cache_also), chunk_of.tobytes()
@@ -173,7 +188,8 @@ class BM25(Retriever):
     def _stored_index(self, corpus: Sequence[Document]) -> Arrays | None:
         """Return the stored index of a corpus, built and stored first if it is missing.
 
-        None for a small corpus, or without a cache folder.
+        None for a small corpus, or without a cache folder. None too if the cache is read-only and
+        lacks it. DataError if no document has a word.
         """
         content = hash_documents(corpus)
         if self.cache_folder is None or content.size < WORTH_KEEPING:
@@ -187,7 +203,10 @@ class BM25(Retriever):
         return store.ensure("index", label, key, partial(self._write, corpus))
 
     def _write(self, corpus: Sequence[Document], writer: ArrayWriter) -> None:
-        """Build the index of a corpus and write its arrays."""
+        """Build the index of a corpus and write its arrays.
+
+        DataError if no document has a word.
+        """
         index = self._build(corpus)
         for name in _SCORES:
             writer.add(name, index.scores[name])
@@ -199,13 +218,18 @@ class BM25(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return at most `top_k` hits for each query, best first; none if no term matches.
 
+        Equal scores are ordered by document id, largest first. No queries give an empty list.
+
         Raises:
             DataError: No corpus has been indexed.
         """
         return [self._hits(*self._rank(query.text, top_k)) for query in queries]
 
     def terms(self, text: str) -> list[str]:
-        """Return the index terms of a text: its words, without stop words, as stems."""
+        """Return the index terms of a text: its words, without stop words, as stems.
+
+        In the order of the text, repeated ones included; none for stop words only.
+        """
         return self._analyze(text)
 
     def term_counts(self, document_id: str) -> Counter[str]:
@@ -225,7 +249,8 @@ class BM25(Retriever):
     def search(self, weights: Mapping[str, float], top_k: int) -> list[ScoredDocument]:
         """Return at most `top_k` hits, best first, for a query of weighted terms.
 
-        A term of weight w adds w times its score in a plain query; unknown terms add nothing.
+        A term of weight w adds w times its score in a plain query; unknown terms add nothing. Only
+        documents with a score above that of a document without the terms are hits.
 
         Args:
             weights: Term -> weight; empty gives no hits.
@@ -239,7 +264,10 @@ class BM25(Retriever):
     def _rank_weighted(
         self, weights: Mapping[str, float], top_k: int
     ) -> tuple[IntArray, FloatArray]:
-        """Return rows and scores of the best documents for weighted terms, best first."""
+        """Return rows and scores of the best documents for weighted terms, best first.
+
+        Both are empty for no known term. DataError before `index`.
+        """
         index = self._built()
         # documents without any query term have the floor as their score, see `_rank`
         absent, floor = index.nonoccurrence_array, 0.0
@@ -257,7 +285,10 @@ class BM25(Retriever):
         return self._index
 
     def _rank(self, question: str, top_k: int) -> tuple[IntArray, FloatArray]:
-        """Return the corpus rows of the best documents and their scores, best first."""
+        """Return the corpus rows of the best documents and their scores, best first.
+
+        Both are empty if no term of the question is indexed. DataError before `index`.
+        """
         index = self._built()
         tokens = index.get_tokens_ids(self._analyze(question))
         if not tokens:
@@ -273,7 +304,8 @@ class BM25(Retriever):
     ) -> tuple[IntArray, FloatArray]:
         """Return rows and scores of the best chunks, down to the first of the `top_k`-th document.
 
-        `chunk_of` has the document number of each chunk.
+        `chunk_of` has the document number of each chunk. All ranked chunks if they have fewer
+        documents.
         """
         # deeper than top_k from the start: a document often has several of the best chunks
         depth = 2 * top_k
@@ -287,7 +319,10 @@ class BM25(Retriever):
             depth *= 2
 
     def _best(self, scores: FloatArray, floor: float, top_k: int) -> tuple[IntArray, FloatArray]:
-        """Return rows and scores of the best documents above the floor, ties by id descending."""
+        """Return rows and scores of the best documents above the floor, ties by id descending.
+
+        At most `top_k`.
+        """
         rows = np.flatnonzero(scores > floor)
         if len(rows) > top_k:
             # all that tie with the k-th stay in, so that the id decides among them
@@ -304,7 +339,10 @@ class BM25(Retriever):
 def _open_index(
     bm25: type[BM25], options: Mapping[str, Any], folder: Path, chunks: Path | None
 ) -> tuple[BM25, IntArray | None]:
-    """Map the stored index, and the document number of each chunk, in a worker process."""
+    """Map the stored index, and the document number of each chunk, in a worker process.
+
+    The number is None without chunks. OSError or KeyError if a file or array is missing.
+    """
     copy = bm25(**options)
     copy._open(Arrays(folder))
     return copy, None if chunks is None else Arrays(chunks)["chunk_of"]
@@ -313,7 +351,10 @@ def _open_index(
 def _search_index(
     top_k: int, index: tuple[BM25, IntArray | None], request: str | Mapping[str, float]
 ) -> tuple[IntArray, FloatArray]:
-    """Return the rows and scores of the best hits for a question, or for weighted terms."""
+    """Return the rows and scores of the best hits for a question, or for weighted terms.
+
+    Best first, rows counted from 0; with chunks, `top_k` counts documents of a question.
+    """
     bm25, chunk_of = index
     if not isinstance(request, str):
         return bm25._rank_weighted(request, top_k)
@@ -332,7 +373,7 @@ class RM3(Retriever):
     as `term^weight ...`; a query without first hits has no hits.
 
     Unlike Anserini, it keeps terms that occur in more than a tenth of the documents: stop words
-    are removed already, and a corpus may be small.
+    are removed already, and a corpus may be small. `borrow` must be called before a search.
 
     References:
         Lavrenko and Croft (2001), Relevance-Based Language Models.
@@ -369,6 +410,7 @@ class RM3(Retriever):
 
         Raises:
             OptionError: The retriever is not of type bm25, or it indexes chunks.
+            ValueError: There is not exactly one retriever.
         """
         [bm25] = retrievers
         if not isinstance(bm25, BM25):
@@ -377,7 +419,10 @@ class RM3(Retriever):
         self._bm25 = bm25
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the BM25 retriever stores the index of this corpus."""
+        """Return True if the BM25 retriever stores the index of this corpus.
+
+        It looks at the size of the corpus only.
+        """
         return hash_documents(corpus).size >= WORTH_KEEPING
 
     def index_search(self, top_k: int) -> IndexSearch | None:
@@ -395,7 +440,14 @@ class RM3(Retriever):
         )
 
     def _expanded(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> dict[str, float]:
-        """Return the expanded query, term -> weight; `hits` has the hits of the only source."""
+        """Return the expanded query, term -> weight; `hits` has the hits of the only source.
+
+        Without first hits it is the query's own terms, with their shares; empty for a query of stop
+        words.
+
+        Raises:
+            DataError: `borrow` has not been called, or a hit is not indexed.
+        """
         bm25, [first_hits] = self._borrowed(), hits
         feedback = [
             (bm25.term_counts(hit.id), hit.score or 0.0) for hit in first_hits[: self.documents]
@@ -406,6 +458,8 @@ class RM3(Retriever):
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> list[Retrieved]:
         """Return the hits of each expanded query, with that query.
+
+        In the order of the queries; at most `top_k` hits each, best first.
 
         Raises:
             DataError: `borrow` has not been called, or a first hit is not indexed.
@@ -424,7 +478,10 @@ class RM3(Retriever):
 
 
 def _with_query(hits: Sequence[ScoredDocument], weights: Mapping[str, float]) -> Retrieved:
-    """Return the hits with the weighted query as text, heaviest term first."""
+    """Return the hits with the weighted query as text, heaviest term first.
+
+    Weights have four decimals; no weights give no query.
+    """
     terms = _first(weights, len(weights))
     query = " ".join(_CLAUSE.format(term, weight) for term, weight in terms.items())
     return Retrieved(hits, [query] if query else [])
@@ -434,6 +491,8 @@ def relevance_model(
     feedback: Sequence[tuple[Mapping[str, int], float]], terms: int
 ) -> dict[str, float]:
     """Estimate the probability of each term in relevant documents: RM1, cut and rescaled.
+
+    Equal shares are ordered by alphabet.
 
     Args:
         feedback: Term counts and weight of each document that is assumed to be relevant.
@@ -462,6 +521,7 @@ def mixed(
     """Return the weighted mean of two distributions over terms, without terms of weight 0.
 
     `original_weight` is the weight of `original`, from 0 to 1; `model` has the remaining weight.
+    Terms of `original` come first.
 
     Example:
         >>> mixed({"fox": 1.0}, {"fox": 0.5, "hen": 0.5}, 0.6)
@@ -476,13 +536,19 @@ def mixed(
 
 
 def _first(weights: Mapping[str, float], count: int) -> dict[str, float]:
-    """Return the `count` heaviest terms, heaviest first."""
+    """Return the `count` heaviest terms, heaviest first.
+
+    All if there are fewer; equal weights are ordered by alphabet.
+    """
     # ties go by alphabet, so that the result does not depend on the order of the documents
     best = sorted(weights, key=lambda term: (-weights[term], term))[:count]
     return {term: weights[term] for term in best}
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:
-    """Scale weights to a sum of 1; they must have a positive sum."""
+    """Scale weights to a sum of 1; they must have a positive sum.
+
+    An empty mapping stays empty. ZeroDivisionError for a sum of 0.
+    """
     total = sum(weights.values())
     return {term: weight / total for term, weight in weights.items()}

@@ -20,7 +20,11 @@ def with_chunks(retriever: Any, chunking: Chunking) -> Chunked:
     """Return a retriever that cuts the corpus into chunks and indexes them in the given one.
 
     Raises:
-        OptionError: The given retriever does not index the corpus.
+        OptionError: The given retriever does not index the corpus, or an option of the chunks is
+            wrong.
+        AdapterError: The code of the user that creates a splitter fails.
+        MissingExtra: A tokeniser without transformers.
+        DataError: The code of the user cannot be imported.
     """
     inner = to_retriever(retriever)
     if not inner.indexes:
@@ -33,7 +37,8 @@ class Chunked(Retriever):
     """Retriever of chunks; each hit has the text of its chunk and the id of its `document`.
 
     `top_k` counts documents, so that small and large chunks cover the same number of documents:
-    the hits are the best chunks, down to the first chunk of the `top_k`-th document.
+    the hits are the best chunks, down to the first chunk of the `top_k`-th document. `with_chunks`
+    makes it. It sets `unit` of its retriever.
     """
 
     indexes = True
@@ -58,18 +63,27 @@ class Chunked(Retriever):
         return self.retriever.encodings
 
     def load(self) -> None:
-        """Load the retriever, with the cache folders and workers of this one."""
+        """Load the retriever, with the cache folders and workers of this one.
+
+        Its errors are passed on.
+        """
         self.load_inner(self.retriever)
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Cut the documents into chunks and let the retriever index them."""
+        """Cut the documents into chunks and let the retriever index them.
+
+        AdapterError if the user's code cuts no texts; the errors of the retriever are passed on.
+        """
         chunks = [(chunk, doc.id) for doc in corpus for chunk in self._chunker.chunks_of(doc)]
         self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}
         self._lost_text = self._note_lost_text(corpus)
         done_chunks, done_documents = 0, 0
 
         def advance(count: int) -> None:
-            """Convert progress in chunks to progress in documents."""
+            """Convert progress in chunks to progress in documents.
+
+            `count` chunks are done further.
+            """
             nonlocal done_chunks, done_documents
             done_chunks += count
             documents = len(corpus) * done_chunks // max(1, len(chunks))
@@ -109,7 +123,9 @@ class Chunked(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
         """Return for each query the best chunks of at most `top_k` documents, best first.
 
-        Asks the retriever again with twice the depth while its hits have too few documents.
+        Asks the retriever again with twice the depth while its hits have too few documents. In the
+        order of the queries. AdapterError if a reply is no list of hits; other errors of the
+        retriever are passed on.
         """
         results: dict[int, Retrieved] = {}
         open_positions, depth = list(range(len(queries))), top_k

@@ -31,7 +31,14 @@ _BLOCK = 8192  # documents whose texts and vectors are in memory at a time
 
 @dataclass(frozen=True, kw_only=True)
 class DenseOptions(EmbedderOptions):
-    """Options of the model, of the comparison of vectors, and of the index."""
+    """Options of the model, of the comparison of vectors, and of the index.
+
+    Attributes:
+        similarity: `cosine` or `dot`.
+        normalize: Scale vectors to length 1; None does for cosine, not for dot.
+        index: `exact`, or `faiss`, which misses some documents.
+        probes: Lists of faiss that are searched, 1 or more; None is 32.
+    """
 
     similarity: Annotated[
         Literal["cosine", "dot"], Option("Similarity of a query and a document.")
@@ -69,7 +76,8 @@ class Dense(Retriever):
     latency of a query then does not include the model.
 
     Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
-    `cache_also` are read, too.
+    `cache_also` are read, too. OptionError if an option is wrong or without effect, or the model is
+    no folder and no hub name.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -114,7 +122,8 @@ class Dense(Retriever):
     def notes(self) -> list[str]:
         """Return notes on documents and queries that are longer than the model reads.
 
-        Empty before `index`, and if no text was cut.
+        Empty before `index`, and if no text was cut. At most one on documents, then one on queries;
+        a query counts once by its id.
         """
         embedder = self._embedder
         if embedder is None or self._index is None:
@@ -132,9 +141,12 @@ class Dense(Retriever):
     def index(self, corpus: Sequence[Document]) -> None:
         """Encode the documents whose vectors are not stored, and prepare the search.
 
+        Replaces an earlier index.
+
         Raises:
             DataError: The corpus is empty, or the model returns a vector that is not finite.
             MissingExtra: `index: faiss` without faiss.
+            OptionError: The model or the device does not exist.
         """
         if not corpus:
             raise DataError("dense: there is no document", allowed="a corpus with text")
@@ -163,7 +175,10 @@ class Dense(Retriever):
         )
 
     def _inverted_file(self, matrix: Arrays | None) -> nearest.InvertedFile:
-        """Return the lists of faiss, stored beside a stored matrix; None builds them in memory."""
+        """Return the lists of faiss, stored beside a stored matrix; None builds them in memory.
+
+        In memory too if the cache is read-only and lacks them.
+        """
         lists = None
         if matrix is not None:
             key = fingerprint([_FORMAT, version("faiss-cpu"), matrix.path.name], 32)
@@ -185,6 +200,8 @@ class Dense(Retriever):
         """Return the stored vectors of a corpus, encoded and stored first if they are missing.
 
         None for a small corpus, without `cache`, or if the cache is read-only.
+
+        DataError if a vector is not finite.
         """
         content = hash_documents(corpus)
         if not self._stores or content.size < WORTH_KEEPING:
@@ -198,7 +215,10 @@ class Dense(Retriever):
     def _write(
         self, embedder: CachedEmbedder, corpus: Sequence[Document], writer: ArrayWriter
     ) -> None:
-        """Encode a corpus block by block and write its matrix."""
+        """Encode a corpus block by block and write its matrix.
+
+        The arrays are `vectors`, `longest`, `id_ranks` and `counts` (cut texts, distinct texts).
+        """
         truncated, encoded_before = 0, embedder.encodings.texts
         # vectors from batches depend on the other texts: then the corpus is one block
         size = _BLOCK if embedder.alone else len(corpus)
@@ -215,8 +235,10 @@ class Dense(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the `top_k` most similar documents of each query, best first.
 
+        Equal similarities are ordered by document id, largest first; no queries give an empty list.
+
         Raises:
-            DataError: No corpus has been indexed.
+            DataError: No corpus has been indexed, or a vector of a query is not finite.
         """
         if self._index is None or self._embedder is None:
             raise DataError("dense: there is no corpus to search", allowed="call index first")
@@ -232,7 +254,10 @@ class Dense(Retriever):
         ]
 
     def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
-        """Return the best of the candidate rows by exact similarity, best first."""
+        """Return the best of the candidate rows by exact similarity, best first.
+
+        At most `top_k`; ties by document id, largest first.
+        """
         scores = nearest.score_candidates(self._vectors, query, rows)
         best = nearest.best_rows(rows, scores, self._id_ranks, top_k)
         return [

@@ -20,7 +20,13 @@ _LANGCHAIN_HIT = "a langchain Document, or (Document, score)"
 
 @dataclass(frozen=True, kw_only=True)
 class FrameworkOptions:
-    """Options of a retriever that an object of another framework serves."""
+    """Options of a retriever that an object of another framework serves.
+
+    Attributes:
+        factory: `module:name` of a function or class that creates the object; None with a client.
+        args: Its keyword arguments; None without.
+        id_field: Metadata key with the id of a hit; None takes that of the framework.
+    """
 
     factory: Factory = None
     args: FactoryArgs = None
@@ -45,7 +51,11 @@ class FrameworkRetriever(Retriever, ABC):
     allowed_reply: ClassVar[str]
 
     def __init__(self, options: FrameworkOptions, client: Any) -> None:
-        """Take the client, or create it by the factory; exactly one of the two must be given."""
+        """Take the client, or create it by the factory; exactly one of the two must be given.
+
+        OptionError for none or both of the two; AdapterError if the factory fails; DataError if it
+        cannot be imported.
+        """
         self._owner = f"retriever '{self.library}'"
         self._client = resolve_client(client, options.factory, options.args, self._owner)
         self._hits = HitReader(options.id_field)
@@ -64,6 +74,8 @@ class FrameworkRetriever(Retriever, ABC):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the hits of each query, best first; the framework may return more than `top_k`.
 
+        In the order of the queries. Errors of the framework are passed on.
+
         Raises:
             AdapterError: The reply is no list of hits, or a hit has neither an id nor a text.
         """
@@ -71,7 +83,10 @@ class FrameworkRetriever(Retriever, ABC):
 
     @abstractmethod
     def _ask(self, question: str, top_k: int) -> Any:
-        """Return the hits of a question, best first, as objects of the framework."""
+        """Return the hits of a question, best first, as objects of the framework.
+
+        Errors of the framework are passed on.
+        """
 
     @abstractmethod
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
@@ -97,7 +112,11 @@ class FrameworkRetriever(Retriever, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class HaystackOptions(FrameworkOptions):
-    """Options of a component or pipeline of Haystack."""
+    """Options of a component or pipeline of Haystack.
+
+    Attributes:
+        inputs: Component -> its inputs, with `{question}` and `{top_k}`; None for a component.
+    """
 
     inputs: Annotated[
         dict[str, Any] | None,
@@ -110,7 +129,9 @@ class HaystackRetriever(FrameworkRetriever):
 
     A component is called as `run(query=..., top_k=...)`, without `top_k` if it does not take it; a
     pipeline as `run(data=...)`, where `inputs` maps its components to their inputs. The hits are
-    the `documents` of the last component that returns some; their order is the ranking.
+    the `documents` of the last component that returns some; their order is the ranking. OptionError
+    for a pipeline without `inputs` or a wrong placeholder, AdapterError for an object without `run`
+    or `run_async`.
     """
 
     declares = HaystackOptions
@@ -156,7 +177,7 @@ class HaystackRetriever(FrameworkRetriever):
 def _documents(reply: Any) -> Any:
     """Return the documents of a component's reply, or of a pipeline's last component with some.
 
-    None if there are none.
+    None if there are none. The value of `documents` is not checked.
     """
     parts = [reply, *reversed([*reply.values()])] if isinstance(reply, Mapping) else []
     holders = (part for part in parts if isinstance(part, Mapping) and "documents" in part)
@@ -169,7 +190,7 @@ class LangchainRetriever(FrameworkRetriever):
     `invoke` or `ainvoke` is called with the question; a vector store is asked for `top_k`
     documents. The order of the list is the ranking, because a store's number may be a similarity
     or a distance. Ids are `metadata[id_field]`, else the document's own, else a hash of its text,
-    which a note counts.
+    which a note counts. AdapterError for an object with none of these methods.
     """
 
     declares = FrameworkOptions
@@ -206,7 +227,11 @@ class LangchainRetriever(FrameworkRetriever):
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaIndexOptions(FrameworkOptions):
-    """Options of a retriever of LlamaIndex."""
+    """Options of a retriever of LlamaIndex.
+
+    Attributes:
+        id: `node` or `ref_doc`: id of the node, or of its document.
+    """
 
     id: Annotated[
         Literal["node", "ref_doc"],
@@ -219,7 +244,7 @@ class LlamaIndexRetriever(FrameworkRetriever):
 
     It returns nodes, which are often chunks: `id: ref_doc` counts the documents that the nodes were
     cut from. Its own `similarity_top_k` sets the number of nodes. The order of the list is the
-    ranking.
+    ranking. AdapterError for an object without these methods.
     """
 
     declares = LlamaIndexOptions

@@ -21,7 +21,8 @@ class Fusion(Retriever):
     `rrf` adds 1 / (k + rank); `weighted` and `combsum` add scores; `combmnz` multiplies the sum by
     the number of rankings with the document. A ranking without a document adds 0 to it; with
     `z_score` that is the score of the average document of that ranking. Ties go to the larger
-    document id; a repeated hit counts once, at its best rank and score.
+    document id; a repeated hit counts once, at its best rank and score. OptionError for fewer than
+    two retrievers, an option that the method does not use, or numbers that do not fit.
 
     Example:
         `b` is second in one ranking and first in the other: 1/62 + 1/61.
@@ -100,6 +101,9 @@ class Fusion(Retriever):
     ) -> list[list[ScoredDocument]]:
         """Return for each query the `top_k` documents with the highest fused scores.
 
+        Best first, in the order of the queries; a query without hits has an empty list. A hit keeps
+        the text and title of the first ranking that has its text.
+
         Raises:
             AdapterError: A method that adds scores meets a hit without a finite score, or a score
                 below `lowest`.
@@ -112,7 +116,10 @@ class Fusion(Retriever):
     def _fuse(
         self, rankings: Sequence[Sequence[ScoredDocument]], top_k: int
     ) -> list[ScoredDocument]:
-        """Return the fused ranking of a query, best first."""
+        """Return the fused ranking of a query, best first.
+
+        At most `top_k`; AdapterError as `combine`.
+        """
         parts: dict[str, list[float]] = {}
         hits: dict[str, ScoredDocument] = {}
         for source, ranking in enumerate(rankings):
@@ -134,7 +141,11 @@ class Fusion(Retriever):
         return [replace(hits[identifier], score=scores[identifier]) for identifier in best[:top_k]]
 
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """Return the unweighted addend of each document of one ranking: document id -> number."""
+        """Return the unweighted addend of each document of one ranking: document id -> number.
+
+        AdapterError for a score that is missing, not finite or below `lowest`. Empty for an empty
+        ranking.
+        """
         if self.method == "rrf":
             distinct = dict.fromkeys(hit.id for hit in ranking)
             return {doc: 1 / (self.k + rank) for rank, doc in enumerate(distinct, start=1)}
@@ -153,7 +164,10 @@ class Fusion(Retriever):
 
 
 def _numbers(name: str, values: Sequence[float] | None, count: int, default: float) -> list[float]:
-    """Return the numbers of all retrievers; None gives each the default."""
+    """Return the numbers of all retrievers; None gives each the default.
+
+    OptionError unless there is one finite number for each retriever.
+    """
     if values is None:
         return [default] * count
     if len(values) != count or not all(math.isfinite(value) for value in values):
@@ -170,7 +184,7 @@ def normalized(
     """Return the scores of one query's ranking on a common scale; empty stays empty.
 
     If all hits have the same score, `min_max` and `z_score` return 0 for each, and `theoretical`
-    does at the lowest score.
+    does at the lowest score. The order of the documents stays.
 
     Args:
         scores: Document id -> score.

@@ -18,7 +18,16 @@ _PLACEHOLDERS = ("question", "top_k", "query_id")
 
 @dataclass(frozen=True, kw_only=True)
 class HttpRetrieverOptions(EndpointOptions):
-    """Options of the request to a search service, and JSON paths of the hits in its reply."""
+    """Options of the request to a search service, and JSON paths of the hits in its reply.
+
+    Attributes:
+        body: Body of the request, with placeholders; None sends query and `top_k`.
+        ids: JSON path to the ids, with `[*]`.
+        scores: JSON path to the scores; None without.
+        texts: JSON path to the texts; None takes those of the corpus.
+        titles: JSON path to the titles; None without.
+        queries: JSON path to the queries that the server formulated; None without.
+    """
 
     body: Annotated[
         dict[str, Any] | None,
@@ -35,7 +44,8 @@ class HttpRetriever(Retriever):
     """Post each question to a URL and read the hits off the JSON that comes back.
 
     The order of the hits is the ranking. An overloaded server and a broken connection are tried
-    again within `timeout`; an error after that fails this query only.
+    again within `timeout`; an error after that fails this query only. OptionError for a wrong URL,
+    path or placeholder.
     """
 
     declares = HttpRetrieverOptions
@@ -58,14 +68,20 @@ class HttpRetriever(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
         """Post each question; return its hits, and the queries that the server formulated.
 
+        In the order of the queries; the server may return more than `top_k`.
+
         Raises:
+            CallFailure: The request failed or timed out, or the reply is no JSON.
             AdapterError: The reply has no hits at the path, or a hit has an id, text or title of
-                another type than text.
+                another type than text; an integer id becomes text.
         """
         return [self._ask(query, top_k) for query in queries]
 
     def _ask(self, query: Query, top_k: int) -> Retrieved:
-        """Return the hits of a query, and the queries that the server formulated."""
+        """Return the hits of a query, and the queries that the server formulated.
+
+        Formulated queries that are no texts are left out. Errors are those of `retrieve`.
+        """
         values = {"question": query.text, "top_k": top_k, "query_id": query.id}
         reply = self._endpoint.post(fill(self._body, values))
         ids = self._ids.find(reply)
@@ -82,7 +98,10 @@ class HttpRetriever(Retriever):
 
 
 def _hits_path(text: str, option: str) -> JsonPath:
-    """Return a JSON path; raise `OptionError` if it has no `[*]`."""
+    """Return a JSON path; raise `OptionError` if it has no `[*]`.
+
+    OptionError too if it is no JSON path.
+    """
     path = JsonPath(text, "http", option)
     if not path.has_star:
         raise OptionError("http", option, text, "a path with [*], such as $.hits[*].id")
@@ -94,7 +113,8 @@ def _hit(
 ) -> ScoredDocument:
     """Return the hit at a place of the reply; `number`, from 1, is for messages.
 
-    Text, title and score are None if the reply has none at this place.
+    Text, title and score are None if the reply has none at this place. An integer id becomes text.
+    AdapterError if the id is neither, or text or title is no text.
     """
     # true is an int for Python
     if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):

@@ -15,7 +15,10 @@ from ragbench.types import FloatArray, IntArray
 
 
 def id_ranks(ids: Sequence[str]) -> IntArray:
-    """Return the position of each id in the order of their bytes, which trec_eval uses."""
+    """Return the position of each id in the order of their bytes, which trec_eval uses.
+
+    Ranks count from 0 for the smallest; equal ids have consecutive ranks. Shape (n,).
+    """
     keys = [identifier.encode("utf-8", "surrogateescape") for identifier in ids]
     ranks = np.empty(len(keys), dtype=np.int64)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
@@ -24,6 +27,8 @@ def id_ranks(ids: Sequence[str]) -> IntArray:
 
 def best_rows(rows: IntArray, scores: FloatArray, ranks: IntArray, top_k: int) -> IntArray:
     """Return the positions in `rows` of the `top_k` best rows, best first.
+
+    Positions count from 0; fewer than `top_k` rows give all.
 
     Args:
         rows: Rows of the corpus.
@@ -57,7 +62,11 @@ class Exact:
         self._longest = longest_of(vectors) if longest is None else longest
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
-        """Yield for each query the rows that may be among its `top_k` nearest; no other row can."""
+        """Yield for each query the rows that may be among its `top_k` nearest; no other row can.
+
+        In the order of the queries, rows counted from 0 and rising; all rows if there are at most
+        `top_k`.
+        """
         for start in range(0, len(queries), _QUERIES):
             yield from self._candidates(queries[start : start + _QUERIES], top_k)
 
@@ -80,7 +89,10 @@ class Exact:
             yield row[entries][score[entries] >= _as_floor(kth - slack[position])]
 
     def _slack(self, queries: Vectors) -> FloatArray:
-        """Return for each query the largest error of a difference of two rough scores."""
+        """Return for each query the largest error of a difference of two rough scores.
+
+        Shape (queries,).
+        """
         error = (queries.shape[1] + 1) * float(_FLOAT.eps) / 2
         underflow = queries.shape[1] * float(_FLOAT.tiny)
         relative = 2 * error / (1 - error) * self._longest
@@ -89,7 +101,10 @@ class Exact:
 
 
 def _kth_best(scores: Vectors, k: int) -> FloatArray:
-    """Return the k-th largest score of each row; minus infinity if a row has fewer scores."""
+    """Return the k-th largest score of each row; minus infinity if a row has fewer scores.
+
+    Shape (rows,); k is 1 or more.
+    """
     width = scores.shape[1]
     if width < k:
         return np.full(len(scores), -np.inf)
@@ -110,7 +125,10 @@ def _lengths(vectors: Vectors) -> FloatArray:
 
 
 def longest_of(vectors: Vectors) -> float:
-    """Return the length of the longest vector; there must be at least one."""
+    """Return the length of the longest vector; there must be at least one.
+
+    ValueError without a vector.
+    """
     parts = (vectors[start : start + _BLOCK] for start in range(0, len(vectors), _BLOCK))
     return max(float(_lengths(part).max()) for part in parts)
 
@@ -118,7 +136,8 @@ def longest_of(vectors: Vectors) -> float:
 def score_candidates(vectors: Vectors, query: Vectors, rows: IntArray) -> FloatArray:
     """Return the similarity of some rows to a query, in doubles, in the order of `rows`.
 
-    Equal vectors have equal similarities, so that the document id decides between them.
+    Equal vectors have equal similarities, so that the document id decides between them. Shape
+    (rows,).
     """
     similarities = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), _BLOCK):  # in blocks: if all rows tie, all are candidates
@@ -137,7 +156,7 @@ class InvertedFile:
 
     A query is compared with the vectors of its nearest lists only; documents in other lists are
     missed, and the retriever's scores show it. If vectors tie at the cut, faiss chooses. The same
-    vectors always give the same lists.
+    vectors always give the same lists. ImportError without faiss.
 
     References:
         Jegou, Douze and Schmid (2011), Product Quantization for Nearest Neighbor Search, 4 (the
@@ -147,7 +166,8 @@ class InvertedFile:
     def __init__(self, vectors: Vectors, probes: int, file: Path | None = None) -> None:
         """Sort the vectors into lists, or map the lists of a file that `write` wrote.
 
-        `probes` is the number of lists that are searched for a query.
+        `probes` is the number of lists that are searched for a query. RuntimeError of faiss if the
+        file cannot be read.
         """
         import faiss
 
@@ -169,13 +189,19 @@ class InvertedFile:
         self._index.nprobe = min(probes, self._index.nlist)
 
     def write(self, file: Path) -> None:
-        """Write the lists to a file."""
+        """Write the lists to a file.
+
+        RuntimeError of faiss if it cannot be written.
+        """
         import faiss
 
         faiss.write_index(self._index, str(file))
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
-        """Yield for each query the rows of at most `top_k` near vectors."""
+        """Yield for each query the rows of at most `top_k` near vectors.
+
+        In the order of the queries, the nearest first.
+        """
         import faiss
 
         count = min(top_k, self._index.ntotal)

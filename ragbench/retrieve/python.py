@@ -33,12 +33,19 @@ class CallableRetriever(Retriever):
         self._function = function
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Any]:
-        """Return the result of the function for each question, unchecked; see `read_hits`."""
+        """Return the result of the function for each question, unchecked; see `read_hits`.
+
+        In the order of the queries; errors of the function are passed on.
+        """
         return [self._function(query.text, top_k) for query in queries]
 
 
 class OwnRetriever(OwnComponent, Retriever):
-    """Retriever that delegates to an object of the user."""
+    """Retriever that delegates to an object of the user.
+
+    The parts named in `takes` are those of the object, where it has them; `as_retriever` checks the
+    object.
+    """
 
     takes = frozenset(
         {"asks_one_by_one", "ranks_by_score", "query_ids", "sources", "depth", "load"}
@@ -51,7 +58,10 @@ class OwnRetriever(OwnComponent, Retriever):
         self.borrows = callable(getattr(target, "borrow", None))
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Let the object index the documents."""
+        """Let the object index the documents.
+
+        The errors of the object are passed on, also by `borrow`.
+        """
         self.component.index(list(corpus))  # the user's code may accept only a list
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
@@ -62,7 +72,10 @@ class OwnRetriever(OwnComponent, Retriever):
 
 
 def to_retriever(target: Any) -> Retriever:
-    """Return a `Retriever` as it is, and any other object wrapped in an `OwnRetriever`."""
+    """Return a `Retriever` as it is, and any other object wrapped in an `OwnRetriever`.
+
+    The object is not checked.
+    """
     return target if isinstance(target, Retriever) else OwnRetriever(target)
 
 
@@ -70,7 +83,8 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
     """Return a retriever for a class, an object or a function; see `ragbench.registry.adapt`.
 
     An object of LangChain (`invoke`, `similarity_search`), LlamaIndex (`retrieve(question)`) or
-    Haystack (`run(query=...)`) is wrapped by the adapter of its library.
+    Haystack (`run(query=...)`) is wrapped by the adapter of its library. Objects of libraries are
+    recognised after `retrieve` and `combine` with the arguments of this protocol.
 
     Args:
         target: The user's class, object or function.
@@ -129,7 +143,8 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     Accepts a list (or any iterable but text) of ids, `Document` and `ScoredDocument` objects,
     documents of LangChain, mappings with `id` and optionally `score`, `text`, `title`, `metadata`,
     and pairs of one of these and a score; also `Retrieved`, and a mapping {id: score}, which is
-    sorted by score. An empty list gives no hits.
+    sorted by score. An empty list gives no hits. Hits keep their order, a mapping's come largest
+    score first. With chunks, `top_k` counts documents, so that there may be more hits.
 
     Raises:
         AdapterError: The reply is None, a text or no iterable, or a hit has no usable id or score.
@@ -149,7 +164,7 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
 def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocument]:
     """Return the hits up to the first hit of the `top_k`-th document; all if there are fewer.
 
-    Every hit is a document, except a chunk, which names its `document`.
+    Every hit is a document, except a chunk, which names its `document`. Without hits it is empty.
 
     Example:
         >>> hits = [ScoredDocument(f"{d}#{n}", document=d) for d, n in ("a0", "b0", "a1", "c0")]
@@ -167,14 +182,20 @@ def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocume
 
 
 def _read_hit(hit: Any, position: int) -> ScoredDocument:
-    """Return a hit given as a document, or as a pair of a document and its score."""
+    """Return a hit given as a document, or as a pair of a document and its score.
+
+    AdapterError if it has another form, no usable id, or a score that is no number.
+    """
     if isinstance(hit, (tuple, list)) and len(hit) == 2:
         return _checked(replace(_read_document(hit[0], position), score=hit[1]), position)
     return _checked(_read_document(hit, position), position)
 
 
 def _read_document(hit: Any, position: int) -> ScoredDocument:
-    """Convert an object of any accepted form to a hit; `position` is for messages."""
+    """Convert an object of any accepted form to a hit; `position` is for messages.
+
+    AdapterError for any other form; ids and scores are not checked here.
+    """
     if isinstance(hit, ScoredDocument):
         return hit
     if isinstance(hit, Document):
@@ -191,7 +212,10 @@ def _read_document(hit: Any, position: int) -> ScoredDocument:
 
 
 def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
-    """Return the hit with an id that a run file can hold, and its score as a float or None."""
+    """Return the hit with an id that a run file can hold, and its score as a float or None.
+
+    AdapterError if the id is not usable, or the score is NaN or no number.
+    """
     identifier = checked_id(hit.id, f"hit {position}")
     if hit.score is None:
         return replace(hit, id=identifier)

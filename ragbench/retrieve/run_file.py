@@ -27,7 +27,8 @@ class RunFile(Retriever):
 
     Hits are sorted by score, ties by document id descending, as in trec_eval; the rank column is
     ignored. A query that the file lacks counts as missing, not as empty. There is no latency. The
-    rankings of the 16 files read last stay in memory.
+    rankings of the 16 files read last stay in memory. DataError if the file cannot be read or a
+    line is malformed.
     """
 
     ranks_by_score = True
@@ -45,7 +46,7 @@ class RunFile(Retriever):
         """Return the rankings of the file; None if a document id contains NUL.
 
         Raises:
-            DataError: The file has changed since it was read.
+            DataError: The file has changed since it was read, or cannot be read again.
         """
         return self._ranked() if self._is_plain else None
 
@@ -53,20 +54,26 @@ class RunFile(Retriever):
         """Return the ranking of each query, cut at `top_k`; empty for a query that the file lacks.
 
         Raises:
-            DataError: The file has changed since it was read.
+            DataError: The file has changed since it was read, or cannot be read again.
         """
         run = self._ranked()
         return [[ScoredDocument(*hit) for hit in run.ranking(q.id)[:top_k]] for q in queries]
 
     def _ranked(self) -> Run:
-        """Return the rankings, read again if they are no longer in memory."""
+        """Return the rankings, read again if they are no longer in memory.
+
+        DataError if the file has changed since it was read.
+        """
         if self._state != _state_of(self._path):
             raise DataError("changed while it was in use", file=self._path, allowed="a new run")
         return _cached_ranking(self._path, self._state) if self._run is None else self._run
 
 
 def _sorted_ranking(path: Path) -> Run:
-    """Read a run file and sort each ranking best first."""
+    """Read a run file and sort each ranking best first.
+
+    Ties are ordered by document id, largest first. DataError as `read_ranking`.
+    """
     run = read_ranking(path).best_first()
     # adding 0 turns -0.0 into 0.0, so that the two tie
     return replace(run, scores=run.scores + 0.0, duplicates={})
@@ -79,7 +86,10 @@ def _cached_ranking(path: Path, state: tuple[int, int] | None) -> Run:
 
 
 def _state_of(path: Path) -> tuple[int, int] | None:
-    """Return size and modification time of a file; None for a pipe, which can be read only once."""
+    """Return size and modification time of a file; None for a pipe, which can be read only once.
+
+    None too for a missing file; the time is in nanoseconds.
+    """
     if not path.is_file():
         return None
     stat = path.stat()
@@ -90,7 +100,8 @@ def read_ranking(path: Path) -> Run:
     """Return the rankings of a run file, like `read_run`, but with less memory and time.
 
     Reads the file in blocks of whole queries. A pipe, and a file whose queries are scattered, is
-    read by `read_run`.
+    read by `read_run`. Queries keep the order of the file; a repeated document of a query counts
+    once.
 
     Raises:
         DataError: The file cannot be read, or a line is malformed.

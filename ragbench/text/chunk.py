@@ -143,8 +143,10 @@ class Chunker:
         """Load the tokeniser or the user's code.
 
         Raises:
-            OptionError: The tokeniser or the code does not exist, or does not take the options.
+            OptionError: The tokeniser does not exist, or the code does not take the options.
             AdapterError: The factory of a splitter fails, or returns no splitter.
+            DataError: The code cannot be imported.
+            MissingExtra: A tokeniser without transformers.
         """
         self.chunking = chunking
         self._cut = self._by_spans() if chunking.code is None else self._by_code(chunking.code)
