@@ -284,19 +284,6 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     server.close()
 
 
-@pytest.fixture(scope="session")
-def warm_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
-    """The same for processes that load models."""
-    from tests.warm import Warm
-
-    if not hasattr(os, "fork"):
-        pytest.skip("processes cannot be forked here")
-    pytest.importorskip("sentence_transformers")
-    server = Warm(tmp_path_factory.mktemp("models"), "sentence_transformers")
-    yield server
-    server.close()
-
-
 @pytest.fixture
 def signals_as_usual() -> Iterator[None]:
     """Let processes that a test starts obey signals, which `nohup` and `&` have them ignore."""

@@ -1,12 +1,12 @@
 """Runs with local models are the same to the last bit, however often they were stopped."""
 
-import os
-import signal
+import shutil
 
 import pytest
 import yaml
 
 from ragbench import run_experiment
+from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.records.manifest import Choices
 from ragbench.store.database import CACHE_FILE
 from ragbench.store.sqlite_file import DamagedCache
@@ -15,25 +15,6 @@ from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow
 QUERIES, DOCUMENTS = 8, 24
-
-# Kills itself when a model is about to encode the next texts for the n-th time.
-KILLED = """
-import os, signal, sys
-from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
-from ragbench.experiment.runner import run_experiment
-
-encode, left = SentenceTransformerEmbedder.encode, int(sys.argv[2])
-
-def watched(self, texts, **options):
-    global left
-    left -= len(texts) > 0
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return encode(self, texts, **options)
-
-SentenceTransformerEmbedder.encode = watched
-run_experiment(sys.argv[1])
-"""
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +107,25 @@ def test_after_a_budget(run, expected):
     assert of(run("budget")) == expected
 
 
-def test_after_a_kill(place, warm_models, run, expected):
-    environment = {**os.environ, "RAGBENCH_CACHE": "killed"}
-    code, _ = warm_models.run(KILLED, "exact.yaml", "2", cwd=place, env=environment)
-    assert code == -signal.SIGKILL
+def test_after_a_kill(place, run, expected, monkeypatch):
+    """The files as they are when a model is about to encode for the third time: a kill's rest."""
+    encode, calls = SentenceTransformerEmbedder.encode, []
 
-    assert of(run("killed")) == expected
+    def watched(self, texts, **options):
+        calls.append(texts)
+        if len(calls) == 3:
+            shutil.copytree(place / "live", place / "killed")
+        return encode(self, texts, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SentenceTransformerEmbedder, "encode", watched)
+        run("live")
+
+    resumed = run("killed")
+    left = work(resumed)
+    assert "encode dense" not in left, "it was encoded before"
+    assert "encode diverse" in left
+    assert of(resumed) == expected
 
 
 def test_from_two_joined_caches(place, run, expected):

@@ -11,16 +11,21 @@ from ragbench.data.loaders import beir
 from ragbench.retrieve.bm25 import BM25
 from tests.experiment.test_stages import contents, work
 
+DOCUMENTS = 150
+KEEPING = ("ragbench.data.loaders.base", "ragbench.retrieve.bm25", "ragbench.store.arrays")
+"""What keeps a corpus, or its index, from a size on; that of real ones takes seconds to make."""
 WORDS = [f"word{i}" for i in range(400)]
 
 
 @pytest.fixture
 def config(tmp_path, monkeypatch):
-    """Four retrievers over a corpus of more than 1 MiB, one of them over chunks of it."""
+    """Four retrievers over a corpus that counts as large, one of them over chunks of it."""
+    for module in KEEPING:
+        monkeypatch.setattr(f"{module}.WORTH_KEEPING", 1 << 10)
     draw = random.Random(11)
     data = tmp_path / "data"
     (data / "qrels").mkdir(parents=True)
-    texts = {f"d{i}": " ".join(draw.choices(WORDS, k=120)) for i in range(1500)}
+    texts = {f"d{i}": " ".join(draw.choices(WORDS, k=120)) for i in range(DOCUMENTS)}
     rows = [
         {"_id": name, "title": WORDS[i % 7], "text": text}
         for i, (name, text) in enumerate(texts.items())
@@ -28,7 +33,8 @@ def config(tmp_path, monkeypatch):
     (data / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
     queries = [{"_id": f"q{i}", "text": " ".join(draw.choices(WORDS, k=4))} for i in range(6)]
     (data / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    judged = "".join(f"q{i}\td{n}\t1\n" for i in range(6) for n in draw.sample(range(1500), 40))
+    relevant = [(i, n) for i in range(6) for n in draw.sample(range(DOCUMENTS), 40)]
+    judged = "".join(f"q{i}\td{n}\t1\n" for i, n in relevant)
     (data / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     chunk = {"by": "words", "size": 60}
@@ -51,8 +57,8 @@ def test_the_run_is_that_of_a_corpus_in_memory(config, monkeypatch):
     first = run_experiment(config)
     again = run_experiment(config)
     with monkeypatch.context() as patch:
-        for module in ("data.loaders.base", "retrieve.bm25", "store.arrays"):
-            patch.setattr(f"ragbench.{module}.WORTH_KEEPING", 1 << 40)
+        for module in KEEPING:
+            patch.setattr(f"{module}.WORTH_KEEPING", 1 << 40)
         patch.setenv("RAGBENCH_CACHE", os.environ["RAGBENCH_CACHE"] + "-other")
         plain = run_experiment(config)
         assert not os.path.exists(os.environ["RAGBENCH_CACHE"] + "/arrays")
@@ -76,9 +82,11 @@ def test_nothing_is_read_or_indexed_twice(config, monkeypatch):
 @pytest.mark.slow
 def test_a_kill_while_it_is_kept_costs_only_time(config, tmp_path, warm, monkeypatch):
     code = (
-        "import os, sys, json\n"
+        "import importlib, os, sys, json\n"
         "from ragbench import run_experiment\n"
         "from ragbench.store.arrays import ArrayWriter\n"
+        f"for module in {KEEPING}:\n"
+        "    importlib.import_module(module).WORTH_KEEPING = 1 << 10\n"
         "left = int(sys.argv[2])\n"
         "add = ArrayWriter.add\n"
         "def killed(self, *arguments):\n"

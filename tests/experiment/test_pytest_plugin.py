@@ -22,6 +22,8 @@ print(*sorted({name for name in set(sys.modules) - before}))
 
 PLUGIN = "ragbench.pytest_plugin"
 OPTIONS = ["-p", "no:cacheprovider", "-p", PLUGIN]
+QUICK = ["-p", "no:unraisableexception"]
+"""A session collects garbage five times at its end, and here it has all that tests imported."""
 
 
 @pytest.fixture
@@ -40,7 +42,8 @@ def session(place, monkeypatch):
     def run(*arguments):
         with monkeypatch.context() as patch:
             patch.delitem(sys.modules, PLUGIN, raising=False)  # pytest has yet to load it
-            code, out, err = call(lambda: pytest.main([*OPTIONS, *arguments]), cwd=place)
+            words = [*OPTIONS, *QUICK, *arguments]
+            code, out, err = call(lambda: pytest.main(words), cwd=place)
         return code, out + err
 
     return run
@@ -137,12 +140,11 @@ def test_a_baseline_is_written_then_compared_with(session, experiment, tmp_path)
 
     missing, said = session()
     updated, _ = session("--ragbench-update")
-    again, _ = session()
     moved = tmp_path / "main.json"
     moved.rename(tmp_path / "other.json")
     elsewhere, _ = session("--ragbench-baseline=other.json")
 
-    assert (missing, updated, again) == (2, 0, 0)
+    assert (missing, updated) == (2, 0)
     assert "no such file: main.json" in said
     assert elsewhere == 0, "the option takes the place of the file that is gone"
 

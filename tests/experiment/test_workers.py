@@ -19,7 +19,7 @@ from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.score.text.columns import TextScorer
 from ragbench.types import Document, Query, ScoredDocument
-from tests.experiment.deadly import Kills, assert_workers_change_nothing, is_alive, worker_pids
+from tests.experiment.deadly import assert_workers_change_nothing, is_alive, worker_pids
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
@@ -126,37 +126,27 @@ def expected(run):
     return contents(run("one"))
 
 
-def kill_one_worker():
-    os.kill(worker_pids(os.getpid())[0], signal.SIGKILL)
+def test_two_workers_one_of_which_is_killed_when_30_percent_are_done(run, config, place):
+    changes = []
 
+    def read(cache, more):
+        changes.append((cache, more))
+        return contents(run(cache, more))
 
-def test_two_workers_also_where_one_is_killed(run, expected):
-    stages = ["retrieve bm25", "judge bm25/extractive (words)"]
-
-    killed = run("w2", workers(2), progress=Kills(stages, kill_one_worker))
-    assert contents(killed) == expected
-    assert stages == []
-    assert worker_pids(os.getpid()) == []
-    assert work(run("w2")) == {}, "the same keys: what workers made is there without them"
-    assert work(run("one", workers(2))) == {}
-
-
-def test_one_worker_and_two_one_of_which_is_killed_when_30_percent_are_done(run, config, place):
-    one, two = (workers(n)["executor"] for n in (1, 2))
-    pids = assert_workers_change_nothing(
-        lambda cache, more: contents(run(cache, more)), config, one, two, place
-    )
+    pids = assert_workers_change_nothing(read, config, workers(2)["executor"], place)
 
     assert not any(map(is_alive, pids))
+    assert worker_pids(os.getpid()) == []
+    (here, alone), (killed, shared) = changes
+    assert work(run(killed, alone)) == {}, "the same keys: the workers' items serve one process"
+    assert work(run(here, shared)) == {}
 
 
-def test_models_on_workers_one_of_which_is_killed(run, models):
-    stages = ["index dense"]
+def test_models_on_a_worker(run, models):
     # one worker: each further process would import torch for some ten seconds
-    found = run("m2", {**models, **workers(1)}, progress=Kills(stages, kill_one_worker))
+    found = run("m2", {**models, **workers(1)})
 
     assert contents(found) == contents(run("m1", models))
-    assert stages == [], "a worker was killed"
     answered = [rows for name, rows in contents(found).items() if name.startswith("predictions")]
     assert [len(rows) for rows in answered] == [QUERIES, QUERIES]
     assert worker_pids(os.getpid()) == []
