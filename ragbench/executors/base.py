@@ -110,7 +110,8 @@ def _component(pickled: bytes) -> Any:
 def compute(pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failure:
     """Return the results of a block in a worker; a `Failure` with the text of an error.
 
-    An error itself may not be picklable.
+    An error itself may not be picklable. Errors of this package have `is_ours`; of others it has
+    the traceback. SystemExit and Ctrl-C pass through.
     """
     try:
         return list(apply(_component(pickled), block))
@@ -136,7 +137,10 @@ def blocks_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """Yield lists of `size` items; the last one may be shorter.
 
     The size depends on the kind of work alone, so that blocks, and with them the last digits of a
-    model that computes in batches, are the same for any number of workers.
+    model that computes in batches, are the same for any number of workers. No items yield nothing.
+
+    Raises:
+        ValueError: The size is below 0; 0 yields nothing.
 
     Example:
         >>> list(blocks_of("abcde", 2))
@@ -150,7 +154,7 @@ def blocks_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 class Executor(ABC):
     """Workers that compute blocks of items; they start with the first block.
 
-    Threads that map take turns.
+    Threads that map take turns. `build_executor` makes one from the config; `close` ends it.
 
     Attributes:
         is_here: True if workers read the files of this machine.
@@ -176,13 +180,14 @@ class Executor(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End all workers at once, also those that compute."""
+        """End all workers at once, also those that compute; afterwards `submit` raises."""
 
     @abstractmethod
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
         """Start `compute` of a block on a worker, and return its future.
 
-        The future raises `BrokenExecutor` if the worker ends.
+        The future raises `BrokenExecutor` if the worker ends. Errors of the component are in the
+        result, as a `Failure`.
 
         Args:
             pickled: Component of the task, pickled once for all blocks.
@@ -191,7 +196,7 @@ class Executor(ABC):
         """
 
     def restart(self) -> str | None:
-        """Replace all workers after one has ended, and return how it ended.
+        """Replace all workers after one has ended, and return how it ended, as a phrase.
 
         None if only the blocks of that worker are lost: the other workers go on.
         """
@@ -206,7 +211,8 @@ class Executor(ABC):
 
         Blocks are taken from the iterable when a worker is about to be free; empty ones are left
         out. When a worker ends, the blocks under way are computed again one by one, and a block
-        that ends its worker again is lost.
+        that ends its worker again is lost. A result is a list with a value per item; without blocks
+        nothing is started.
 
         Raises:
             AdapterError: The component refuses its options or facts, returns the wrong number of
@@ -274,7 +280,8 @@ class Executor(ABC):
     ) -> None:
         """Compute blocks whose worker ended once more, in place, one by one.
 
-        One at a time, so that a worker that ends again shows which block is at fault.
+        One at a time, so that a worker that ends again shows which block is at fault. A block that
+        ends its worker again gets `LostItem` results. Changes `pending`.
         """
         all_lost = self.restart() is not None
         for position, (block, future) in enumerate(pending):
@@ -302,7 +309,12 @@ def _is_computed(future: Results) -> bool:
 
 
 def _results_of(task: Task, block: list[Any], future: Results) -> list[Any]:
-    """Return the results of a block, one per item; raise the error of its component."""
+    """Return the results of a block, one per item; raise the error of its component.
+
+    Raises:
+        AdapterError: An error of this package, or another number of results.
+        RuntimeError: Another error of the component, with its traceback.
+    """
     results = future.result()
     if isinstance(results, Failure):
         raise AdapterError(results.message) if results.is_ours else RuntimeError(results.message)
@@ -314,7 +326,10 @@ def _results_of(task: Task, block: list[Any], future: Results) -> list[Any]:
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, which processes inherit, during a `with` block."""
+    """Set environment variables, which processes inherit, during a `with` block.
+
+    Afterwards they have their former values; new ones are removed.
+    """
     previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -26,8 +26,9 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RA
 class Local(Executor):
     """Executor of `workers` processes on this machine; without workers, the run computes all.
 
-    Processes are spawned, not forked: a fork would copy locks that other threads hold. None of
-    them outlives the run, however that ends.
+    Processes are spawned, not forked: a fork would copy locks that other threads hold. None of them
+    outlives the run, however that ends. `close` kills the processes; a block whose process ends
+    raises `BrokenProcessPool`.
     """
 
     is_here = True
@@ -59,7 +60,10 @@ class Local(Executor):
         return f"{self._chosen} process{'es' if self._chosen > 1 else ''} on this machine"
 
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
-        """Start `compute` of a block in a process; raise `RuntimeError` after `close`."""
+        """Start `compute` of a block in a process; a `RuntimeError` after `close`.
+
+        The first block starts the processes. The future of a broken pool raises.
+        """
         if self._closed:
             raise RuntimeError("the workers were ended")
         if self._pool is None:
@@ -129,12 +133,15 @@ class WorkerContext(SpawnContext):
         self._created: list[SpawnProcess] = []
 
     def Process(self, *args: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]
-        """Create a process."""
+        """Return a new worker process, which is not started; the pool starts it."""
         self._created.append(WorkerProcess(*args, **options))
         return self._created[-1]
 
     def processes(self) -> list[SpawnProcess]:
-        """Return the processes that started; one whose start failed has no process id."""
+        """Return the processes that started; one whose start failed has no process id.
+
+        They are in the order of their creation, ended ones included.
+        """
         return [process for process in self._created if process.pid is not None]
 
 
@@ -148,7 +155,7 @@ def _prepare(output: Connection) -> None:
 
 
 def _end_with_run() -> None:
-    """Wait for the end of the run, then end this process."""
+    """Wait for the end of the run, then end this process with code 1."""
     run = multiprocessing.parent_process()
     if run is not None:
         run.join()

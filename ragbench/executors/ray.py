@@ -32,7 +32,10 @@ _TRIES = 2  # a cluster that was just started refuses the first connection
 
 
 class Ray(Executor):
-    """Executor of actors on a Ray cluster, or on one that is started here for the run."""
+    """Executor of actors on a Ray cluster, or on one that is started here for the run.
+
+    Ray is needed from the first block on; `check` raises MissingExtra without it.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,10 @@ class Ray(Executor):
             raise MissingExtra(_OWNER, "ray", "ray")
 
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
-        """Start `compute` of a block on an actor; raise `RuntimeError` after `close`."""
+        """Start `compute` of a block on an actor; a `RuntimeError` after `close`.
+
+        The first block connects, and raises AdapterError if no cluster answers.
+        """
         if self._closed:
             raise RuntimeError("the workers were ended")
         if self._threads is None:
@@ -113,7 +119,10 @@ class Ray(Executor):
         return actor
 
     def close(self) -> None:
-        """End the actors, and the cluster or connection that this executor opened."""
+        """End the actors, and the cluster or connection that this executor opened.
+
+        Nothing before.
+        """
         self._closed = True
         if self._owns_connection is None:
             return
@@ -127,7 +136,11 @@ class Ray(Executor):
             ray.shutdown()
 
     def _connect(self) -> None:
-        """Start or join the cluster; warn if it has too few CPUs or GPUs for all actors."""
+        """Start or join the cluster; warn if it has too few CPUs or GPUs.
+
+        Raises:
+            AdapterError: No cluster answers, or it has another version.
+        """
         inherited = {"RAY_USAGE_STATS_ENABLED": "0"}
         if self.is_here:
             inherited |= {name: os.environ.get(name, value) for name, value in MALLOC.items()}
@@ -151,7 +164,7 @@ class Worker:
     """Actor that computes blocks."""
 
     def compute(self, pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failure:
-        """Return the results of a block."""
+        """Return the results of a block, or a `Failure`, as `executors.base.compute` does."""
         return compute(pickled, apply, block)
 
 
@@ -185,7 +198,8 @@ def _init(address: str | None, cpus: float) -> None:
 def _check_reachable(address: str) -> None:
     """Open a connection to the address once; raise `OSError` if nothing answers.
 
-    Ray itself may end the whole process then.
+    Ray itself may end the whole process then. The time limit is 10 s; an address without a port,
+    such as `auto`, is not tried.
     """
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon and port.isdecimal():

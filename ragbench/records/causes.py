@@ -55,7 +55,12 @@ CAUSE_CHANGES: Mapping[AnswerCause, str] = {
 
 
 class Loss(NamedTuple):
-    """Cause of one query with its reason; the cause `right` is no loss."""
+    """Cause of one query with its reason; the cause `right` is no loss.
+
+    Attributes:
+        cause: Cause of the query.
+        why: Facts behind it, in a sentence.
+    """
 
     cause: AnswerCause
     why: str
@@ -67,7 +72,7 @@ class CauseShare(Record):
 
     Attributes:
         count: Number of queries.
-        share: Share of all queries of the system.
+        share: Share of all queries of the system, from 0 to 1.
         interval: Confidence limits of the share: Wilson's, or by clusters if queries are clustered.
     """
 
@@ -115,6 +120,9 @@ class CauseRow(Record):
 
     Attributes:
         why: Facts behind the cause, in a sentence.
+        system: Name of the system.
+        query_id: Id of the query.
+        cause: Cause of the query; `right` for a right answer.
     """
 
     system: str

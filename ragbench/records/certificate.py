@@ -19,7 +19,7 @@ class AgreementFound(Record):
 
     Attributes:
         value: The statistic; None if it is not defined.
-        interval: Its confidence limits.
+        interval: Its confidence limits; None for an end that is not defined.
         n: Number of answers.
         level: Level of the labels: nominal, ordinal or interval.
         rule: Method of the interval.
@@ -86,7 +86,8 @@ class ProbeFound(Record):
         unscored: Cause -> answers without a verdict in one of the orders.
         reason: Why it is not available.
         finding: The result in words.
-        flip_rate: Share of answers with another level; None if the judge was not asked again.
+        flip_rate: Share (0 to 1) of answers with another level; None if the judge was not asked
+            again.
         flip_interval: Its confidence limits; None if there are too few queries. Other probes have
             no such key.
         mean_difference: Mean absolute difference of the scores.
@@ -154,7 +155,7 @@ class LabelsRead(Record):
         between_levels: Labels that lie between two levels of the scale.
         queries: Queries of the answers.
         fingerprint: Hash of raters, answers and labels.
-        random: Whether the labelled answers are a random sample of the judged ones.
+        random: True if the labelled answers are a random sample of the judged ones.
         why: How that is known, or the evidence against it.
     """
 

@@ -35,11 +35,11 @@ _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """An object of a JSON file."""
+    """Base of the objects of JSON files; `to_json` writes and `from_json` reads them."""
 
 
 class Unfit(Exception):
-    """A value that does not fit its record; the reader adds the place.
+    """Value that does not fit its record; readers raise it, and `from_json` makes a DataError.
 
     Attributes:
         problem: The mistake.
@@ -58,7 +58,7 @@ class Unfit(Exception):
         self.path: list[str] = []
 
     def inside(self, key: str) -> Unfit:
-        """Return the same problem, with the key of the value added to it."""
+        """Return this same error, with the key of the value added in front of its path."""
         if self.name:
             self.problem, self.name = self.name.format(key) + self.problem, ""
         else:
@@ -125,7 +125,8 @@ class _Field(NamedTuple):
     def read(self) -> Read:
         """Return the reader of the field.
 
-        Made on use, as records that are only written may lack one.
+        Made on use, as records that are only written may lack one. Raises KeyError for an
+        annotation that cannot be read.
         """
         return _reader(self.hint)
 
@@ -155,7 +156,11 @@ def _fields(record: Any) -> tuple[_Field, ...]:
 
 
 def to_json(record: object) -> dict[str, Any]:
-    """Return a record as a JSON object, without optional fields that have their default."""
+    """Return a record as a JSON object, without optional fields that have their default.
+
+    Keys are in the order of the fields; tuples become lists, and None stays None. A missing flat
+    record adds no keys.
+    """
     cls: Any = type(record)
     json_object: dict[str, Any] = {}
     for declared in _fields(cls):
@@ -171,6 +176,8 @@ def from_json(
     record: type[T], value: Any, *, file: object = None, line: int | None = None, path: str = ""
 ) -> T:
     """Return the record in a JSON value, whose types and words are checked.
+
+    Unknown keys are ignored; missing keys get their defaults.
 
     Args:
         record: Class of the record.
@@ -219,7 +226,10 @@ def from_file(record: type[T], value: object, *, file: object, line: int | None 
 
 
 def cleaned(record: T, clean: Callable[[str], str]) -> T:
-    """Return the record with `clean` applied to every text that may hold a secret (`Prose`)."""
+    """Return the record with `clean` applied to every text that may hold a secret (`Prose`).
+
+    Numbers and names that are no `Prose` stay. A record without such texts is returned as it is.
+    """
     cls: Any = type(record)
     changed = {name: change(getattr(record, name), clean) for name, change in _cleaners(cls)}
     return replace(record, **changed) if changed else record
@@ -227,7 +237,7 @@ def cleaned(record: T, clean: Callable[[str], str]) -> T:
 
 @cache
 def _cleaners(record: Any) -> tuple[tuple[str, Clean], ...]:
-    """Return name and cleaner of each field of a record that may hold a secret."""
+    """Return (name, cleaner) of each field of a record that may hold a secret; () without any."""
     changes = ((declared.name, _cleaner(declared.hint)) for declared in _fields(record))
     return tuple((name, change) for name, change in changes if change is not None)
 
@@ -253,7 +263,10 @@ def _cleaner(hint: Any) -> Clean | None:
 
 
 def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
-    """Return a JSON value with `clean` applied to every text, keys included."""
+    """Return a JSON value with `clean` applied to every text, keys included.
+
+    Tuples stay as they are.
+    """
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
@@ -267,7 +280,10 @@ def _is_record(hint: Any) -> bool:
 
 
 def _not_none(hint: Any) -> Any:
-    """Return the member of a union with None that is not None; any other type as it is."""
+    """Return the member of a union with None that is not None; any other type as it is.
+
+    Raises ValueError for a union of several other types.
+    """
     if get_origin(hint) not in (Union, types.UnionType):
         return hint
     (some,) = (member for member in get_args(hint) if member is not type(None))
@@ -318,7 +334,10 @@ _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
 
 @cache
 def _reader(hint: Any) -> Read:
-    """Return the function that reads values of a type from JSON; it raises `Unfit`."""
+    """Return the function that reads values of a type from JSON; it raises `Unfit`.
+
+    Raises KeyError for a type that no file has.
+    """
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         read = _reader(inner[0])

@@ -94,7 +94,8 @@ class MeasureComparison(Record):
         """Systems that are not shown to differ from the best one, without the best itself.
 
         For a system and its baseline their own planned test decides, which has more power; for all
-        other pairs the test over all pairs. So no pair has two answers.
+        other pairs the test over all pairs. So no pair has two answers. In the order of
+        `tied_with_best`, then of the comparisons; () without a best system.
         """
         # the system may stand on either side of the pair
         planned = {
@@ -114,13 +115,17 @@ class SliceDifference(Record):
     Attributes:
         field: Field that sorts the queries: `metadata.topic`, `query_length`.
         slice: Value of the field.
-        difference: Mean difference; None if no query has both.
+        difference: Mean of the system's score minus the baseline's; None if no query has both.
         interval: Confidence limits of the difference.
         n: Queries of the slice that both have.
         n_changed: Queries whose score differs.
         n_clusters: Clusters of these queries; None without clusters.
         p_adjusted: One-sided p-value, adjusted for the slices of the field; None if not tested.
         worse: Whether the system is worse there; None if not tested.
+        measure: Name of the measure.
+        system: Name of the system.
+        baseline: Name of the baseline.
+        direction: Whether higher or lower is better.
     """
 
     field: str
@@ -158,7 +163,7 @@ class PreferredPair(Record):
         signature: Everything that the preference depends on, as text.
         p: P-value of no preference.
         p_adjusted: P-value adjusted for all pairs.
-        differs: Whether a preference was shown.
+        differs: True if a preference was shown.
     """
 
     system: str
@@ -286,7 +291,7 @@ class Comparisons(Record):
     causes: tuple[CauseFlow, ...] = optional(())
 
     def measure(self, name: str) -> MeasureComparison | None:
-        """Return the comparisons by a measure; None if there are none."""
+        """Return the comparisons by the measure of this exact name; None if there are none."""
         return next((family for family in self.measures if family.measure == name), None)
 
 
@@ -375,6 +380,9 @@ class MovedQueries(Record):
         down: Number of queries with a lower score.
         same: Number of queries with the same score.
         queries: The queries that moved most.
+        measure: Name of the measure.
+        system: Name of the system.
+        baseline: Name of the baseline.
     """
 
     measure: str
@@ -434,7 +442,10 @@ class ComparedRuns(Comparisons):
 
     @property
     def firsts(self) -> list[MeasureComparison]:
-        """First measure of each kind that tells systems apart; of any kind if none does."""
+        """First measure of each kind that tells systems apart; of any kind if none does.
+
+        In the order of the measures; [] without measures.
+        """
         by_kind: dict[str | None, MeasureComparison] = {}
         # a page without any measure that tells systems apart still shows one
         for family in [f for f in self.measures if not f.tells_nothing] or self.measures:

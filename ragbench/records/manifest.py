@@ -16,7 +16,7 @@ from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
 
 
 def form_id(system: str, user: str) -> str:
-    """Return the id of a prompt form, a hash of its words without the judged texts.
+    """Return the id of a prompt form: 12 hexadecimal digits, a hash of its words.
 
     Args:
         system: Words of the system message.
@@ -118,8 +118,8 @@ class Manifest(Record):
         judging: System -> judge -> calls and cost.
         judging_passages: Calls and cost of grading passages.
         judging_pairs: Judge -> calls and cost of comparing answers.
-        started: Start in UTC.
-        seconds: Duration of the run.
+        started: Start in UTC, as ISO 8601.
+        seconds: Duration of the run in seconds.
         stages: Stage -> seconds.
         work: Stage -> number of its items.
     """
@@ -158,6 +158,9 @@ class UnscoredRow(Record):
         cause: The word of the cause.
         detail: The cause in full: the text of an error.
         sample: Number of the answer, of several; None if the query as a whole has no score.
+        system: Name of the system.
+        query_id: Id of the query.
+        measure: Name of the score.
     """
 
     system: str
@@ -198,6 +201,7 @@ class PredictionRow(Record):
             known here.
         usage: Tokens and cost; None if the answer failed.
         latency_ms: Duration in milliseconds; None if it was not measured.
+        query_id: Id of the query.
     """
 
     query_id: str
@@ -219,6 +223,7 @@ class FailedPrediction(Record):
         sample: Number of the answer, of several; None for one.
         cause: The word of the cause.
         detail: The cause in full: the text of an error.
+        query_id: Id of the query.
     """
 
     query_id: str
@@ -265,9 +270,14 @@ class PromptRow(Record):
     def filled(self, form: PromptForm, passages: Mapping[str, str]) -> str:
         """Return the user's message with its texts.
 
+        A name without a text stays in the message.
+
         Args:
             form: The words.
             passages: Name of a passage, as `texts` has it -> its text.
+
+        Raises:
+            IndexError: The form refers to a text that the row lacks.
         """
         return filled_prompt(form.user, self.fence, self.texts, passages)
 
@@ -291,6 +301,10 @@ class VerdictRow(Record):
         status: `scored`, `not_applicable` or `failed`.
         cause: Word of the cause, such as `no_reference`; `scored` for a verdict with a score.
         prompts: Prompts that were sent; empty for judges that send nothing.
+        query_id: Id of the query.
+        rubric: Name of the rubric.
+        score: Score from 0 to 1; None for a failed verdict or one that does not apply.
+        judge: Name of the judge.
     """
 
     system: str | None = optional()
@@ -325,6 +339,9 @@ class VerdictRow(Record):
         Args:
             verdict: The verdict.
             **fields: Fields that a verdict lacks, such as `query_id` and `judge`.
+
+        Raises:
+            TypeError: A field is missing or unknown.
         """
         return cls(
             score=verdict.score,
@@ -349,7 +366,7 @@ class VerdictRow(Record):
 
     @property
     def answer(self) -> tuple[str, int]:
-        """Query and number of the answer that the verdict is on."""
+        """(query id, number of the answer from 0) that the verdict is on; 0 for a single answer."""
         return self.query_id, self.sample or 0
 
 
@@ -360,6 +377,8 @@ class QuestionRow(Record):
     Attributes:
         answers: Gold answers.
         judged: Document -> its grade, by people or by a model.
+        query_id: Id of the query.
+        question: Text of the query.
     """
 
     query_id: str
@@ -374,6 +393,7 @@ class MetadataRow(Record):
 
     Attributes:
         metadata: Texts, numbers and truth values, also in mappings.
+        query_id: Id of the query.
     """
 
     query_id: str

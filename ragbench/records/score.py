@@ -119,6 +119,11 @@ class BaselineScore(Record):
     Attributes:
         mean: The aggregate; None if no query is scored.
         n: Number of queries with a value.
+        kind: Retrieval, generation or judge.
+        direction: Whether higher or lower is better.
+        aggregate: Rule by which values of queries become one number.
+        range: Smallest and largest value of a query.
+        signature: Everything that the score depends on, as text.
     """
 
     mean: float | None

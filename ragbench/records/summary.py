@@ -65,6 +65,8 @@ class DeclaredJudge(Record):
 
     Attributes:
         model: Name of the model in the config.
+        type: Type of the judge, such as `openai`.
+        label: Name for tables; None takes that of the judge.
     """
 
     type: str = ""
@@ -79,7 +81,7 @@ class Judging(Record):
     Attributes:
         models: Names of the models, as their servers report them.
         tokens: Tokens of the verdicts.
-        usd: Cost; None if a price is not known.
+        usd: Cost in US dollars; None if a price is not known.
     """
 
     models: tuple[str, ...]
@@ -165,7 +167,7 @@ class SystemSummary(Record):
         causes_by: Field -> slice -> cause that occurs there -> number of queries.
         answers: Numbers of answers, if each query has several.
         tokens: Tokens that its models got and sent.
-        usd: Cost of its models; None if it is not known.
+        usd: Cost of its models in US dollars; None if it is not known.
         judging: Judge -> cost of judging this system.
     """
 
@@ -189,7 +191,7 @@ class SystemSummary(Record):
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score.
 
-        None if it is the baseline.
+        None if it is the baseline. A score that it lacks gives the baseline of the system.
         """
         system_score = self.scores.get(score)
         if system_score is None or system_score.baseline is None:
@@ -199,7 +201,12 @@ class SystemSummary(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTotal(Record):
-    """Total of dollars and tokens; None if they are not known."""
+    """Total of dollars and tokens; None if they are not known.
+
+    Attributes:
+        usd: US dollars.
+        tokens: Tokens sent and received.
+    """
 
     usd: float | None
     tokens: int | None
@@ -264,6 +271,10 @@ class PreferredSystem(Record):
         win_rate: Wins and half the ties, as a share of all its comparisons.
         failed: Cause -> number of failed comparisons.
         not_applicable: Number of queries without two answers to compare.
+        system: Name of the system.
+        wins: Number of comparisons that it won.
+        ties: Number of comparisons without a winner.
+        losses: Number of comparisons that it lost.
     """
 
     system: str
@@ -293,6 +304,10 @@ class Ranking(Record):
         systems: The systems, strongest first.
         rule: Method of the strengths.
         notes: Limits of the ranking, in sentences.
+        name: Name of the score.
+        rubric: Name of the rubric.
+        judge: Name of the judge.
+        model: Models of the judge, joined by `+`.
     """
 
     name: str = ""

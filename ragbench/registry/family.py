@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Family:
-    """A family of components: the types that `type:` may name, imported on first use.
+    """Family of components: the types that `type:` may name, imported on first use by `load`.
 
     Attributes:
         noun: Name of one member: `retriever`.
@@ -38,7 +38,7 @@ class Family:
     table: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """Return every type that can be named, built-in ones first."""
+        """Return every type that can be named: built-in ones, then those of packages, sorted."""
         return [*self.table, *(name for name in sorted(self._plugins()) if name not in self.table)]
 
     def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
@@ -72,7 +72,7 @@ class Family:
         raise OptionError(self.noun, "type", type_name, ", ".join(names), near)
 
     def _plugins(self) -> dict[str, Any]:
-        """Return the types of installed packages: name -> entry point."""
+        """Return the types of installed packages: name -> entry point; {} without any."""
         plugins: dict[str, Any] = {}
         for folder in reversed(sys.path):  # of two with one name, Python imports the first
             plugins |= _entry_points(folder, _last_change(folder)).get(self.group, {})
@@ -80,7 +80,7 @@ class Family:
 
 
 def _last_change(folder: str) -> int:
-    """Return when a package was last installed into a folder or removed, in ns.
+    """Return when a package was last installed into a folder or removed, in ns since 1970.
 
     0 if it is missing.
     """
@@ -139,7 +139,7 @@ _IMPORT_CHECK: ContextVar[ImportCheck | None] = ContextVar("check", default=None
 def checking_imports(check: ImportCheck) -> AbstractContextManager[None]:
     """Call `check` before each import of `load_object` inside a `with` block.
 
-    It raises to refuse.
+    It gets the module and its files, and raises to refuse; the error passes through `load_object`.
     """
     return _set_for_block(_IMPORT_CHECK, check)
 
@@ -148,7 +148,8 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
     """Import `package.module:Name` and return the object.
 
     Folders in `search` go to the front of `sys.path` and stay there, as Python does with the folder
-    of a script, so that the user's module can import its neighbours later.
+    of a script, so that the user's module can import its neighbours later. Ctrl-C during the import
+    passes through.
 
     Args:
         path: Module and name, which may be dotted: `package.module:Class.method`.
@@ -208,7 +209,7 @@ def _check_import(module: str, check: ImportCheck) -> None:
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """Return the allowed name with the spelling nearest to a wrong one, in any case.
 
-    None if none is near.
+    None if none is near. Case does not matter, and the match must be at least 0.6 alike (difflib).
     """
     by_fold = {name.casefold(): name for name in allowed}
     close = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.6)
@@ -217,6 +218,8 @@ def nearest(word: str, allowed: Iterable[str]) -> str | None:
 
 def check_allowed(owner: str, option: str, names: Iterable[str], allowed: Iterable[str]) -> None:
     """Raise an error for the first name that is not allowed, with the nearest allowed name.
+
+    No names pass.
 
     Args:
         owner: Component or function, for the message.
@@ -234,5 +237,5 @@ def check_allowed(owner: str, option: str, names: Iterable[str], allowed: Iterab
 
 
 def summary_line(component: Any) -> str:
-    """Return the first line of a component's docstring without the full stop; empty without one."""
+    """Return the first line of a component's docstring, without the full stop; '' without one."""
     return (inspect.getdoc(component) or "").split("\n", 1)[0].strip().rstrip(".")

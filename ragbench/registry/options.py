@@ -73,6 +73,8 @@ class DeclaredOption:
     Attributes:
         annotation: The type, without `Annotated`.
         default: Default value; `REQUIRED` without one.
+        name: Name of the parameter.
+        option: Help and bounds.
     """
 
     name: str
@@ -95,7 +97,7 @@ class DeclaredOption:
         return _mismatches(self.annotation, self.option, value, ())
 
     def check(self, owner: str, value: Any) -> Any:
-        """Return the value if it is valid.
+        """Return the value itself, not converted, if it is valid.
 
         Args:
             owner: Component or function, for the message.
@@ -110,7 +112,10 @@ class DeclaredOption:
         return value
 
     def converted(self, value: Any) -> Any:
-        """Return a valid value in the declared type: a list as a tuple, 1 as 1.0."""
+        """Return a valid value in the declared type: a list as a tuple, 1 as 1.0.
+
+        It is not checked.
+        """
         return _converted(self.annotation, value)
 
 
@@ -142,7 +147,10 @@ class Mismatch:
 
     @property
     def words(self) -> list[str]:
-        """Words of a choice; empty if the declared type is no choice alone."""
+        """Words of a choice; empty if the declared type is no choice alone.
+
+        `null` is no word.
+        """
         kinds = typing.get_args(self.annotation) if _is_union(self.annotation) else ()
         kind, *rivals = [kind for kind in kinds if kind is not types.NoneType] or [self.annotation]
         is_choice = not rivals and typing.get_origin(kind) is Literal
@@ -152,7 +160,8 @@ class Mismatch:
 def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """Return the options of a class or function by name, from its annotated keyword parameters.
 
-    Parameters without an `Option` are inputs, not options, and are left out.
+    Parameters without an `Option` are inputs, not options, and are left out. In the order of the
+    parameters; {} if it declares none.
     """
     is_cacheable = inspect.isclass(component) or inspect.isfunction(component)
     return {**_declared(component)} if is_cacheable else _read_options(component)
@@ -161,7 +170,8 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
 class Configured:
     """A component that remembers the options of its constructor, for `options_of`.
 
-    Workers copy a component by these options, and keys of stored items contain them.
+    Workers copy a component by these options, and keys of stored items contain them. Only keyword
+    arguments are remembered.
     """
 
     _given_options: Mapping[str, Any]
@@ -207,6 +217,8 @@ def check_values(
 ) -> None:
     """Check options by name.
 
+    Required options that are missing are not told. No values pass.
+
     Args:
         owner: Component or function, for messages.
         declared: Name -> declared option.
@@ -225,7 +237,8 @@ def check_values(
 def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that checks the options that it declares before it runs.
 
-    Other parameters are not checked. The new function raises `OptionError` for a wrong value.
+    Only keyword arguments are checked, and other parameters not. The new function raises
+    `OptionError` for a wrong value.
 
     Args:
         owner: Name of the function in messages.
@@ -253,7 +266,10 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, annotation and default of each parameter of a constructor or function."""
+    """Yield (name, annotation, default) of each parameter of a constructor or function.
+
+    The annotation is None without one. Raises NameError for an annotation that cannot be resolved.
+    """
     if inspect.isclass(component):
         # the class that defines the constructor declares its options
         owner = next(c for c in component.__mro__ if vars(c).keys() & {"__init__", "declares"})
@@ -274,7 +290,7 @@ def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
 def _fields(
     record: Any, by_name: Mapping[str, dataclasses.Field[Any]]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, annotation and default of each field of a dataclass.
+    """Yield (name, annotation, default) of each field of a dataclass.
 
     Its own fields come before inherited ones, in the order of its bases.
     """
@@ -304,7 +320,7 @@ def option_in(annotation: Any) -> Option | None:
 
 
 def _unwrap(annotation: Any, option: Option | None) -> tuple[Any, Option | None]:
-    """Return an annotation without `Annotated`, and the `Option` in it, or else the given one."""
+    """Return (annotation without `Annotated`, `Option` in it, or else the given one)."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _without_annotated(annotation), option_in(annotation)
     return annotation, option
@@ -368,6 +384,8 @@ def _mismatches(
 ) -> list[Mismatch]:
     """Return the innermost parts of a value with a wrong type or out of bounds.
 
+    A valid value gives []. A value that fits any member of a union is valid.
+
     Args:
         annotation: Declared type.
         option: Bounds; None without any.
@@ -416,7 +434,10 @@ def _union_mismatches(
 
 
 def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
-    """Return True if a value has a type, its parts aside; a truth value is never an integer."""
+    """Return True if a value has a type, its parts aside; a truth value is never an integer.
+
+    A type that is no class fits any value.
+    """
     arguments = typing.get_args(annotation)
     if kind is Literal:
         return any(type(value) is type(word) and value == word for word in arguments)
@@ -434,7 +455,10 @@ def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
 
 
 def _parts(kind: Any, annotation: Any, value: Any) -> Iterator[tuple[int | str, Any, Any]]:
-    """Yield step, declared type and value of each element of a list, or value of a mapping."""
+    """Yield (step, declared type, value) of each element of a list, or value of a mapping.
+
+    Steps are positions from 0, or keys; nothing for other values.
+    """
     arguments = typing.get_args(annotation)
     # a tuple with a type for each element is checked by the component
     if kind in _LISTS and len(set(arguments) - {...}) == 1:

@@ -42,7 +42,8 @@ def adapt(
 
     Raises:
         OptionError: An option is unknown, or an object gets options.
-        AdapterError: It is none of the three, or its constructor raises.
+        AdapterError: It is none of the three, or its constructor raises anything but an error of
+            ragbench.
     """
     component = _make(target, options, owner) if inspect.isclass(target) else target
     if has_method(component, methods):
@@ -59,7 +60,10 @@ def adapt(
 
 
 def has_method(component: object, methods: Sequence[str]) -> bool:
-    """Return True if an object or class has one of some methods."""
+    """Return True if an object or class has one of some methods.
+
+    True if any of the names is callable; False without names.
+    """
     return any(callable(getattr(component, name, None)) for name in methods)
 
 
@@ -77,7 +81,7 @@ class OwnComponent:
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes of the object; empty if it has none."""
+        """Notes of the object, as a new list; [] if it has none."""
         return list(getattr(self.component, "notes", ()))
 
     def __getattribute__(self, name: str) -> Any:
@@ -121,7 +125,7 @@ def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
 
 
 def is_factory(target: object) -> bool:
-    """Return True for a class or function, which makes an object; False for an object."""
+    """Return True for a class, function or `partial`, which makes an object; else False."""
     is_function = inspect.isroutine(target) or isinstance(target, functools.partial)
     return inspect.isclass(target) or is_function
 
@@ -130,6 +134,8 @@ def _make(
     factory: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Any:
     """Return the result of a factory, called with the options.
+
+    Ctrl-C passes through.
 
     Raises:
         OptionError: An option is unknown.
@@ -188,7 +194,8 @@ def plain_signature(
     """Return the number of inputs of a plain function, and a signature that declares its options.
 
     Inputs are the positional parameters without a default; every other parameter is an option, by
-    its `Option`, or else by its annotation or the type of its default.
+    its `Option`, or else by its annotation or the type of its default. The options are in the order
+    of the function.
 
     Args:
         function: A function that declares nothing.
@@ -222,7 +229,7 @@ def option_parameters(
     """Return parameters of a function or class as keywords that declare options.
 
     A parameter without an `Option` gets one, with its annotation or the type of its default; text
-    without both.
+    without both. In the order of the parameters, as keyword-only ones; [] without any.
     """
     target = function.__init__ if inspect.isclass(function) else function
     try:
@@ -241,7 +248,7 @@ def option_parameters(
 def source_print(function: Callable[..., object]) -> str:
     """Return a hash of the source of a function, which tells versions apart.
 
-    Empty without source.
+    It has 12 hexadecimal digits. '' without source.
     """
     try:
         return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()[:12]

@@ -37,6 +37,8 @@ _MAX_SORT_WORDS = 8  # longer ids are sorted as Python objects: rare, and simple
 class ByteIds:
     """Ids of n rows, each a span of a shared buffer; costs 16 bytes per id beside the buffer.
 
+    Indexing returns the bytes of an id; `of` and `of_bytes` make it.
+
     Attributes:
         data: Buffer of bytes; the length of `PADDING` or more follows the last id.
         starts: Shape (n,): position of the first byte of each id.
@@ -49,7 +51,10 @@ class ByteIds:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> ByteIds:
-        """Copy texts into one buffer, as the bytes that a file would hold (see `id_bytes`)."""
+        """Copy texts into one buffer, as the bytes that a file would hold (see `id_bytes`).
+
+        No texts give no ids.
+        """
         joined = "\n".join(texts)
         # ASCII without line ends inside ids: one encode and one search find all borders.
         if joined.isascii() and joined.count("\n") == len(texts) - 1:
@@ -77,7 +82,10 @@ class ByteIds:
         return self.data[start : start + int(self.lengths[row])].tobytes()
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> ByteIds:
-        """Return the ids of some rows; they share the buffer, so nothing is copied."""
+        """Return the ids of some rows in their order.
+
+        They share the buffer, which is not copied.
+        """
         return ByteIds(self.data, self.starts[rows], self.lengths[rows])
 
     def hashes(self) -> HashArray:
@@ -112,6 +120,8 @@ class ByteIds:
     def words(self, number: int, rows: NDArray[np.int64] | None = None) -> HashArray:
         """Return eight bytes of each id as a little-endian word, with zeros after its end.
 
+        Shape (n,), or (rows,).
+
         Args:
             number: Position of the word in the id, from 0: bytes 8 * number to 8 * number + 7.
             rows: Rows to read, each with at least one byte there; None reads all ids.
@@ -139,7 +149,7 @@ class ByteIds:
     def padded(self) -> HashArray:
         """Return the ids as a table of words, shape (n, words of the longest id).
 
-        Zeros fill the row of a shorter id.
+        Zeros fill the row of a shorter id. No ids give a table of shape (0, 0).
         """
         table = np.zeros((len(self), self._most_words()), "<u8")
         for number in range(self._most_words()):
@@ -148,7 +158,7 @@ class ByteIds:
         return table
 
     def differ_from_last(self) -> NDArray[np.bool_]:
-        """Return for each id but the first whether it differs from its predecessor.
+        """Return a mask: for each id but the first, True if it differs from its predecessor.
 
         The shape is (n - 1,), or (0,) for no ids.
         """
@@ -164,7 +174,10 @@ class ByteIds:
         return differ
 
     def equal(self, other: ByteIds) -> NDArray[np.bool_]:
-        """Return for each row whether its id equals that of `other`, which has n ids too."""
+        """Return a mask of shape (n,): True where the id equals that of `other` in its row.
+
+        Both have n ids.
+        """
         same: NDArray[np.bool_] = self.lengths == other.lengths
         for number in range(self._most_words()):
             if number < self._least_words() and same.all():
@@ -175,7 +188,7 @@ class ByteIds:
         return same
 
     def falling_order(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of rows sorted by group, then by the bytes of the id, largest first.
+        """Return the rows sorted by group, then by the bytes of the id, largest first; shape (n,).
 
         Args:
             group: Shape (n,): number of the group of each row; smaller groups come first.
@@ -211,14 +224,19 @@ class ByteIds:
         return (self._most + 7) // 8
 
     def _rows_with_word(self, number: int) -> NDArray[np.int64] | None:
-        """Return the rows whose ids have a byte in a word; None if all have one."""
+        """Return the rows whose ids have a byte in a word; None if all have one.
+
+        `number` is the position of the word, from 0.
+        """
         if number < self._least_words():
             return None
         return np.flatnonzero(self.lengths > 8 * number)
 
 
 def query_keys(hashes: HashArray, query: NDArray[np.int64]) -> HashArray:
-    """Return a key of query and document for each row, shape (n,).
+    """Return a key of query and document for each row, shape (n,), uint64.
+
+    Different pairs may have one key, but seldom do.
 
     Args:
         hashes: Hash of the document of each row.
@@ -234,7 +252,8 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return for each value its rank among the distinct values, from 0 for the smallest.
 
     Ranks fit into 32 bits, so two of them make one 64-bit key. Sorting such keys gives the order of
-    `numpy.lexsort` several times faster. Takes n log n steps.
+    `numpy.lexsort` several times faster. Takes n log n steps. No values give an empty array; NaN
+    counts as a value of its own each time.
 
     Example:
         >>> numbered(np.array([2.5, -1.0, 2.5]))
@@ -247,10 +266,11 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def distinct(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the distinct numbers, and for each value the position of its number among them.
+    """Return (distinct numbers, position of the number of each value among them).
 
     Numbers are compared by their bits: 0.0 and -0.0 are distinct. Linear if the distinct numbers
-    are few and share no slot of the table, else n log n.
+    are few and share no slot of the table, else n log n. The numbers have no fixed order; no values
+    give two empty arrays.
 
     Example:
         >>> numbers, which = distinct(np.array([0.5, 2.0, 0.5]))
@@ -271,6 +291,8 @@ def distinct(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
 def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the positions of all spans, one span after the other; an empty span adds none.
 
+    Ends are not included.
+
     Example:
         >>> spans(np.array([5, 0]), np.array([7, 1]))
         array([5, 6, 0])
@@ -285,6 +307,10 @@ def side_by_side(tables: Sequence[HashArray]) -> bytes:
     """Return the rows of several tables joined to one line of bytes, without zero bytes.
 
     The tables are those of `ByteIds.padded`. A table with a single row is repeated in every row.
+    Bytes that are zero inside an id are lost.
+
+    Raises:
+        ValueError: There is no table, or tables have different numbers of rows, not 1.
 
     Example:
         >>> names, ends = ByteIds.of(["d1", "d22"]), ByteIds.of([".", "!"])
@@ -338,7 +364,8 @@ def joined_bytes(pieces: Iterable[bytes | memoryview]) -> ByteArray:
 class TextIds(Sequence[str]):
     r"""Sequence of n ids of a file, decoded when they are read; some 30 bytes per id.
 
-    A file of a million hits becomes a run without a million Python objects.
+    A file of a million hits becomes a run without a million Python objects. Indexing returns an id
+    as text, a slice a list. Raises IndexError beyond the ids.
 
     Attributes:
         as_bytes: Ids in one buffer, each followed by a line end.
@@ -349,7 +376,10 @@ class TextIds(Sequence[str]):
 
     @classmethod
     def of(cls, ids: ByteIds) -> TextIds:
-        """Copy ids out of their buffer; no id may hold a line end."""
+        """Copy ids out of their buffer; no id may hold a line end.
+
+        The order stays; no ids give none.
+        """
         # Each id is copied with the byte after it, which then becomes the line end.
         # Ids of one length are copied as rows: several times as fast as byte by byte.
         if len(ids) and ids._least == ids._most:
@@ -362,7 +392,10 @@ class TextIds(Sequence[str]):
 
     @classmethod
     def packed(cls, ids: Sequence[str]) -> TextIds | None:
-        """Return ids in packed form; None if an id would not survive it, as one with a line end."""
+        """Return ids in packed form; None if an id would not survive it, as one with a line end.
+
+        `TextIds` are returned as they are.
+        """
         if isinstance(ids, TextIds):
             return ids
         texts = cls.of(ByteIds.of(ids))
@@ -391,7 +424,7 @@ class TextIds(Sequence[str]):
         return self.text(start, stop).split("\n") if start < stop else []
 
     def text(self, start: int, stop: int) -> str:
-        """Return the ids from `start` to before `stop`, joined by line ends; empty for no ids."""
+        """Return the ids from `start` to before `stop`, joined by line ends; '' for no ids."""
         if start >= stop:
             return ""
         ids = self.as_bytes
@@ -411,5 +444,5 @@ class TextIds(Sequence[str]):
 
 
 def as_bytes(texts: Sequence[str]) -> ByteIds:
-    """Return ids as bytes; `TextIds` are returned without a copy."""
+    """Return ids as bytes; those of `TextIds` without a copy."""
     return texts.as_bytes if isinstance(texts, TextIds) else ByteIds.of(texts)

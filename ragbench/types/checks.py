@@ -65,7 +65,7 @@ def has_plain_form(nested: Mapping[Any, Any], source: str) -> bool:
 
 
 def all_text(rows: Iterable[Iterable[Any]]) -> bool:
-    """Return True if all ids of all rows are text; True for no rows."""
+    """Return True if all ids of all rows are text; True for no rows and for empty rows."""
     # `join` loops in C and raises a TypeError for anything but text: faster than isinstance().
     try:
         for ids in rows:
@@ -76,7 +76,7 @@ def all_text(rows: Iterable[Iterable[Any]]) -> bool:
 
 
 def id_error(identifier: object, source: str, query_id: str | None = None) -> DataError:
-    """Return the error for an id that is not text.
+    """Return the error for an id that is not text; it is not raised here.
 
     Args:
         identifier: The id as found.
@@ -135,6 +135,8 @@ def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] |
 def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
     """Return the grades of one query as integers, in the order of `judged`.
 
+    Whole floats and NumPy integers are valid; True and False are not. No grades give [].
+
     Raises:
         DataError: A grade is not a whole number, or does not fit into 32 bits.
     """
@@ -165,7 +167,10 @@ def _grade(grade: Any, query_id: str, document: object) -> int:
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy number as a Python number, for messages; return other values unchanged."""
+    """Return a NumPy number as a Python number, for messages; return other values unchanged.
+
+    A value with a method `item` counts as a NumPy number.
+    """
     return value.item() if hasattr(value, "item") else value
 
 
@@ -182,7 +187,7 @@ def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
     """Return the document id and the score of a hit; the score is None where it has none.
 
     `item` is a document id, a pair (id, score), or an object with `id` and `score`. The score is
-    not checked.
+    not checked. A missing score gives None.
 
     Raises:
         DataError: The id is not text.
@@ -199,8 +204,11 @@ def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
 def checked_ids(value: object, source: str, query_id: str) -> list[str]:
     """Return the document ids of one query as a list.
 
+    Repeated ids stay. A mapping gives its keys; no ids give [].
+
     Raises:
-        DataError: `value` is no collection, is itself a text, or holds anything but texts.
+        DataError: `value` cannot be iterated, is itself a text or bytes, or holds anything but
+            texts.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise wrong_type_error(value, source, query_id)
@@ -214,10 +222,15 @@ def checked_ids(value: object, source: str, query_id: str) -> list[str]:
 def wrong_type_error(value: object, source: str, query_id: str | None = None) -> DataError:
     """Return the error for a value of the wrong type in a run or in qrels.
 
+    It is not raised here.
+
     Args:
         value: The value as found.
         source: `run` or `qrels`.
         query_id: Query that has the value; None if the value stands for the whole run or qrels.
+
+    Raises:
+        KeyError: Another `source`.
     """
     lists = {
         "run": "{document id: score}, or a list of document ids, best first",

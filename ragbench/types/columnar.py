@@ -62,6 +62,9 @@ class Run:
     def from_dict(cls, run: Mapping[str, Mapping[str, float]], name: str = "run") -> Run:
         """Build a run from {query id: {document id: score}}; scores rank, not the order.
 
+        Queries and documents keep their order; an empty mapping gives a run without queries. An
+        infinite score is valid.
+
         Raises:
             DataError: An id is not text, or a score is NaN or no number; names both ids.
 
@@ -80,7 +83,8 @@ class Run:
         """Build a run from a pandas, polars or Arrow table with a row per hit.
 
         Columns are `query_id`, `doc_id` and `score`, or their names in BEIR and PyTerrier. A
-        document that repeats within a query counts once, at its best score.
+        document that repeats within a query counts once, at its best score. Queries are in the
+        order of their first rows. `duplicates` has the number of dropped rows.
 
         Raises:
             DataError: A column is missing, an id is not text, or a score is NaN or no number.
@@ -94,7 +98,7 @@ class Run:
 
         An item is a document id, a pair (id, score), or an object with `id` and `score`. If the
         scores of a query do not fall strictly, n, n - 1, ... 1 replace them. A repeated document
-        counts once, at its first and so best position.
+        counts once, at its first and so best position. A query without items stays, without hits.
 
         Raises:
             DataError: An id is not text, or a score is NaN or no number; names both ids.
@@ -129,7 +133,8 @@ class Run:
         """Return a run with the queries of all parts, one part after the other.
 
         The caller makes sure that no query is in two parts; no parts give an empty run. Document
-        ids are packed if possible: some 30 bytes per row instead of 70.
+        ids are packed if possible: some 30 bytes per row instead of 70. `duplicates` are joined and
+        `substituted` added up.
 
         Example:
             >>> parts = (Run.from_dict({q: {"d1": 2.0}}) for q in ("q1", "q2"))
@@ -156,7 +161,7 @@ class Run:
 
     @cached_property
     def query_index(self) -> Mapping[str, int]:
-        """Position of each query id in `query_ids`."""
+        """Position from 0 of each query id in `query_ids`; cached."""
         return {query_id: index for index, query_id in enumerate(self.query_ids)}
 
     @property
@@ -199,7 +204,8 @@ class Run:
         """Return the first `top_k` rows of some queries, in the order of `query_ids`.
 
         Queries that the run lacks are left out. Rows keep their stored order: call `best_first`
-        before. Returns the run itself if nothing is cut.
+        before. Returns the run itself if nothing is cut. `duplicates` and `substituted` are dropped
+        unless the run itself is returned.
 
         Example:
             >>> run = Run.from_dict({"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0}})
@@ -227,7 +233,7 @@ class Run:
         return Run(query_ids, starts, documents, self.scores[rows], self.name)
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """Return {query id: {document id: score}}, in the order of the rows."""
+        """Return {query id: {document id: score}}, in the order of the rows, not by score."""
         return nested(self.query_ids, self.starts, self.documents, self.scores)
 
 
@@ -261,6 +267,7 @@ class Qrels:
         """Build qrels from a pandas, polars or Arrow table with a row per judgement.
 
         Columns are `query_id`, `doc_id` and `relevance`, or their names in BEIR and PyTerrier.
+        Queries are in the order of their first rows.
 
         Raises:
             DataError: A column is missing, an id is not text, a grade is no integer, or a pair
@@ -274,6 +281,7 @@ class Qrels:
 
         Whole floats and NumPy integers are valid grades. For diversity measures, every document may
         have {subtopic: grade} instead; its grade is then the best of these, or 0 for no subtopics.
+        The order stays, and an empty mapping gives qrels without queries.
 
         Raises:
             DataError: An id is not text, a grade is no integer of 32 bits, or only some documents
@@ -304,7 +312,7 @@ class Qrels:
         return nested(self.query_ids, self.starts, self.documents, self.grades)
 
     def to_dict(self) -> dict[str, dict[str, int]]:
-        """Return {query id: {document id: grade}}, in the order of the rows."""
+        """Return {query id: {document id: grade}}, in the order of the rows, without subtopics."""
         return nested(self.query_ids, self.starts, self.documents, self.grades)
 
     def of_queries(self, query_ids: Collection[str]) -> Qrels:
@@ -393,7 +401,10 @@ def _has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[s
 
 
 def _check_topics(topics: Any, query: str, document: str) -> dict[str, int]:
-    """Return the grades of a document by subtopic; raise a DataError that names the document."""
+    """Return subtopic as text -> grade of a document; raise a DataError that names the document.
+
+    It is raised for a value that is no mapping, a subtopic of another type, and a wrong grade.
+    """
     place = f"qrels: query '{query}', document '{document}'"
     if not isinstance(topics, Mapping):
         problem = f"found {plain(topics)!r} where others have subtopics"

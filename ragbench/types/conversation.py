@@ -74,7 +74,10 @@ class ToolCall:
         return f"{self.name}({json.dumps(self.arguments, ensure_ascii=False, default=str)})"
 
     def to_dict(self) -> dict[str, Json]:
-        """Return a JSON-ready mapping; an unknown output is left out."""
+        """Return a JSON-ready mapping; an unknown output is left out.
+
+        Keys are `name`, `arguments` and `output`.
+        """
         output = {} if self.output is None else {"output": self.output}
         return {"name": self.name, "arguments": dict(self.arguments), **output}
 
@@ -96,7 +99,10 @@ class Turn:
     tool_calls: tuple[ToolCall, ...] = ()
 
     def to_dict(self) -> dict[str, Json]:
-        """Return a JSON-ready mapping; empty contexts and tool calls are left out."""
+        """Return a JSON-ready mapping; empty contexts and tool calls are left out.
+
+        Keys are `role`, `content` (the text), `contexts` and `tool_calls`.
+        """
         turn: dict[str, Json] = {"role": self.role, "content": self.text}
         if self.contexts:
             turn["contexts"] = list(self.contexts)
@@ -145,7 +151,10 @@ class _Draft:
     ids: list[object] = field(default_factory=list)
 
     def add_output(self, message: Entries, output: str) -> None:
-        """Store the output of a tool in the call of its id, else in the first call without one."""
+        """Store the output of a tool in the call of its id; without an id, in the first open call.
+
+        An output without a call adds a call with the name of the message, or `unknown`.
+        """
         identifier = message.get("tool_call_id")
         for row, call in enumerate(self.calls):
             if call.output is None if identifier is None else self.ids[row] == identifier:
@@ -164,6 +173,8 @@ def read_turns(
     value: Json, fail: Fail, documents: Mapping[str, Json] = MappingProxyType({})
 ) -> tuple[Turn, ...]:
     """Return the turns of a list of messages or of exchanges; an empty list has none.
+
+    Consecutive messages of one speaker are one turn; outputs of tools join their calls.
 
     Args:
         value: List as read from a file or passed by a program.
@@ -189,6 +200,8 @@ def read_turns(
 
 def read_tool_calls(value: Json, fail: Fail) -> tuple[ToolCall, ...]:
     """Return the tool calls of a list of mappings or of names of tools; an empty list has none.
+
+    Nulls among the arguments are left out. An id is not kept.
 
     Raises:
         Exception: The error of `fail`, for a value of any other form.
@@ -225,7 +238,8 @@ def cut_conversation(turns: Sequence[Turn], fail: Fail) -> Conversation:
 def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
     """Return the turns without a final copy of the question and its answer, if there is one.
 
-    Some data sets repeat the question, or question and answer, at the end of the history.
+    Some data sets repeat the question, or question and answer, at the end of the history. The
+    question counts as repeated only word for word, without blanks at its ends.
     """
     for length in (1, 2):
         last = turns[-length] if len(turns) >= length else None
@@ -238,7 +252,7 @@ def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
 
 
 def is_conversation(value: Json) -> bool:
-    """Return True for a list of messages, False for an empty list or the text of a question."""
+    """Return True for a list of mappings or pydantic messages; False for an empty list or text."""
     messages = value if isinstance(value, (list, tuple)) else ()
     return bool(messages) and all(isinstance(_plain(item), Mapping) for item in messages)
 
@@ -272,6 +286,8 @@ class _ConversationReader:
 
     def calls(self, value: Json) -> list[tuple[object, ToolCall]]:
         """Return the id and the call of each entry of a list of tool calls.
+
+        In their order; the id is None without one.
 
         Raises:
             Exception: The error of `fail`, for a value of any other form.
@@ -350,6 +366,8 @@ class _ConversationReader:
     def _passage(self, item: Json, place: str) -> str:
         """Return the text of a passage: a text, a mapping with text, or the document of its id.
 
+        A title stands before the text.
+
         Raises:
             Exception: The error of `fail` with the place, for another form or an unknown id.
         """
@@ -367,6 +385,8 @@ class _ConversationReader:
 
     def _call(self, item: Json, place: str) -> tuple[object, ToolCall]:
         """Return the id of a tool call, None without one, and the call.
+
+        A text is the name of a tool.
 
         Raises:
             Exception: The error of `fail`, for a call without a name or of another form.
@@ -409,7 +429,7 @@ class _ConversationReader:
 
 
 def _without_nulls(value: Entries) -> dict[str, Json]:
-    """Return a mapping without the keys whose value is null, at all depths."""
+    """Return a mapping without the keys whose value is null, at all depths but inside lists."""
     # Parquet gives every call the arguments of all calls, with null for those that it lacks.
     return {
         key: _without_nulls(inner) if isinstance(inner, Mapping) else inner

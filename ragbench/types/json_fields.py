@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 
 class MayHoldSecrets:
-    """Mark of texts from outside the package, such as errors and paths, which may hold secrets."""
+    """Mark, inside `Annotated`, of texts from outside that may hold secrets, such as errors."""
 
 
 # Text that may hold a secret, such as the text of an error; `cleaned` masks it before writing.
@@ -18,7 +18,10 @@ OMITTED = "omitted"
 
 
 def optional(default: Any = None) -> Any:
-    """Declare a field that is left out of the file if it equals its default value."""
+    """Declare a field that is left out of the file if it equals its default value.
+
+    The default of a list or dictionary is an empty one, whatever `default` holds.
+    """
     # Each instance gets its own copy of a mutable default.
     if isinstance(default, (dict, list)):
         return field(default_factory=type(default), metadata={OMITTED: True})

@@ -49,6 +49,8 @@ class _Packed(Sequence[T]):
 class PackedTexts(_Packed[str]):
     """Texts in one buffer of UTF-8, decoded when they are read.
 
+    Indexing decodes a text, a slice a list. Raises IndexError beyond the texts.
+
     Attributes:
         data: Bytes of all texts, one after the other.
         ends: Shape (n,): position after the last byte of each text.
@@ -78,19 +80,21 @@ def encode_text(text: str) -> bytes:
 
 
 def decode_text(data: bytes) -> str:
-    """Return the text of bytes from `encoded`; raise UnicodeDecodeError for invalid UTF-8."""
+    """Return the text of bytes from `encode_text`; raise UnicodeDecodeError for invalid UTF-8."""
     return data.decode("utf-8", "surrogatepass")
 
 
 def packed_bytes(texts: Iterable[str]) -> tuple[bytes, list[int]]:
-    """Return texts as one piece of UTF-8, and the number of bytes of each text."""
+    """Return (texts as one piece of UTF-8, number of bytes of each); (b'', []) without texts."""
     pieces = list(map(encode_text, texts))
     return b"".join(pieces), list(map(len, pieces))
 
 
 @dataclass(frozen=True)
 class PackedDocuments(_Packed[Document]):
-    """Corpus in arrays, which may be mapped from disk; only the ids are held in memory.
+    """Corpus in arrays, which may be mapped from disk; documents are decoded when they are read.
+
+    Loaders make it for large corpora; ids are held in memory.
 
     Attributes:
         packed_ids: Ids of the n documents.
@@ -124,19 +128,19 @@ class PackedDocuments(_Packed[Document]):
 
     @cached_property
     def by_id(self) -> DocumentsById:
-        """Documents by id; a document is decoded when it is read."""
+        """Documents by id, decoded when they are read; a KeyError for an unknown id."""
         return DocumentsById(self)
 
 
 def documents_by_id(documents: Sequence[Document]) -> Mapping[str, Document]:
-    """Return documents by id; packed documents are decoded only when they are read."""
+    """Return id -> document; of equal ids the last; packed documents are decoded when read."""
     if isinstance(documents, PackedDocuments):
         return documents.by_id
     return {document.id: document for document in documents}
 
 
 class DocumentsById(Mapping[str, Document]):
-    """Mapping from id to packed document, which is decoded when it is read."""
+    """Mapping from id to packed document, which is decoded when read; a KeyError if unknown."""
 
     def __init__(self, documents: PackedDocuments) -> None:
         self._documents = documents
@@ -175,14 +179,14 @@ class ContentHash:
         self._digest, self._size = hashlib.sha256(), 0
 
     def add(self, document: Document) -> None:
-        """Add the next document by its id and full text."""
+        """Add the next document by its id and full text; the order matters, metadata do not."""
         name, text = encode_text(document.id), encode_text(document.full_text)
         # The lengths come first, so that no two sequences of documents give the same bytes.
         self._digest.update(b"%d %d %s%s" % (len(name), len(text), name, text))
         self._size += len(text)
 
     def content(self) -> Content:
-        """Return hash and size of all documents added so far."""
+        """Return hash (32 hexadecimal digits) and size in bytes of all documents added so far."""
         return Content(self._digest.hexdigest()[:32], self._size)
 
 
@@ -197,7 +201,7 @@ def hash_documents(documents: Sequence[Document]) -> Content:
 
 
 def record_ids(records: Sequence[Document] | Sequence[Query]) -> Sequence[str]:
-    """Return the ids of documents or queries in order."""
+    """Return the ids of documents or queries in order; [] without records."""
     # Packed documents and queries on disk have `ids`: reading them would decode every record.
     ids: Sequence[str] | None = getattr(records, "ids", None)
     return [record.id for record in records] if ids is None else ids

@@ -21,6 +21,8 @@ Part = Literal["corpus", "queries", "qrels", "answers"]
 class Document:
     """Document of a corpus, or a passage as a generator reads it.
 
+    Loaders make it for a corpus, retrievers for passages.
+
     Attributes:
         id: Id, unique within the corpus.
         text: Body; empty if the corpus has none.
@@ -185,6 +187,8 @@ class Answered:
 class Collection:
     """Data set as a loader returns it.
 
+    A loader makes it; programs may pass one to `run_experiment`.
+
     Attributes:
         queries: Queries in the order of the file; large files are read from disk query by query.
         documents: Corpus; None if the data set has none.
@@ -212,7 +216,10 @@ class Collection:
     warnings: list[str] = field(default_factory=list)
 
     def fingerprint(self, part: Part) -> str | None:
-        """Return the content hash of a part; None if the data set lacks the part."""
+        """Return the content hash of a part.
+
+        None if the data set lacks it or has no fingerprints.
+        """
         return self.fingerprints.get(part)
 
 

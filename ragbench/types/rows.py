@@ -34,6 +34,9 @@ _MOST_ROUNDS = 32  # of the search for repeated keys; one or two are usual
 def borders(lengths: Iterable[int], n: int) -> IntArray:
     """Return the n + 1 borders of n queries with these numbers of rows, from 0 to their sum.
 
+    Raises:
+        ValueError: There are fewer than n lengths.
+
     Example:
         >>> borders([2, 0, 3], 3)
         array([0, 2, 2, 5])
@@ -82,6 +85,8 @@ def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArra
 def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: int) -> FloatArray:
     """Return the scores of all queries, one query after the other, shape (rows,).
 
+    No rankings give an empty array.
+
     Args:
         rankings: {document id: score} of each query.
         n_queries: Number of rankings.
@@ -107,7 +112,7 @@ def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: 
 
 
 def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
-    """Return the scores of all queries, or raise a DataError that names the first bad one."""
+    """Return the scores of all queries, shape (rows,); a DataError names the first bad one."""
     # The slow path: it runs only after `plain_scores` failed without a place.
     checked = (
         checked_score(score, query_id, document)
@@ -120,7 +125,8 @@ def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatA
 class Mapped(Sequence[Value]):
     """Sequence that applies a function to an item of another sequence at each access.
 
-    Results are not stored, so a sequence of millions costs no memory.
+    Results are not stored, so a sequence of millions costs no memory. A slice gives another such
+    sequence; errors of the function pass through.
     """
 
     def __init__(self, function: Callable[[Item], Value], items: Sequence[Item]) -> None:
@@ -163,7 +169,11 @@ class HitBlock:
         return len(self.scores)
 
     def first(self, n_queries: int) -> HitBlock:
-        """Return the block of the first `n_queries` queries; arrays are shared, not copied."""
+        """Return the block of the first `n_queries` queries; arrays are shared, not copied.
+
+        Raises:
+            IndexError: The block has fewer queries.
+        """
         rows = slice(0, int(self.starts[n_queries]))
         return HitBlock(
             self.query_ids[:n_queries],
@@ -182,7 +192,7 @@ class Repeats:
     def suspects(self, keys: HashArray) -> IntArray:
         """Return the rows that share their key with another row, ascending; usually none.
 
-        Linear without repeated keys, else n log n.
+        Linear without repeated keys, else n log n. Rows are from 0.
         """
         bits = min(len(keys).bit_length() + 2, _MOST_SLOT_BITS)
         if len(self._slots) < 1 << bits:
@@ -222,7 +232,7 @@ def may_repeat(keys: HashArray, slots: NDArray[np.int32]) -> bool:
 def without_repeats(
     block: HitBlock, query: IntArray, suspects: IntArray
 ) -> tuple[HitBlock, IntArray]:
-    """Return the block with each document once per query, and the rows kept, ascending.
+    """Return (block with each document once per query, rows kept, ascending).
 
     A repeated document keeps its first row and its best score.
 

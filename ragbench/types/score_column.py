@@ -76,7 +76,7 @@ class ScoreColumn:
         """Return the column of some items, in the order of `rows`, without `details`.
 
         A `total` is kept if `rows` has as many items as the column; for fewer items, the aggregate
-        is the mean of their values.
+        is the mean of their values. Raises IndexError for a row beyond the items.
         """
         return replace(
             self,

@@ -121,7 +121,7 @@ class Value(float):
     __slots__ = ()
 
     def to_dict(self) -> dict[str, float | None]:
-        """Return a JSON-ready mapping; NaN becomes null."""
+        """Return {"score": the number}, JSON-ready; NaN becomes null."""
         return {"score": float(self) if self == self else None}
 
 
@@ -140,7 +140,10 @@ class Score:
     detail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping; a missing value is null, never NaN."""
+        """Return a JSON-ready mapping; a missing value is null, never NaN.
+
+        Keys are `value`, `cause` (its word) and `detail`.
+        """
         return {"value": self.value, "cause": self.cause.word, "detail": self.detail}
 
     def __float__(self) -> float:
@@ -222,7 +225,11 @@ def named_text(text: str, names: Mapping[str, str]) -> str:
 def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[str, str]) -> str:
     """Return the user message of a `SentPrompt` with its fence and texts.
 
-    `by_name` has the texts of the judged item; a name without a text stays in the message.
+    `by_name` has the texts of the judged item; a name without a text stays in the message. `fence`
+    and `[[1]]`, `[[2]]`, ... of `user` are replaced.
+
+    Raises:
+        IndexError: The message refers to a text beyond `texts`.
     """
 
     def fill(gap: re.Match[str]) -> str:
@@ -309,14 +316,15 @@ class Verdict:
         return values
 
     def to_short_dict(self) -> dict[str, Any]:
-        """Return `to_dict` without default values, as stores and worker messages hold it."""
+        """Return `to_dict` without default values; a failed verdict has no `score`."""
         return {key: value for key, value in self.to_dict().items() if value != _DEFAULTS[key]}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Verdict:
         """Return the verdict of a mapping from `to_dict` or `to_short_dict`.
 
-        Missing keys get their defaults; an unknown key raises TypeError.
+        Missing keys get their defaults; an unknown key raises TypeError. A claim needs `passages`
+        and `against` (KeyError). Values are not checked.
 
         Example:
             >>> verdict = Verdict(0.5, claims=(JudgedClaim(text="a", passages=(1,)),))

@@ -39,7 +39,7 @@ class Frame(Protocol):
 
 
 def is_frame(value: object) -> TypeGuard[Frame]:
-    """Return True for a table with named columns, False for a mapping of mappings."""
+    """Return True for an object with `columns` or `column_names`; False for any mapping."""
     return not isinstance(value, Mapping) and (
         hasattr(value, "column_names") or hasattr(value, "columns")
     )
@@ -49,7 +49,8 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
     """Return {query id: {document id: score}} and {query id: number of repeats} of a data frame.
 
     The frame has a row per hit. A document that repeats within a query counts once, at its best
-    score, as in a run file. Ids and scores are not checked.
+    score, as in a run file. Ids and scores are not checked. Queries and documents are in the order
+    of their first rows; an empty frame gives ({}, {}).
 
     Raises:
         DataError: The column of queries, documents or scores is missing.
@@ -69,6 +70,8 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
 def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
     """Return {query id: {document id: grade}} of a data frame with a row per judgement.
 
+    The order is that of the first rows; an empty frame gives {}. Ids and grades are not checked.
+
     Raises:
         DataError: A column is missing, or a document has two grades for one query.
     """
@@ -83,6 +86,8 @@ def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
 
 def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple[Any, Any, Any]]:
     """Yield (query id, document id, value) of each row of a data frame.
+
+    It is raised at the call, before the first row.
 
     Args:
         frame: Data frame.
@@ -105,7 +110,7 @@ def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple
 
 
 def _cells(column: Any) -> list[Any]:
-    """Return the cells of a column as a list of Python objects."""
+    """Return the cells of a column of pandas, NumPy, polars, Arrow or a list, as Python objects."""
     for method in ("tolist", "to_list", "to_pylist"):  # pandas and NumPy, polars, Arrow
         if callable(getattr(column, method, None)):
             return list(getattr(column, method)())
@@ -199,18 +204,21 @@ SEVERAL = ("relevant", "reference_contexts", "reference")
 
 
 def folded(name: str) -> str:
-    """Return a column name in the form in which names are compared, such as `doc_id`."""
+    """Return a column name in the form in which names are compared, such as `doc_id`.
+
+    Blanks, hyphens and underscores become one underscore, and case is ignored.
+    """
     return re.sub(r"[\s_-]+", "_", name.strip().casefold())
 
 
 def columns_named(free: Sequence[str], names: Iterable[str]) -> list[str]:
-    """Return the columns of `free` with one of the names, in the order of the names."""
+    """Return the columns of `free` with one of the names, each once, in the order of the names."""
     by_name = [column for name in names for column in free if folded(column) == folded(name)]
     return list(dict.fromkeys(by_name))
 
 
 def is_table(value: object) -> bool:
-    """Return True for a data frame or a non-empty list of mappings."""
+    """Return True for a data frame or a list of mappings; False for an empty list."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(isinstance(row, Mapping) for row in value)
     # A single column of pandas or Arrow lacks the attribute, so it is no table.
@@ -219,6 +227,8 @@ def is_table(value: object) -> bool:
 
 def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     """Return the rows of a table as mappings; missing cells are None, arrays are lists.
+
+    Keys become text; the order stays, and no rows give [].
 
     Args:
         table: Data frame or list of mappings.
@@ -315,7 +325,8 @@ def texts_of_table(
     """Return the answers and the references of a table, a cell per row; None if it is missing.
 
     Raises:
-        DataError: A column is missing, or two columns have names of one part.
+        DataError: A column is missing, or two columns have names of one part; the table has no
+            rows.
         OptionError: `table` is no table, or `columns` has an unknown part.
     """
     rows = rows_of(table, owner)
@@ -332,6 +343,8 @@ def texts_of_table(
 
 def column_of(texts: object, owner: str, name: str) -> list[Any]:
     """Return the texts of a list, an array or a column of a data frame as a list.
+
+    Missing values are None; no texts give [].
 
     Args:
         texts: Texts, one per item.
@@ -356,7 +369,7 @@ def column_of(texts: object, owner: str, name: str) -> list[Any]:
 def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table as HTML without script or style; markup in texts is escaped.
 
-    Long cells are cut at 2,000 characters.
+    Long cells are cut at 2,000 characters. Line ends become `<br>`; without rows only heads remain.
 
     Example:
         >>> html_table("a run", ["system"], [["<b>"]])
@@ -368,7 +381,7 @@ def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def _cell(text: str) -> str:
-    """Return the text of a cell as HTML, shortened, with control characters as escapes."""
+    """Return the text of a cell as HTML, at most 2,000 characters, with controls as escapes."""
     short = text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} ..."
     plain = short.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates
     return escape(plain.translate(_CONTROL)).replace("\n", "<br>")
