@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import io
 import json
 import re
+import socket
+import ssl
 import threading
 import time
 import weakref
@@ -34,17 +38,21 @@ Url = Annotated[str, Option("Where to POST.")]
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
-    """Time limit and number of retries of a request.
+    """Time limit, number of retries and connections of requests.
 
     Attributes:
         timeout: Time limit of one reply in seconds, retries included; above 0.
         retries: Number of further tries, 0 or more.
+        keep_alive: False to open a connection for each request.
     """
 
     timeout: Annotated[
         float, Option("Time limit of one reply, in seconds, retries included.", gt=0)
     ] = 60.0
     retries: Annotated[int, Option("Retries of errors that may be temporary.", ge=0)] = 2
+    keep_alive: Annotated[
+        bool, Option("Use a connection for several requests; false opens one for each request.")
+    ] = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,16 +72,24 @@ class EndpointOptions(RequestOptions):
 
     def endpoint(self) -> Endpoint:
         """Return the client of the URL; raise an OptionError for an invalid URL or header."""
-        return Endpoint("http", self.url, self.headers, timeout=self.timeout, retries=self.retries)
+        return Endpoint(
+            "http",
+            self.url,
+            self.headers,
+            timeout=self.timeout,
+            retries=self.retries,
+            keep_alive=self.keep_alive,
+        )
 
 
 class Endpoint:
     """Client of one URL that accepts and returns JSON.
 
-    Connections stay open between requests. The statuses 408, 425, 429 and 5xx and broken
-    connections are tried again, after the time that the server asks for. Redirects are not
-    followed, since they would carry the headers to another server. No message holds the value of a
-    header or the query of the URL.
+    Connections stay open between requests. A connection that holds bytes behind a reply is closed,
+    since they would be read as the reply to the next request. The statuses 408, 425, 429 and 5xx
+    and broken connections are tried again, after the time that the server asks for. Redirects are
+    not followed, since they would carry the headers to another server. No message holds the value
+    of a header or the query of the URL.
 
     Args:
         owner: Component with the options, for messages.
@@ -82,6 +98,7 @@ class Endpoint:
         timeout: Time limit of a reply, in seconds, with all tries and waits. It is checked between
             pieces of the body only, so headers that arrive byte by byte can exceed it.
         retries: Number of further tries.
+        keep_alive: False to open a connection for each request.
 
     Attributes:
         address: URL without its query, as messages name it.
@@ -98,6 +115,7 @@ class Endpoint:
         *,
         timeout: float = 60.0,
         retries: int = 2,
+        keep_alive: bool = True,
     ) -> None:
         allowed = "http://host/path or https://host/path"
         try:
@@ -122,6 +140,7 @@ class Endpoint:
         self._target = f"{parts.path or '/'}{query}"
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path}"
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._keep_alive = keep_alive
         self._headers |= headers or {}
         self._clean = Redactor(_secrets_of(headers or {}, url))
         self._timeout, self._retries, self._backoff = timeout, retries, Backoff(seed=0)
@@ -192,13 +211,14 @@ class Endpoint:
         """Return the body of a successful response; raise a CallFailure for any other.
 
         Statuses from 200 to 299 are successful; a body above 64 MiB is not. The connection is kept
-        for the next request, unless the server closes it.
+        for the next request, unless the server closes it or bytes follow the body.
         """
-        if len(text) > _MAX_REPLY or response.will_close:
-            connection.close()
-        else:
+        is_clean = len(text) <= _MAX_REPLY and not response.reader.has_surplus
+        if self._keep_alive and is_clean and not response.will_close:
             with self._lock:
                 self._idle.append(connection)
+        else:
+            connection.close()
         if len(text) > _MAX_REPLY:
             raise CallFailure(Cause.MALFORMED, f"{self.address}: the reply is larger than 64 MiB")
         if 200 <= response.status < 300:
@@ -217,13 +237,16 @@ class Endpoint:
         """
         remaining_s = max(0.001, deadline - time.monotonic())
         with self._lock:
-            if self._idle:
-                connection = self._idle.pop()
-                if connection.sock is not None:
+            while self._idle:
+                connection = self._idle.pop(0)  # the longest idle, on which late bytes have come
+                if connection.sock is not None and _is_silent(connection.sock):
                     connection.sock.settimeout(remaining_s)
-                return connection, True
+                    return connection, True
+                connection.close()
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=remaining_s), False
+        connection = kind(self._host, self._port, timeout=remaining_s)
+        connection.response_class = _Response
+        return connection, False
 
     def _read(self, text: bytes) -> Any:
         """Return the JSON value of a body; raise a CallFailure if it is no JSON.
@@ -236,6 +259,52 @@ class Endpoint:
             start = one_line(self._clean(text[:4096].decode("utf-8", "replace"))[:200])
             problem = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
             raise CallFailure(Cause.MALFORMED, f"{self.address}: {problem}") from None
+
+
+class _Response(http.client.HTTPResponse):
+    """Response that notices bytes behind its body.
+
+    Attributes:
+        reader: Buffer that the response is read from.
+    """
+
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = self.reader = _Reader(self.fp.detach(), sock)
+
+
+class _Reader(io.BufferedReader):
+    """Buffer of one response, closed at the end of the body.
+
+    Attributes:
+        has_surplus: True if bytes followed the body when the buffer was closed.
+    """
+
+    has_surplus = False
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
+        super().__init__(raw)
+        self._socket = sock
+
+    def close(self) -> None:
+        """Close the buffer, after a look for bytes behind the body, which would be lost in it."""
+        # TLS without a further byte, and a closed socket, raise an error.
+        with contextlib.suppress(OSError, ValueError):
+            self._socket.settimeout(0)
+            self.has_surplus = bool(self.peek(1))
+        super().close()
+
+
+def _is_silent(sock: socket.socket) -> bool:
+    """Return True for an open connection on which no byte waits, in TLS or in the socket."""
+    try:
+        sock.settimeout(0)
+        sock.recv(1)
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _is_host(name: str) -> bool:

@@ -413,7 +413,9 @@ class OpenAIGenerator(ChatGenerator):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Check the options; no key is needed and nothing is sent before the first question."""
         chosen = OpenAIGeneratorOptions(**options)
-        self._server = chosen.server(stream=chosen.stream, client=client)
+        self._server = chosen.server(
+            stream=chosen.stream, client=client, keep_alive=chosen.keep_alive
+        )
         super().__init__(
             self._server.connect,
             load_prompt(chosen.prompt, chosen.system, "openai"),

@@ -13,7 +13,7 @@ from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob
 from ragbench.llm.failures import failure_of_body, one_line
 from ragbench.types import Cause, Usage
 
-_ENVELOPE = ("model", "system_fingerprint", "usage", "error")
+_ENVELOPE = ("id", "model", "system_fingerprint", "usage", "error")
 _REASONING = ("reasoning_content", "reasoning")  # keys of DeepSeek and vLLM, and of OpenRouter
 _THOUGHT = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
@@ -46,7 +46,7 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
         CallFailure: The body is no JSON, holds an error, or holds no choice. It is retryable for a
             body that is no JSON, since a proxy answered or the body was cut, and for no choice.
     """
-    completion = _parse_body(body) if isinstance(body, str) else body
+    completion = parse_body(body) if isinstance(body, str) else body
     if isinstance(completion.get("error"), Mapping):
         error = completion["error"]
         raise failure_of_body(error, str(error.get("message", error)))
@@ -103,7 +103,7 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps(whole)
 
 
-def _parse_body(body: str) -> Mapping[str, Any]:
+def parse_body(body: str) -> Mapping[str, Any]:
     """Return the JSON object of a body; raise a retryable CallFailure for anything else."""
     try:
         value = load_json(body, most=MOST_NODES)

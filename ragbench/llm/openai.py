@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from urllib.request import getproxies_environment
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm import completions, failures
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.connections import ReplyIds, watch_connections
+from ragbench.llm.failures import one_line
 from ragbench.llm.threads import in_thread
 from ragbench.records.codec import clean_tree
 from ragbench.secrets import mask_addresses, mask_secrets, redact
@@ -47,6 +50,8 @@ class OpenAIChat(ChatModel):
             headers count, its retries do not, and it is not closed. A synchronous HTTP client
             inside it is used as well; an asynchronous one belongs to another loop and is not.
         keyless: True if nothing will be sent, so that no key is needed.
+        keep_alive: False to open a connection for each request. Requests through a synchronous HTTP
+            client have one each in any case, since its connections cannot be watched.
 
     Raises:
         MissingExtra: The package `openai` is not installed.
@@ -62,6 +67,7 @@ class OpenAIChat(ChatModel):
         stream: bool = False,
         client: Any = None,
         keyless: bool = False,
+        keep_alive: bool = True,
     ) -> None:
         try:
             import openai
@@ -78,7 +84,10 @@ class OpenAIChat(ChatModel):
             if address is not None and address.query:
                 masked_url = mask_secrets(address.text)
                 self._secrets |= {"base_url": address.text} if masked_url != address.text else {}
-            self._client = _connect(address, api_key=key, max_retries=0, timeout=time_limit)
+            http = _http_client(keep_alive)
+            self._client = _connect(
+                address, api_key=key, max_retries=0, timeout=time_limit, http_client=http
+            )
         else:
             if not isinstance(client, (openai.OpenAI, openai.AsyncOpenAI)):
                 allowed = "an openai.OpenAI or openai.AsyncOpenAI"
@@ -86,14 +95,14 @@ class OpenAIChat(ChatModel):
             self._client, self._secrets = client, _secrets_of(client)
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
-            http = _http_client() if self._owns_client else _bounded_copy(client._client)
+            http = _http_client(keep_alive) if self._owns_client else _bounded_copy(client._client)
             options = {"max_retries": 0, "timeout": time_limit, "http_client": http}
             self._client = self._client.with_options(**options)
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
             problem = "a synchronous client with stream"
             raise OptionError("openai", "client", problem, "an openai.AsyncOpenAI, or no stream")
-        self._stream = stream
+        self._stream, self._replies = stream, ReplyIds()
         self._refused: dict[str, completions.Refusals] = {}
         self.identity: Mapping[str, str] = {
             "type": "openai",
@@ -161,8 +170,9 @@ class OpenAIChat(ChatModel):
     async def _ask(self, wording: completions.Wording) -> ChatReply:
         import openai
 
+        sent_s = time.monotonic()
         try:
-            body = await (self._streamed(wording) if self._stream else self._whole(wording))
+            response = await (self._streamed(wording) if self._stream else self._whole(wording))
         except openai.APIConnectionError as error:
             raise self._connection_failure(error) from None
         except openai.APIStatusError as error:
@@ -171,19 +181,33 @@ class OpenAIChat(ChatModel):
         except openai.APIError as error:  # an error in the middle of a stream has no status
             details = clean_tree(error.body, self.clean)
             raise failures.failure_of_body(details, self.clean(error.message)) from None
-        return completions.read_reply(body).cleaned(self.clean)
+        body, connection = response
+        completion = completions.parse_body(body)
+        if self._replies.is_repeated(completion.get("id"), body, wording.body, sent_s):
+            # The reply to this request may still come, and be read as the one to the next request.
+            if connection is not None and not self._waits:
+                await connection.aclose()
+            if self._replies.has_several_ids:
+                detail = f"the server repeated the earlier reply {one_line(completion['id'])}"
+                raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
+        return completions.read_reply(completion).cleaned(self.clean)
 
-    async def _whole(self, wording: completions.Wording) -> str:
-        """Return the body of a completion, with secrets masked."""
+    async def _whole(self, wording: completions.Wording) -> tuple[str, Any]:
+        """Return the body of a completion, with secrets masked, and the network stream.
+
+        The stream is None if the HTTP client has none.
+        """
         # The raw text: the client's own records accept bodies that are no completion, and building
         # them takes longer than the rest of a call.
+        kind = _http_package().Response
         post = functools.partial(
-            self._client.post, "/chat/completions", cast_to=str, body=wording.body
+            self._client.post, "/chat/completions", cast_to=kind, body=wording.body
         )
-        return self.clean(await (in_thread(post) if self._waits else post()))
+        response = await (in_thread(post) if self._waits else post())
+        return self.clean(response.text), response.extensions.get("network_stream")
 
-    async def _streamed(self, wording: completions.Wording) -> str:
-        """Return the body of a completion that is received as a stream, with secrets masked.
+    async def _streamed(self, wording: completions.Wording) -> tuple[str, Any]:
+        """Return the body of a completion that is received in pieces; see `_whole`.
 
         Raises:
             CallFailure: The connection broke, or the stream ended before the reply.
@@ -208,7 +232,8 @@ class OpenAIChat(ChatModel):
             raise self._connection_failure(error) from None
         finally:
             await stream.close()
-        return self.clean(completions.join_chunks(chunks))
+        body = self.clean(completions.join_chunks(chunks))
+        return body, stream.response.extensions.get("network_stream")
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
         """Return the failure of a connection, with the address of the server."""
@@ -307,8 +332,10 @@ class Address:
         return cls(f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query)), address)
 
 
-def _http_client() -> object:
+def _http_client(keep_alive: bool) -> object:
     """Return an HTTP client that follows no redirects and limits the size of a reply.
+
+    Its connections are closed after each reply, or else if bytes follow a reply.
 
     Raises:
         OptionError: A proxy or certificate variable of the environment is invalid.
@@ -320,7 +347,7 @@ def _http_client() -> object:
         for name, proxy in getproxies_environment().items():
             # Reading the port raises the error of an invalid proxy here, not at the first call.
             _ = name == "no" or urlsplit(proxy).port
-        return openai.DefaultAsyncHttpxClient(
+        client = openai.DefaultAsyncHttpxClient(
             verify=_ssl_context(*map(os.environ.get, _TRUST)),
             follow_redirects=False,
             headers={"Accept-Encoding": ", ".join(failures.ENCODINGS)},
@@ -330,19 +357,24 @@ def _http_client() -> object:
         problem = f"{type(error).__name__}: {mask_addresses(str(error))}"
         allowed = f"a proxy such as http://host:3128, files that exist: *_PROXY, {_TRUST_NAMES}"
         raise OptionError("openai", "environment", problem, allowed) from None
+    if not keep_alive or not watch_connections(client):
+        client.headers["Connection"] = "close"
+    return client
 
 
 def _bounded_copy(http_client: Any) -> object:
     """Return a copy of a user's synchronous HTTP client with the limits of `_http_client`.
 
-    The copy shares the connections of the original.
+    The copy shares the transport of the original, and closes each connection after its reply.
     """
     # Without `__del__`: the copy must not close the connections that the original still uses.
     copy_type: Any = type("Guarded", (type(http_client),), {"__del__": lambda self: None})
     copy = copy_type.__new__(copy_type)
     vars(copy).update(vars(http_client))
     copy.follow_redirects = False
-    copy.headers = {**http_client.headers, "Accept-Encoding": ", ".join(failures.ENCODINGS)}
+    # In lower case, as the names are listed: other names would be sent beside them.
+    encodings = ", ".join(failures.ENCODINGS)
+    copy.headers = {**http_client.headers, "accept-encoding": encodings, "connection": "close"}
     hooks = http_client.event_hooks
     copy.event_hooks = {**hooks, "response": [*hooks["response"], failures.bound_reply]}
     return copy
@@ -357,20 +389,22 @@ def _ssl_context(*_values: str | None) -> ssl.SSLContext:
     Raises:
         OSError: A certificate file or folder that the environment names cannot be read.
     """
-    # Cached, since it takes 25 ms even for a local server. Created by the package on which `openai`
-    # builds its clients, which differs between its versions.
+    # Cached, since it takes 25 ms even for a local server.
+    context: ssl.SSLContext = _http_package().create_ssl_context()
+    return context
+
+
+def _http_package() -> Any:
+    """Return the package on which `openai` builds its clients, which differs between versions."""
     import openai
 
-    package = openai.DefaultAsyncHttpxClient.__mro__[1].__module__
-    context: ssl.SSLContext = importlib.import_module(package).create_ssl_context()
-    return context
+    return importlib.import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__)
 
 
 def _connect(address: Address | None, **options: Any) -> Any:
     """Return the client of an address; None means OpenAI."""
     import openai
 
-    options["http_client"] = _http_client()
     if address is None:
         return openai.AsyncOpenAI(**options)
     query = dict(address.query)

@@ -54,7 +54,14 @@ class ServerOptions:
         str | None, Option("Version of the interface of `azure_endpoint`, such as `2024-10-21`.")
     ] = None
 
-    def server(self, *, stream: bool = False, mode: Mode = "live", client: Any = None) -> Server:
+    def server(
+        self,
+        *,
+        stream: bool = False,
+        mode: Mode = "live",
+        client: Any = None,
+        keep_alive: bool = True,
+    ) -> Server:
         """Return the server of these options; nothing is connected.
 
         Raises:
@@ -79,7 +86,7 @@ class ServerOptions:
                 if (value := getattr(self, option)) is not None:
                     allowed = "only with azure_endpoint; with base_url, a part of the URL"
                     raise OptionError("openai", option, value, allowed)
-        return Server(address, self.api_key_env, stream, client, mode)
+        return Server(address, self.api_key_env, stream, client, mode, keep_alive)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +129,12 @@ class CallOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyOptions:
-    """Streaming of replies, and further parameters of requests."""
+    """Streaming of replies, connections, and further parameters of requests."""
 
     stream: Annotated[bool, Option("Receive replies as a stream.")] = False
+    keep_alive: Annotated[
+        bool, Option("Use a connection for several requests; false opens one for each request.")
+    ] = True
     extra: Annotated[dict[str, Any] | None, Option("Further parameters that the server knows.")] = (
         None
     )
@@ -246,6 +256,7 @@ class Server:
         client: Client to use instead of the address: of `openai`, an object like it, a chat model
             of LangChain, or a function of messages; None connects to the address.
         mode: `batch` sends calls in files of the batch API, `live` one by one.
+        keep_alive: False to open a connection for each request.
     """
 
     base_url: str | None = None
@@ -253,6 +264,7 @@ class Server:
     stream: bool = False
     client: Any = None
     mode: str = "live"
+    keep_alive: bool = True
 
     def __post_init__(self) -> None:
         """Raise an OptionError for an invalid address, before anything is connected."""
@@ -284,12 +296,13 @@ class Server:
             is_openai = speaks_openai(self.client)
             return OpenAILike(self.client) if is_openai else LangchainChat(self.client)
         if self.client is not None:
-            chat = OpenAIChat(client=self.client)
+            chat = OpenAIChat(client=self.client, keep_alive=self.keep_alive)
         else:
             chat = OpenAIChat(
                 base_url=self.base_url,
                 api_key_env=self.api_key_env,
                 stream=self.stream,
+                keep_alive=self.keep_alive,
                 keyless=replies is not None and replies.replay,
             )
         return BatchChat(chat, replies) if self.mode == "batch" else chat

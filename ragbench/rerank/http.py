@@ -54,7 +54,12 @@ class HttpReranker(Reranker):
         key = chosen.api_key_env
         headers = {} if key is None else {"Authorization": f"Bearer {_key(key)}"}
         self._endpoint = Endpoint(
-            "http", chosen.url, headers, timeout=chosen.timeout, retries=chosen.retries
+            "http",
+            chosen.url,
+            headers,
+            timeout=chosen.timeout,
+            retries=chosen.retries,
+            keep_alive=chosen.keep_alive,
         )
         self._model = {} if chosen.model is None else {"model": chosen.model}
 

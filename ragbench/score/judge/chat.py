@@ -67,7 +67,9 @@ class OpenAIJudge(ModelJudge):
             TypeError: An unknown option.
         """
         chosen = OpenAIJudgeOptions(**options)
-        self._server = chosen.server(stream=chosen.stream, mode=chosen.mode, client=client)
+        self._server = chosen.server(
+            stream=chosen.stream, mode=chosen.mode, client=client, keep_alive=chosen.keep_alive
+        )
         super().__init__(
             self._server.connect,
             Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),
