@@ -26,6 +26,8 @@ Respell = Callable[[str, str], "tuple[str, str]"]
 def split_options(text: str) -> list[str]:
     """Split options at their commas, except inside quotes and braces; empty list for no text.
 
+    Parts are stripped; empty ones between commas are left out.
+
     Example:
         >>> split_options('model="a, b", idf=true')
         ['model="a, b"', 'idf=true']
@@ -44,7 +46,8 @@ def read_options(
 ) -> dict[str, Any]:
     """Read options in the form `name=value`; return those that differ from their default.
 
-    The result is in the order of the declaration, so that equal options give equal mappings.
+    The result is in the order of the declaration, so that equal options give equal mappings. An
+    option whose text gives the default is left out.
 
     Args:
         owner: Name of the score, for messages.
@@ -91,6 +94,8 @@ def read_options(
 def write_options(options: Mapping[str, Any]) -> str:
     """Return options in parentheses, as `read_options` reads them; empty for no options.
 
+    Texts with commas, parentheses, quotes or spaces come in quotes; the order stays.
+
     Example:
         >>> write_options({"model": "my models/a", "idf": True})
         '(model="my models/a",idf=true)'
@@ -102,6 +107,8 @@ def write_options(options: Mapping[str, Any]) -> str:
 def add_option(name: str, option: str, value: str) -> str:
     """Return the name of a score with one more option.
 
+    The value is added as it is, without quotes.
+
     Example:
         >>> add_option("fluency", "judge", "a"), add_option("rbp(p=0.5)", "judge", "a")
         ('fluency(judge=a)', 'rbp(p=0.5,judge=a)')
@@ -111,6 +118,9 @@ def add_option(name: str, option: str, value: str) -> str:
 
 def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
     """Return the value of an option from its text: a number, a word, or a text in quotes.
+
+    `true`, `false` and `null` become True, False and None, if the option allows these; digits
+    become a number, unless only a text is allowed.
 
     Raises:
         OptionError: The option does not allow the value.
@@ -125,7 +135,10 @@ def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Return a number, or the text if it is none; 2.0 gives 2, so that names are unique."""
+    """Return a number, or the text if it is none; 2.0 gives 2, so that names are unique.
+
+    Whole numbers of at least 2^53 stay floats.
+    """
     try:
         number = float(text)
     except ValueError:

@@ -36,7 +36,8 @@ class JudgedItem:
         other: Answer of another system to the same question, for rubrics that compare a pair.
         nuggets: Facts of a good answer, for rubrics over nuggets; None: the judge extracts them
             from the references.
-        sample: Number of this answer among several answers to the query; models do not see it.
+        sample: Number of this answer among several answers to the query, from 0; models do not see
+            it.
         turns: Messages before the question, oldest first.
         tool_calls: Tools that the system called for the answer; None if that is unknown.
     """
@@ -58,6 +59,8 @@ class JudgedItem:
     def question_messages(self) -> list[tuple[str, str]]:
         """Return label and text of the earlier messages and the question; empty without a question.
 
+        Turns are numbered from 1; those without text are left out.
+
         Example:
             >>> item = JudgedItem("And in May?", turns=(Turn("user", "Is it warm in April?"),))
             >>> item.question_messages
@@ -76,6 +79,8 @@ class JudgedItem:
 @dataclass(frozen=True)
 class Rubric:
     """Question, scale and method by which a judge scores an item.
+
+    `load_rubric` and `read_rubric` make it.
 
     Attributes:
         name: Name of the rubric, with its options: the name of its scores.
@@ -110,7 +115,10 @@ class Rubric:
 
     @property
     def levels(self) -> int:
-        """Number of levels, the largest key of the scale."""
+        """Number of levels, the largest key of the scale.
+
+        ValueError for an empty scale.
+        """
         return max(self.scale)
 
     @property
@@ -131,7 +139,10 @@ class Rubric:
         return f"between '{self.scale[below]}' and '{self.scale[above]}'"
 
     def score_of(self, level: float) -> float:
-        """Return the score from 0 to 1 of a level from 1 to n, also of a fractional level."""
+        """Return the score from 0 to 1 of a level from 1 to n, also of a fractional level.
+
+        A level outside gives a score outside 0..1. ZeroDivisionError for a scale of one level.
+        """
         return (level - 1) / (self.levels - 1)
 
     @functools.cached_property
@@ -149,6 +160,8 @@ class RubricJudge:
     Built-in judges inherit it. A user's object needs `label`, `model`, `options` and `judge`, and
     may have `served`, `computes`, `missing_key`, `judge_all` with `ajudge_all`, `check` and
     `close`: `ragbench.score.judge.python.as_judge` wraps it in this protocol.
+
+    A member without a default raises NotImplementedError until a subclass defines it.
 
     Attributes:
         served: Names of the rubrics that the judge can apply; None: any rubric.
@@ -193,6 +206,8 @@ class RubricJudge:
 
         An experiment passes a pair twice, the second time with the two answers exchanged, unless
         the judge calls models: such a judge asks in both orders itself.
+
+        The score is from 0 to 1, or None with a cause. Errors are those of `judge_all`.
         """
         return self.judge_all([item], [rubric])[0][rubric.name]
 
@@ -202,6 +217,9 @@ class RubricJudge:
         """Return rubric -> verdict per item, in order; a failure is a verdict, not an error.
 
         `advance` is called with the number of items that were completed since the last call.
+
+        NotImplementedError here. Errors that the user has to fix, such as a missing key, are raised
+        as RagbenchError.
         """
         raise NotImplementedError
 
@@ -214,7 +232,10 @@ class RubricJudge:
     def judge_each(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> Iterator[tuple[int, dict[str, Verdict]]]:
-        """Yield position and verdicts of each item as its replies arrive; only of `asks` judges."""
+        """Yield position and verdicts of each item as its replies arrive; only of `asks` judges.
+
+        Positions count from 0, in the order of arrival. NotImplementedError here.
+        """
         raise NotImplementedError
 
     def check(self) -> None:
@@ -225,20 +246,35 @@ class RubricJudge:
         """
 
     def close(self) -> None:
-        """Close connections and unload models."""
+        """Close connections and unload models.
+
+        Does nothing by default.
+        """
 
     def keep_replies(self, replies: Replies | None) -> None:
-        """Set the store of replies, before the first request; None stores nothing."""
+        """Set the store of replies, before the first request; None stores nothing.
+
+        Ignored by default.
+        """
 
     def spend_from(self, budget: Budget | None) -> None:
-        """Set the budget of all requests together, before the first one; None: unlimited."""
+        """Set the budget of all requests together, before the first one; None: unlimited.
+
+        In US dollars; ignored by default.
+        """
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
-        """Return the signature parts of a rubric's scores besides the model."""
+        """Return the signature parts of a rubric's scores besides the model.
+
+        By default the fingerprint of the rubric, and `options`.
+        """
         return {"rubric": rubric.fingerprint, **self.options}
 
     def totals(self) -> Totals:
-        """Return tokens and cost of the requests so far; only of judges that call models."""
+        """Return tokens and cost of the requests so far; only of judges that call models.
+
+        NotImplementedError here.
+        """
         raise NotImplementedError
 
 
@@ -262,6 +298,7 @@ def judge_facts(maker: object) -> JudgeFacts:
     """Return the facts of a judge from its class or factory, without creating the judge.
 
     A user's class need not inherit the protocol: `served` counts only if it is a list or a tuple.
+    Facts that are missing are None.
 
     Example:
         >>> class Polite:
@@ -298,7 +335,8 @@ _MISSING = {
 def missing_verdict(item: JudgedItem, rubric: Rubric) -> Verdict | None:
     """Return a `not_applicable` verdict for the first part that an item lacks; None if complete.
 
-    An empty answer counts as an answer and is judged.
+    An empty answer counts as an answer and is judged. The order is: reference, turns, question,
+    guidelines, answer, other, passages, queries. For claims the question may be missing.
     """
     has_nuggets = rubric.method == "nuggets" and item.nuggets is not None
     present = {
@@ -323,7 +361,8 @@ def both_orders(rubric: Rubric, scores: tuple[float, float], reasons: Sequence[s
     """Combine the scores of a comparison in both orders; a tie if the orders disagree.
 
     `scores` are the scores of the answer in the two orders: 1 a win, 0.5 a tie, 0 a loss.
-    `reasons` are the two reasonings, which the verdict quotes.
+    `reasons` are the two reasonings, which the verdict quotes. The score is 1, 0.5 or 0 if the
+    orders agree on these, else their mean. IndexError for fewer than two reasons.
     """
     lines = [f"in this order: {reasons[0]}", f"in the other order: {reasons[1]}"]
     sides = {int(score > 0.5) - int(score < 0.5) for score in scores}
@@ -336,5 +375,8 @@ def both_orders(rubric: Rubric, scores: tuple[float, float], reasons: Sequence[s
 
 
 def not_applicable(cause: Cause, reasoning: str) -> Verdict:
-    """Return a verdict without score, with status `not_applicable` and the cause."""
+    """Return a verdict without score, with status `not_applicable` and the cause.
+
+    The score is None; `cause` is the word of the cause.
+    """
     return Verdict(None, reasoning=reasoning, status="not_applicable", cause=cause.word)

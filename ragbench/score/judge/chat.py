@@ -88,7 +88,10 @@ class OpenAIJudge(ModelJudge):
 
 
 def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
-    """Return the distinct names of the models from exactly one of the two options."""
+    """Return the distinct names of the models from exactly one of the two options.
+
+    OptionError for none or both, a repeated or an empty name, or an empty list.
+    """
     if model is None and models is None:
         raise OptionError("openai", "model", None, "the name of a model, or models: [a, b]")
     if model is not None and models is not None:
@@ -131,6 +134,7 @@ class LangchainJudge(ModelJudge):
 
         Raises:
             OptionError: Neither or both of `factory` and `client`, or another option is wrong.
+            TypeError: An unknown option.
         """
         chosen = LangchainJudgeOptions(**options)
         factory = chosen.factory
@@ -152,7 +156,10 @@ class LangchainJudge(ModelJudge):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides model and prompt."""
+        """Options that verdicts depend on besides model and prompt.
+
+        `arguments` is a hash of factory, arguments and version.
+        """
         return {"version": self._version, "arguments": self._identity, **super().options}
 
     def _chat_model(self, replies: Replies | None) -> ChatModel:

@@ -48,22 +48,34 @@ class Grounding:
 
     @property
     def grounded(self) -> list[bool]:
-        """True for each claim of the answer that one or several passages support."""
+        """True for each claim of the answer that one or several passages support.
+
+        In the order of the claims; empty if that side is unchecked.
+        """
         return [_backed(row) for row in self.answer_passages]
 
     @property
     def right(self) -> list[bool]:
-        """True for each claim of the answer that the reference supports."""
+        """True for each claim of the answer that the reference supports.
+
+        In the order of the claims.
+        """
         return [ruling == "supported" for ruling in self.answer_reference]
 
     @property
     def recalled(self) -> list[bool]:
-        """True for each claim of the reference that the answer supports."""
+        """True for each claim of the reference that the answer supports.
+
+        In the order of the claims.
+        """
         return [ruling == "supported" for ruling in self.reference_answer]
 
     @property
     def findable(self) -> list[bool]:
-        """True for each claim of the reference that one or several passages support."""
+        """True for each claim of the reference that one or several passages support.
+
+        In the order of the claims.
+        """
         return [_backed(row) for row in self.reference_passages]
 
 
@@ -83,7 +95,10 @@ class Formula:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Parts of an item that the formula needs: answer, contexts, reference."""
+        """Parts of an item that the formula needs: answer, contexts, reference.
+
+        In this order.
+        """
         words = {word for side in self.sides for word in side.split("_")}
         needs = {"answer": "answer", "passages": "contexts", "reference": "reference"}
         return tuple(need for word, need in needs.items() if word in words)
@@ -95,7 +110,10 @@ def _share(marks: Iterable[bool]) -> float | None:
 
 
 def _pair_share(grounding: Grounding, counts: Callable[[bool, bool], bool]) -> float | None:
-    """Return the share of the answer's claims for which `counts(grounded, right)` is true."""
+    """Return the share of the answer's claims for which `counts(grounded, right)` is true.
+
+    None without claims. ValueError if the two sides differ in length.
+    """
     return _share(counts(*pair) for pair in zip(grounding.grounded, grounding.right, strict=True))
 
 
@@ -112,7 +130,10 @@ def _backed(cells: Iterable[Cell]) -> bool:
 
 
 def _ruling(cells: Sequence[Cell]) -> Ruling:
-    """Return the ruling of all passages on a claim: support outweighs contradiction."""
+    """Return the ruling of all passages on a claim: support outweighs contradiction.
+
+    `not_mentioned` without passages.
+    """
     if _backed(cells):
         return "supported"
     return "contradicted" if "contradicted" in cells else "not_mentioned"
@@ -121,7 +142,8 @@ def _ruling(cells: Sequence[Cell]) -> Ruling:
 def _citation_precision(grounding: Grounding) -> float | None:
     """Return the share of citations whose passage supports a claim of the citing sentence.
 
-    A passage that supports the claim only together with others counts as well.
+    A passage that supports the claim only together with others counts as well. A number without
+    passage counts as unsupported. None without citations.
     """
     # one citation per sentence and passage: a sentence may have several claims
     citations: dict[tuple[int, int], bool] = {}
@@ -136,7 +158,10 @@ def _citation_precision(grounding: Grounding) -> float | None:
 
 
 def _citation_recall(grounding: Grounding) -> float | None:
-    """Return the share of claims that the passages cited by their sentence support."""
+    """Return the share of claims that the passages cited by their sentence support.
+
+    None without claims; a claim without citations counts as unsupported.
+    """
     claims = zip(grounding.answer_passages, grounding.cited, strict=True)
     return _share(_backed_by(row, cited) for row, cited in claims)
 
@@ -211,7 +236,8 @@ def grounded_verdict(
 ) -> Verdict:
     """Return the verdict of a rubric over claims; `not_applicable` if the formula has no value.
 
-    `lines` become the reasoning, one line each; `why_not` has the sentence for each cause.
+    `lines` become the reasoning, one line each; `why_not` has the sentence for each cause. KeyError
+    if the rubric's formula is not in `FORMULAS`, or `why_not` lacks the cause.
     """
     score = apply_formula(rubric.formula or "", grounding)
     if isinstance(score, Cause):
@@ -222,7 +248,10 @@ def grounded_verdict(
 
 
 def _judged_claims(rubric: Rubric, grounding: Grounding) -> Iterator[JudgedClaim]:
-    """Yield the claims whose verdicts the rubric reads, with ruling and passages of each."""
+    """Yield the claims whose verdicts the rubric reads, with ruling and passages of each.
+
+    Claims of the answer come first; passages count from 1.
+    """
     sides = FORMULAS[rubric.formula or ""].sides
     parts: Sequence[tuple[Literal["answer", "reference"], Side, Side, Sequence[str]]] = (
         ("answer", "answer_passages", "answer_reference", grounding.claims),
@@ -246,7 +275,7 @@ def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict with the best score; the first verdict if none has a score.
 
     Best is the lowest score for a rubric whose direction is `lower`. There is one verdict for each
-    reference; an empty list raises IndexError.
+    reference; an empty list raises IndexError. Of equal scores the first counts.
     """
     # a share such as hallucination is best at 0
     sign = -1 if rubric.direction == "lower" else 1
@@ -256,6 +285,8 @@ def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:
 
 def apply_formula(name: str, grounding: Grounding) -> float | Cause:
     """Return the score of a formula, or the cause why it has no value.
+
+    The score is from 0 to 1.
 
     Raises:
         KeyError: `name` is not in `FORMULAS`.

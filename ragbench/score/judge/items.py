@@ -55,6 +55,8 @@ _ROW_KEYS = (*_INPUTS, *RubricInputs.__annotations__)
 def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
     """Return the texts of a column of texts, `{id, text}` mappings or documents; None if absent.
 
+    A text alone is a list of one.
+
     Raises:
         DataError: A member has no text.
     """
@@ -77,7 +79,8 @@ def _nugget(value: object) -> Nugget:
     """Return the nugget of a mapping or `Nugget` in the form of TREC RAG.
 
     Raises:
-        DataError: A key is missing, or importance or assignment is an unknown word.
+        DataError: The value is no such mapping, a key is missing, or importance or assignment is an
+            unknown word.
     """
     fields = value._asdict() if isinstance(value, Nugget) else value
     if not isinstance(fields, Mapping) or not {"text", "importance"} <= set(fields):
@@ -102,7 +105,8 @@ def items_of(rows: Rows) -> list[JudgedItem]:
     """Read one item per row of a data frame or list of mappings, after checking all rows.
 
     Column names of ragas, deepeval and record files are understood. A data frame may have other
-    columns; a mapping with an unknown key is an error.
+    columns; a mapping with an unknown key is an error. In the order of the rows; no rows give an
+    empty list.
 
     Raises:
         DataError: The rows are no table, or a row has an unknown key or a value of another form.
@@ -136,7 +140,10 @@ def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
 
 
 def _arguments(columns: Sequence[str]) -> dict[str, str]:
-    """Return column -> argument of `Judge.score`; columns that are no argument are absent."""
+    """Return column -> argument of `Judge.score`; columns that are no argument are absent.
+
+    Exact names come before recognised ones. DataError if two columns could be one argument.
+    """
     arguments = {name: name for name in columns if name in _ROW_KEYS}
     # exact names of arguments take precedence over recognised names
     free = [part for part, argument in _PARTS.items() if argument not in arguments]
@@ -156,7 +163,7 @@ def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> Ju
     """Return the judged item of one call of `Judge.score`.
 
     `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name.
-    `place` names the call in messages.
+    `place` names the call in messages. A text as reference or guideline is a list of one.
 
     Raises:
         DataError: `more` has another name, or an input has the wrong form.
@@ -193,7 +200,8 @@ def with_evidence(item: JudgedItem, rubric: Rubric) -> JudgedItem:
 
     Evidence is the output of tools and the passages of earlier turns, each text once, under a line
     that names its origin. The item is returned unchanged if the rubric does not measure
-    groundedness, or if there is no further evidence.
+    groundedness, or if there is no further evidence. Outputs of this answer's tools come first,
+    then passages and outputs of earlier turns, oldest first.
 
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric
@@ -223,7 +231,7 @@ def explain_evidence(verdict: Verdict, item: JudgedItem, completed: JudgedItem) 
     """Return the verdict with the origin of each added passage appended to its reasoning.
 
     `completed` is the item after `with_evidence`. A verdict without score, or without added
-    passages, is returned unchanged.
+    passages, is returned unchanged. One line per passage, numbered on from those of the item.
     """
     n_retrieved = len(item.contexts or ())
     evidence = (completed.contexts or [])[n_retrieved:]
@@ -251,7 +259,10 @@ def judge_with_evidence(
 
 
 def _further_evidence(item: JudgedItem) -> Iterator[tuple[str, str]]:
-    """Yield origin and text of tool outputs and earlier passages, this answer's calls first."""
+    """Yield origin and text of tool outputs and earlier passages, this answer's calls first.
+
+    A call without output has an empty text.
+    """
     calls = item.tool_calls or ()
     for call in calls:
         yield f"Returned by the tool call {call.written}", call.output or ""

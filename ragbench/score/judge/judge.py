@@ -38,6 +38,10 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     A judgement that fails or does not apply is a verdict with a status and a cause, never an
     exception. A judge can be shared by threads, and closed by `with` or `async with`.
 
+    Attributes:
+        rubrics: Rubrics that each answer is judged by, in order.
+        type: Type of the judge, or `module:name` of code of the user.
+
     Example:
         A function of the answer and its passages is a judge, and needs no model.
 
@@ -172,17 +176,21 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 called: `{name, arguments, output}`.
 
         Returns:
-            Rubric -> verdict.
+            Rubric -> verdict, in the order of `rubrics`; scores are from 0 to 1, None for a verdict
+            that failed or does not apply.
 
         Raises:
             DataError: Contexts, references, queries or guidelines are no texts, turns or tool
                 calls have an unknown form, or an input has another name.
+            RagbenchError: The user has to act, as for a missing key or a full disk.
         """
         item = item_of("score()", (question, answer, contexts, reference, query_id), more)
         return judge_all(self._judge, [item], self.rubrics)[0]
 
     def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
         """Judge many answers concurrently; return rubric -> verdict per row, in order.
+
+        No rows give an empty list.
 
         Args:
             rows: Mappings with the arguments of `score` as keys, or a data frame (pandas, polars,
@@ -193,6 +201,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         Raises:
             DataError: A mapping has an unknown key, or contexts, references, queries or
                 guidelines are no texts. No answer is judged then.
+            RagbenchError: The user has to act, as for a missing key or a full disk.
         """
         return judge_all(self._judge, items_of(rows), self.rubrics)
 
@@ -216,12 +225,16 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
         """Judge many answers as `score_many` does, without blocking the running event loop.
 
-        Cancelling aborts the requests in progress; replies that have arrived stay stored.
+        Cancelling aborts the requests in progress; replies that have arrived stay stored. Errors
+        are those of `score_many`.
         """
         return await ajudge_all(self._judge, items_of(rows), self.rubrics)
 
     def close(self) -> None:
-        """Close connections and the file of replies, and unload the model."""
+        """Close connections and the file of replies, and unload the model.
+
+        A second call does nothing more.
+        """
         self._judge.close()
         if self._replies is not None:
             self._replies.close()
@@ -248,7 +261,9 @@ def make_judge(
 
     Raises:
         OptionError: The judge has no such option or input, or an option has a wrong value.
-        DataError: The target is neither a judge nor a factory of judges.
+        DataError: The target is neither a judge nor a factory of judges, or code of the user cannot
+            be imported.
+        AdapterError: Code of the user that creates the judge fails.
     """
     type_name = target if isinstance(target, str) else name_of(target)
     factory = JUDGES.load(target) if isinstance(target, str) else judge_maker(target)
@@ -264,10 +279,13 @@ def load_rubrics(
 ) -> list[Rubric]:
     """Load rubrics by name, path or mapping, and check that the judge can apply them.
 
+    In the order of the names; a single name is a list of one.
+
     Raises:
-        OptionError: The judge cannot apply a rubric, a name comes twice, or a rubric's embedding
-            model does not exist.
+        OptionError: No rubric has a name, the judge cannot apply a rubric, a name comes twice, or a
+            rubric's embedding model does not exist.
         DataError: A file is no rubric.
+        MissingExtra: A rubric's embedding model needs sentence-transformers.
     """
     if isinstance(names, (str, Path, Mapping)):
         names = [names]

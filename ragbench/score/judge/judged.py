@@ -32,7 +32,8 @@ class JudgeResults:
         rows: One row per rubric and item: the verdict with its query, judge and model.
         models: Names of the models as the servers report them; without replies, as the judge
             names them.
-        usage: Tokens and cost of all replies behind the verdicts, stored replies included.
+        usage: Tokens and cost (US dollars) of all replies behind the verdicts, stored replies
+            included.
         left_out: Names of the request parameters that were dropped because a model refuses them.
         words: Id -> system and user template of the prompts behind the rows.
         deviations: Rubric -> standard deviation of the samples or models per item; rubrics and
@@ -53,7 +54,10 @@ class JudgeResults:
 
     @property
     def spreads(self) -> dict[str, float]:
-        """Rubric -> mean over the items of the standard deviation of their samples or models."""
+        """Rubric -> mean over the items of the standard deviation of their samples or models.
+
+        On the scale of the scores, 0 to 1; empty if no item has several samples.
+        """
         return {
             rubric: statistics.fmean(deviations) for rubric, deviations in self.deviations.items()
         }
@@ -70,7 +74,8 @@ def collect_verdicts(
     """Collect the verdicts on items into score columns, rows and usage.
 
     `verdicts` holds rubric -> verdict per item, in the order of `items`; a missing rubric raises
-    KeyError. `type_name` names the judge in rows and signatures.
+    KeyError. `type_name` names the judge in rows and signatures. Rows are in the order of the
+    rubrics, then of the items. IndexError if `verdicts` are fewer than the items.
     """
     tallies = {rubric.name: _RubricTally(len(items)) for rubric in rubrics}
 
@@ -127,7 +132,10 @@ def collect_verdicts(
 
 
 def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
-    """Return short hashes of gold answers, queries and nuggets; None for nuggets without any."""
+    """Return short hashes of gold answers, queries and nuggets; None for nuggets without any.
+
+    The keys are `gold`, `queries` and `nuggets`.
+    """
     has_nuggets = False
 
     def gold() -> Iterator[str]:

@@ -44,7 +44,7 @@ class Jury:
     Attributes:
         models: Names of the models, as in requests.
         combine: Combination of the scores of several models.
-        samples: Number of replies of each model to the same prompts.
+        samples: Number of replies of each model to the same prompts, 1 or more.
     """
 
     models: tuple[str, ...]
@@ -80,7 +80,7 @@ _MOST = 20  # items of a rehearsal; the estimate scales their mean to all items
 def majority(values: Sequence[float]) -> float:
     """Return the most frequent value; the mean of the most frequent ones if several tie.
 
-    An empty list raises ValueError.
+    An empty list raises ValueError. Values count as equal only if they are exactly so.
     """
     counts = Counter(values)
     most = max(counts.values())
@@ -100,6 +100,8 @@ class ModelJudge(llm.Connected, RubricJudge):
     A failure on an item becomes a verdict with status `failed`, the cause, and the replies that
     arrived. Errors that the user can fix (no key, a full disk, a missing reply in a replay) are
     raised.
+
+    It is closed by `close`, after which it connects anew.
 
     Attributes:
         price_share: Price of the requests as a share of the list price; below 1 for batches.
@@ -144,7 +146,10 @@ class ModelJudge(llm.Connected, RubricJudge):
         }
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
-        """Return the signature parts of a rubric's scores besides the model."""
+        """Return the signature parts of a rubric's scores besides the model.
+
+        An option that is not used is None. Raises as `embedding_identity`.
+        """
         asking = self.asking
         prompt = prompt_fingerprint(rubric, few_shot=asking.few_shot, passages=asking.passages)
         parts = {"prompt": prompt, **self.options, "embeddings": embedding_identity(rubric)}
@@ -159,14 +164,18 @@ class ModelJudge(llm.Connected, RubricJudge):
         """Yield position and rubric -> verdict of each item as its replies arrive.
 
         As many items as the limits allow are judged concurrently. Items are drawn one by one and
-        not kept, so that memory does not grow with their number.
+        not kept, so that memory does not grow with their number. Positions count from 0.
+        RagbenchError if the user has to act, as for a missing key.
         """
         yield from self.engine.map(lambda item: self._verdicts(item, rubrics), items)
 
     def judge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
-        """Return rubric -> verdict per item, in order; `advance` counts completed items."""
+        """Return rubric -> verdict per item, in order; `advance` counts completed items.
+
+        No items give an empty list. RagbenchError if the user has to act, as for a missing key.
+        """
         verdicts = {}
         for position, by_rubric in self.judge_each(items, rubrics):
             verdicts[position] = by_rubric
@@ -177,12 +186,19 @@ class ModelJudge(llm.Connected, RubricJudge):
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return the result of `judge_all` in the running loop; cancelling aborts requests."""
+        """Return the result of `judge_all` in the running loop; cancelling aborts requests.
+
+        Errors are those of `judge_all`.
+        """
         pairs = await self.engine.amap(lambda item: self._verdicts(item, rubrics), items)
         return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
-        """Return rubric -> verdict on one item; equal prompts of rubrics are sent once."""
+        """Return rubric -> verdict on one item; equal prompts of rubrics are sent once.
+
+        In the order of the rubrics. RagbenchError if the user has to act; it is raised after all
+        requests have ended.
+        """
         items = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
         missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
         votes = self._votes(item, [(items[r.name], r) for r in rubrics if not missing[r.name]])
@@ -223,7 +239,7 @@ class ModelJudge(llm.Connected, RubricJudge):
         """Return rubric -> votes, model by model and sample by sample.
 
         `pairs` are rubrics with the item and its evidence. Votes of one model and sample share
-        their replies.
+        their replies. Without pairs it is empty.
         """
         votes: dict[str, list[Vote]] = {rubric.name: [] for _, rubric in pairs}
         # samples of a generator may be equal answers: each is judged by new replies
@@ -288,7 +304,9 @@ def verdict_of_jury(
     """Return the combined verdict of several models.
 
     Models are not exchangeable: if one fails, the item fails, since otherwise items would be
-    judged by different juries. Models for which the rubric does not apply are left out.
+    judged by different juries. Models for which the rubric does not apply are left out. A single
+    verdict is returned unchanged; `models` are the labels in the reasoning, one for each verdict,
+    else ValueError.
     """
     return _verdict_of_several(verdicts, models, rubric, combine, may_fail=False)
 
@@ -303,7 +321,8 @@ def _verdict_of_several(
 ) -> Verdict:
     """Combine several verdicts into one, with all reasons and the deviation of the scores.
 
-    A single verdict is returned unchanged. `may_fail`: combine the others if some failed.
+    A single verdict is returned unchanged. `may_fail`: combine the others if some failed. The
+    deviation is None for fewer than two scores. IndexError without verdicts.
     """
     if len(verdicts) == 1:
         return verdicts[0]
@@ -333,7 +352,10 @@ def _verdict_of_several(
 
 
 def _combine(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:
-    """Return the combination of verdicts with scores: of their levels if all have one."""
+    """Return the combination of verdicts with scores: of their levels if all have one.
+
+    At least one; for a majority, levels are rounded first.
+    """
     levels = [verdict.level for verdict in verdicts if verdict.level is not None]
     weighted = any(verdict.weighted for verdict in verdicts)
     # methods without levels have a score alone
@@ -377,7 +399,10 @@ class _Recording(CountingModel):
         self.requests: list[llm.ChatRequest] = []
 
     async def complete(self, request: llm.ChatRequest) -> llm.ChatReply:
-        """Record the request and return a placeholder reply that fits its schema."""
+        """Record the request and return a placeholder reply that fits its schema.
+
+        Requests are kept in order.
+        """
         self.requests.append(request)
         return await super().complete(request)
 
@@ -385,7 +410,8 @@ class _Recording(CountingModel):
 def example_requests(rubric: Rubric) -> list[llm.ChatRequest]:
     """Return the distinct requests that a rubric makes for its first example; none is sent.
 
-    In a prompt that quotes an earlier reply, the word "something" replaces the reply.
+    In a prompt that quotes an earlier reply, the word "something" replaces the reply. In the order
+    of sending; ratings of several passages make several.
 
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric
@@ -409,7 +435,11 @@ def rehearse(
 
     A counting model receives the real prompts of the first 20 items. Their number and length are
     exact unless they depend on replies: the low estimate assumes one claim a sentence, the high
-    one two. Without items or rubrics the estimate is zero; without a price the cost is None.
+    one two. Without items or rubrics the estimate is zero; without a price the cost is None. Cost
+    is in US dollars; an estimate is a pair (low, high).
+
+    Raises:
+        RagbenchError: The prices cannot be read, or a rubric's embedding model is missing.
 
     Example:
         >>> from ragbench.score.judge.chat import OpenAIJudge

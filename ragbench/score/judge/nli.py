@@ -107,7 +107,9 @@ class NLI(RubricJudge):
         """Create a judge; the model is loaded at the first item.
 
         Raises:
-            OptionError: The threshold is out of range, or a folder holds no model.
+            OptionError: The threshold is out of range, the model is neither a folder of a model nor
+                a possible hub name, or the stemmer lacks the language.
+            DataError: The configuration in the folder is no JSON.
         """
         declared_options(NLI)["threshold"].check(_OWNER, threshold)
         self._checkpoint = find_checkpoint(_OWNER, model)
@@ -129,15 +131,21 @@ class NLI(RubricJudge):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides the model; the device is none of them."""
+        """Options that verdicts depend on besides the model; the device is none of them.
+
+        A threshold of None becomes that of the model in `check`.
+        """
         return {"threshold": self._threshold, "language": self._language}
 
     def check(self) -> None:
         """Check package, kind of model and device without loading the weights.
 
+        Sets the threshold and the served rubrics by the kind of model.
+
         Raises:
             MissingExtra: sentence-transformers is not installed.
             OptionError: The model is neither an entailment nor an embedding model, or no device.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         need_packages(f"judge '{_OWNER}'", EXTRA, PACKAGES)
         kind = kind_of_model(self._checkpoint)
@@ -149,7 +157,11 @@ class NLI(RubricJudge):
     def judge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
-        """Return rubric -> verdict per item, in order; pairs of similar length share a batch."""
+        """Return rubric -> verdict per item, in order; pairs of similar length share a batch.
+
+        No items give an empty list; a failure is a verdict. RagbenchError if the model cannot be
+        loaded or apply a rubric.
+        """
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
             verdicts += self._judge_block(block, rubrics)
@@ -160,14 +172,20 @@ class NLI(RubricJudge):
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return the result of `judge_all`, from a thread; cancelling stops between two blocks."""
+        """Return the result of `judge_all`, from a thread; cancelling stops between two blocks.
+
+        Errors are those of `judge_all`.
+        """
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
             verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)
         return verdicts
 
     def close(self) -> None:
-        """Unload the model and forget its rulings."""
+        """Unload the model and forget its rulings.
+
+        It is loaded again by the next item.
+        """
         with self._lock:
             self._model = None
             self._rulings = {}
@@ -205,6 +223,8 @@ class NLI(RubricJudge):
     def _loaded_model(self, rubrics: Sequence[Rubric]) -> LocalModel:
         """Return the model, loaded at the first call, after checking that it serves the rubrics.
 
+        Errors are those of `check` too.
+
         Raises:
             OptionError: The model cannot apply a rubric; the kind of a hub model is known only now.
         """
@@ -224,7 +244,10 @@ class NLI(RubricJudge):
 
 
 def _without_contradiction(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the rubrics that need no ruling of contradiction."""
+    """Return the names of the rubrics that need no ruling of contradiction.
+
+    In their order.
+    """
     return tuple(name for name in names if name != "factual_consistency")
 
 
@@ -234,6 +257,7 @@ class EntailmentRulings:
     Attributes:
         contradicts: True if the rulings include contradiction.
         default_threshold: Probability of a ruling from which it holds.
+        threshold: Probability from which a ruling holds, above 0, at most 1.
     """
 
     contradicts = True
@@ -246,7 +270,10 @@ class EntailmentRulings:
         self._model = EntailmentModel(checkpoint, device=device, batch_tokens=batch_tokens)
 
     def rule(self, pairs: Sequence[Pair]) -> list[Ruling]:
-        """Return the ruling of each source on its claim; `not_mentioned` below the threshold."""
+        """Return the ruling of each source on its claim; `not_mentioned` below the threshold.
+
+        In the order of the pairs; none for no pairs. A tie of both probabilities is `supported`.
+        """
         return [
             self._ruling(float(entails), float(contradicts))
             for entails, _, contradicts in self._model.probabilities(pairs)
@@ -267,6 +294,7 @@ class CosineRulings:
     Attributes:
         contradicts: False: cosines tell no contradiction.
         default_threshold: Cosine from which a source supports a claim.
+        threshold: Cosine from which a source supports a claim, above 0, at most 1.
     """
 
     contradicts = False
@@ -284,7 +312,10 @@ class CosineRulings:
         )
 
     def rule(self, pairs: Sequence[Pair]) -> list[Ruling]:
-        """Return the ruling of each source on its claim, `supported` or `not_mentioned`."""
+        """Return the ruling of each source on its claim, `supported` or `not_mentioned`.
+
+        In the order of the pairs; none for no pairs.
+        """
         parts = {source: sentences(source) or [source] for source, _ in pairs}
         texts = {text for part in parts.values() for text in part} | {claim for _, claim in pairs}
         # sorted: the order decides the batches, and with them the last digits of the vectors
@@ -307,7 +338,9 @@ def kind_of_model(checkpoint: Checkpoint) -> type[LocalModel]:
     """Return the class of rulings for a model, by the files of its configuration.
 
     Raises:
-        OptionError: It is neither an entailment model nor one of sentence-transformers.
+        OptionError: It is neither an entailment model nor one of sentence-transformers, or it does
+            not exist.
+        DataError: The configuration is no JSON, or the hub cannot be reached.
     """
     if compares_only(checkpoint):
         return CosineRulings
@@ -319,7 +352,10 @@ def kind_of_model(checkpoint: Checkpoint) -> type[LocalModel]:
 
 
 def compares_only(checkpoint: Checkpoint) -> bool:
-    """Return True if a folder holds an embedding model without classifier; False for hub names."""
+    """Return True if a folder holds an embedding model without classifier; False for hub names.
+
+    DataError if its configuration is no JSON.
+    """
     folder = checkpoint.folder
     if folder is None or not (folder / "modules.json").is_file():
         return False

@@ -40,6 +40,9 @@ def judge_pairs(
     Returns:
         Score columns with 1 for a win of `answer`, 0.5 for a tie and 0 for a loss. Among several
         samples or models the majority decides.
+
+    Raises:
+        RagbenchError: The user has to act, as for a missing key.
     """
     by_name = {rubric.name: rubric for rubric in rubrics}
     differing = [row for row, item in enumerate(items) if not same_answers(item)]
@@ -77,14 +80,20 @@ def judge_pairs(
 
 
 def same_answers(item: JudgedItem) -> bool:
-    """Return True if both answers exist and differ in white space at most."""
+    """Return True if both answers exist and differ in white space at most.
+
+    Two empty answers are the same.
+    """
     if item.answer is None or item.other is None:
         return False
     return item.answer.split() == item.other.split()
 
 
 def _merge_orders(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
-    """Merge the verdicts of the two orders; if one has no score, return that verdict."""
+    """Merge the verdicts of the two orders; if one has no score, return that verdict.
+
+    The first of two without score counts. The scores of `two` are those of the exchanged answers.
+    """
     if one.score is None or two.score is None:
         return one if one.score is None else two
     scores = one.score, 1 - two.score
@@ -93,7 +102,10 @@ def _merge_orders(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
 
 
 def _win_column(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
-    """Return the column with each score rounded to a win 1, a tie 0.5 or a loss 0; NaN stays."""
+    """Return the column with each score rounded to a win 1, a tie 0.5 or a loss 0; NaN stays.
+
+    With `lower_wins`, 0 is a win; the result is always higher is better.
+    """
     import numpy as np
 
     values = 0.5 + 0.5 * np.sign(column.values - 0.5)

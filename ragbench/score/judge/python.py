@@ -29,7 +29,7 @@ class FunctionJudge(RubricJudge):
     """Plain function as a judge: its parameters name the parts of an item that it receives.
 
     Other keyword parameters are options. A function without a parameter `rubric` has one rubric,
-    under its own name; it is asked by no other.
+    under its own name; it is asked by no other. `judge_maker` makes it.
     """
 
     label = "a function of your own"
@@ -54,6 +54,8 @@ class FunctionJudge(RubricJudge):
     def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
         """Call the function and return its result as a verdict.
 
+        Errors of the function are passed on. A part that the item lacks is None or empty.
+
         Raises:
             AdapterError: The function returned no score, verdict or pair of score and reason.
         """
@@ -67,7 +69,10 @@ _REQUIRED = ("judge", "label", "model", "options")
 
 
 class OwnJudge(registry.OwnComponent, RubricJudge):
-    """User's object as a judge: its members replace those of the protocol."""
+    """User's object as a judge: its members replace those of the protocol.
+
+    `as_judge` makes it.
+    """
 
     takes = frozenset(
         (*_REQUIRED, "computes", "missing_key", "judge_all", "ajudge_all", "check", "close")
@@ -84,7 +89,10 @@ class OwnJudge(registry.OwnComponent, RubricJudge):
 
 
 def as_judge(judge: object) -> RubricJudge:
-    """Return a judge with all members of the protocol; wrap an object that does not inherit it."""
+    """Return a judge with all members of the protocol; wrap an object that does not inherit it.
+
+    The object is not checked: see `missing_members`.
+    """
     return judge if isinstance(judge, RubricJudge) else OwnJudge(judge)
 
 
@@ -100,6 +108,8 @@ def missing_members(judge: object) -> str | None:
 
 def read_verdict(value: object) -> Verdict:
     """Return the verdict of a function's result: a score, (score, reason), or a `Verdict`.
+
+    NumPy numbers count too, NaN does not.
 
     Example:
         >>> read_verdict((0.5, "half of it")), read_verdict(True)
@@ -124,7 +134,9 @@ def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:
     """Return the keys of the rubric that a function stands for; None if it takes a `rubric`.
 
     The rubric has the function's name and needs its required parameters. It judges a pair if the
-    function requires `other`, else the answer, the passages or the queries, in this order.
+    function requires `other`, else the answer, the passages or the queries, in this order. Signs
+    that names cannot have become `_`; a function without required parts needs the answer.
+    ValueError if its signature cannot be read.
 
     Example:
         >>> def grounded(answer, contexts, references=()):
@@ -222,7 +234,10 @@ def _maker(
 
 
 def name_of(target: object) -> str:
-    """Return `module:name` of a function or class; of any other object, of its class."""
+    """Return `module:name` of a function or class; of any other object, of its class.
+
+    A partial has the name of its function.
+    """
     if isinstance(target, functools.partial):
         # a partial has no name; that of its function says more
         return name_of(target.func)

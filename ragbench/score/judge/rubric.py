@@ -35,7 +35,8 @@ def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str,
     """Return the default rubrics of a judge, as names or as the keys of a function's rubric.
 
     A plain function has its own rubric. Other judges have those of `DEFAULT_RUBRICS` that they can
-    apply; a judge that can apply none of these has all its rubrics as default.
+    apply; a judge that can apply none of these has all its rubrics as default. In the order of
+    `DEFAULT_RUBRICS`, else of the judge.
     """
     if judge.own_rubric is not None:
         return (judge.own_rubric,)
@@ -47,7 +48,7 @@ def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str,
 def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
     """Return the rubrics of a judge as text if it cannot apply this rubric, else None.
 
-    None also for a judge whose rubrics are not yet known.
+    None also for a judge whose rubrics are not yet known. The names are joined by commas.
     """
     if judge.served is None or rubric.name in judge.served:
         return None
@@ -57,7 +58,7 @@ def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
 def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
     """Return a built-in rubric by name and options, or one from a file or mapping.
 
-    A mapping has the keys of a rubric file.
+    A mapping has the keys of a rubric file. A built-in name comes before a file of that name.
 
     Raises:
         OptionError: No built-in rubric and no file has this name, or an option is wrong.
@@ -92,7 +93,10 @@ def is_built_in(name: str | Path) -> bool:
 
 
 def rubric_options(name: str) -> dict[str, DeclaredOption]:
-    """Return name -> option for the options of a built-in rubric's name; empty without options."""
+    """Return name -> option for the options of a built-in rubric's name; empty without options.
+
+    Names are `score`, `as` and `model`, as far as the rubric has them.
+    """
     options = []
     if name == "nugget_recall":
         help_text = Option("Which published score: vital nuggets or all, partial support or none.")
@@ -112,6 +116,7 @@ def embedding_identity(rubric: Rubric) -> str | None:
     Raises:
         MissingExtra: sentence-transformers is not installed.
         OptionError: The model does not exist.
+        DataError: The model is not in the cache of the hub, and the hub cannot be reached.
     """
     if rubric.model is None:
         return None
@@ -138,6 +143,8 @@ class RubricDescription(NamedTuple):
 
 def describe_rubric(name: str) -> RubricDescription:
     """Return the description of a built-in rubric, without sending it to any judge.
+
+    The name has no options.
 
     Raises:
         FileNotFoundError: No built-in rubric has this name.
@@ -228,6 +235,8 @@ _OF_CONVERSATIONS = ("intentions", "retention")
 def read_rubric(path: Path) -> Rubric:
     """Read and check a rubric file.
 
+    A key that is absent has its default.
+
     Raises:
         DataError: The file cannot be read, is no YAML mapping, repeats a key, or has a wrong key
             or value; with the line.
@@ -255,7 +264,10 @@ def read_rubric(path: Path) -> Rubric:
 
 
 def _as_texts(value: Any) -> Any:
-    """Return data with every scalar as text, as YAML is read here."""
+    """Return data with every scalar as text, as YAML is read here.
+
+    Tuples become lists; keys become texts.
+    """
     if isinstance(value, Mapping):
         return {str(key): _as_texts(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -271,7 +283,10 @@ class _RubricReader:
         self.lines: dict[str, int] = {}
 
     def error(self, key: str, problem: str, allowed: str, close: str | None = None) -> DataError:
-        """Return an error with file, key and line of the key; `close` is the nearest valid word."""
+        """Return an error with file, key and line of the key; `close` is the nearest valid word.
+
+        The line is None for a mapping that comes from no file.
+        """
         line = self.lines.get(key)
         return DataError(
             problem, file=self._path, line=line, record=key, allowed=allowed, nearest=close
@@ -279,6 +294,8 @@ class _RubricReader:
 
     def read(self) -> Rubric:
         """Check all keys and return the rubric.
+
+        Unknown keys are reported first.
 
         Raises:
             DataError: A key is missing or unknown, or its value is wrong.
@@ -413,7 +430,10 @@ class _RubricReader:
 def _all_needs(
     needs: Sequence[str], asks: str, method: str, formula: str | None
 ) -> tuple[str, ...]:
-    """Return the needs of a rubric file, with those that follow from object, method and formula."""
+    """Return the needs of a rubric file, with those that follow from object, method and formula.
+
+    Each once, those of the file first.
+    """
     implied = [*_JUDGED[asks]]
     if method == "claims":
         implied += FORMULAS[formula or ""].needs

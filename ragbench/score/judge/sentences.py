@@ -50,7 +50,8 @@ def cited_sentences(text: str) -> list[CitedSentence]:
     """Split a text into sentences with the passage numbers that each cites.
 
     A marker may stand before or after the full stop: markers at the start of a sentence belong to
-    the sentence before. Sentences of markers alone are dropped; an empty text has no sentence.
+    the sentence before. Sentences of markers alone are dropped; an empty text has no sentence. In
+    the order of the text; numbers are those of the text, not checked.
 
     Example:
         >>> [tuple(sentence) for sentence in cited_sentences("It is red [3, 1]. It is old.")]
@@ -68,7 +69,10 @@ def cited_sentences(text: str) -> list[CitedSentence]:
 
 
 def markers(text: str) -> list[int]:
-    """Return the numbers that a text cites, in order, with repetitions; `[1-3]` cites three."""
+    """Return the numbers that a text cites, in order, with repetitions; `[1-3]` cites three.
+
+    A falling range such as `[3-1]` cites nothing; an empty list without markers.
+    """
     numbers: list[int] = []
     for marker in _MARKER.finditer(text):
         for part in _PART.finditer(marker.group(1) or marker.group(2)):
@@ -95,7 +99,7 @@ def claims_of(text: str, analyze: Analyzer) -> list[CitedSentence]:
     """Return the sentences of a text that have content words and are not refusals.
 
     `analyze` returns the content words of a text. Markers such as [1] are citations, not numbers
-    that are claimed.
+    that are claimed. In order; an empty text gives an empty list.
     """
     return [
         sentence
@@ -115,12 +119,18 @@ def without_item_mark(sentence: str) -> str:
 
 
 def terms_of(text: str, analyze: Analyzer) -> frozenset[str]:
-    """Return the distinct stems of a text's content words; 1,000 counts as 1000."""
+    """Return the distinct stems of a text's content words; 1,000 counts as 1000.
+
+    Empty for a text of stop words only.
+    """
     return frozenset(term.replace(",", "") if term[0].isdigit() else term for term in analyze(text))
 
 
 def numbers_in(terms: Iterable[str]) -> frozenset[str]:
-    """Return the terms that start with a digit."""
+    """Return the terms that start with a digit.
+
+    IndexError for an empty term.
+    """
     return frozenset(term for term in terms if term[0].isdigit())
 
 
@@ -154,7 +164,8 @@ def judge_sentences(item: JudgedItem, rubric: Rubric, analyze: Analyzer, rule: R
     """Return the verdict of a rubric over claims, whose claims are the sentences of the texts.
 
     Of several references the one with the best score counts; without a reference the sides that
-    need one are empty.
+    need one are empty. `not_applicable` if the formula has no value. Errors of `rule` are passed
+    on; KeyError for a formula that is not in `FORMULAS`.
     """
     sides = FORMULAS[rubric.formula or ""].sides
     verdicts = []
@@ -169,7 +180,8 @@ def _ground(
 ) -> tuple[Grounding, list[str]]:
     """Check the sentences of answer and reference against the passages and against each other.
 
-    Returns the rulings, and a line of reasoning for each claim.
+    Returns the rulings, and a line of reasoning for each claim. Sides that are not asked for are
+    empty.
     """
     question, answer = item.question or "", item.answer or ""
     claims, gold = claims_of(answer, analyze), claims_of(reference, analyze)
@@ -221,7 +233,8 @@ def _lines(
 ) -> Iterator[str]:
     """Yield a line per claim: supporting and contradicting passages, and the other text's ruling.
 
-    `label` is the first word of each line; `other` names the text that gave the `rulings`.
+    `label` is the first word of each line; `other` names the text that gave the `rulings`. Claims
+    are numbered from 1, in order.
     """
     for n, claim in enumerate(claims):
         parts = [_passages_of(rows[n])] if rows else []

@@ -27,7 +27,9 @@ def judge_all(
 ) -> list[dict[str, Verdict]]:
     """Return rubric -> verdict per item, in order; a failure is a verdict, not an error.
 
-    `advance` is called with the number of items that were completed since the last call.
+    `advance` is called with the number of items that were completed since the last call. No items
+    give an empty list. RagbenchError of a judge that takes many items is raised: the user has to
+    act.
     """
     if judge.takes_many:
         return judge.judge_all(items, rubrics, advance)
@@ -45,6 +47,7 @@ async def ajudge_all(
     """Return the result of `judge_all` without blocking the running event loop.
 
     Cancelling aborts the requests in progress; a judge without requests stops between two items.
+    Errors are those of `judge_all`.
     """
     if judge.takes_many:
         return await judge.ajudge_all(items, rubrics)
@@ -52,7 +55,10 @@ async def ajudge_all(
 
 
 def apply_rubric(judge: RubricJudge, item: JudgedItem, rubric: Rubric) -> Verdict:
-    """Return the verdict of a judge on one item; `failed` if the judge raises an exception."""
+    """Return the verdict of a judge on one item; `failed` if the judge raises an exception.
+
+    A part that the item lacks makes it `not_applicable`.
+    """
     try:
         return judge_with_evidence(item, rubric, judge.judge)
     except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
@@ -60,7 +66,10 @@ def apply_rubric(judge: RubricJudge, item: JudgedItem, rubric: Rubric) -> Verdic
 
 
 def failed_verdict(error: Exception) -> Verdict:
-    """Return a verdict with status `failed` whose reasoning is the type and text of an error."""
+    """Return a verdict with status `failed` whose reasoning is the type and text of an error.
+
+    The score is None and the cause `error`.
+    """
     reason = f"{type(error).__name__}: {error}"
     return Verdict(None, reasoning=reason, status="failed", cause=Cause.ERROR.word)
 
@@ -80,6 +89,11 @@ def judge_on(
 
     Workers create the judge anew from `type_name` and `options`, and must report the same model.
     Items whose worker process died get `failed` verdicts.
+
+    Raises:
+        AdapterError: A worker cannot create the judge, or reports another model.
+        RagbenchError: The user has to act, as for a missing key.
+        RuntimeError: The judge fails with another error.
     """
     task = Task(
         f"judge '{type_name}'",

@@ -31,6 +31,13 @@ def average_precision(
     keep the score below 1; `divide=min` divides by min(k, R) instead. A query that has none gets
     no value: a 0 would drag the mean down.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, such as `divide` without k.
+
     Example:
         Hits at ranks 1 and 3, two relevant documents: (1/1 + 2/3) / 2.
 
@@ -63,7 +70,8 @@ def _tied_total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> 
     """Add up the precisions at each query's hits, averaged over the orders of tied documents.
 
     With b hits before its group of m documents, r of them hits, a hit at place i of the group has
-    b + 1 + (i - 1)(r - 1)/(m - 1) hits down to it, on average, and each place is as likely.
+    b + 1 + (i - 1)(r - 1)/(m - 1) hits down to it, on average, and each place is as likely. With k,
+    only places up to rank k count. Shape (n,).
     """
     ties = ranked.ties
     hits_above, tied = _hits_by_group(ranked, hit)
@@ -75,7 +83,10 @@ def _tied_total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> 
 
 
 def _hits_by_group(ranked: RankedGrades, hit: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Count, for each row, the hits of its query before its tie group, and those in the group."""
+    """Count, for each row, the hits of its query before its tie group, and those in the group.
+
+    The first array has the hits before, the second those inside; both have a value per row.
+    """
     edges, group = number_groups(ranked.query, ranked.ties.first)
     count = np.concatenate(([0], np.cumsum(hit)))
     hits_above = count[edges[group]] - count[ranked.starts[ranked.query]]
@@ -89,6 +100,13 @@ def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
     The run's value is exp of the mean, a geometric mean; queries are compared on logarithms. They
     lie between ln(1e-5) and 0.
+
+    Returns:
+        Array of shape (n,), in the order of the queries; NaN for a query without a relevant
+        document.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         The only relevant document stands at rank 2, then is missed: the floor.
@@ -106,7 +124,10 @@ def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
 
 def floored_logarithms(scores: FloatArray) -> FloatArray:
-    """Return natural logarithms, none below that of `FLOOR`."""
+    """Return natural logarithms, none below that of `FLOOR`.
+
+    `FLOOR` is 1e-5; NaN stays NaN.
+    """
     return np.log(np.maximum(scores, FLOOR))
 
 
@@ -118,6 +139,13 @@ def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Fl
     ln((1 + S) / (1 + R - S)). Queries rise with `map`, and may be averaged better: the ends of
     the scale are not crowded. Values lie between -ln(1 + R), where nothing is found, and ln(1 + R);
     a query without a relevant document has 0 where those count.
+
+    Returns:
+        Array of shape (n,), in the order of the queries; NaN for a query without a relevant
+        document.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         S = 1 and R = 2: ln((1 + 1) / (1 + 2 - 1)).
@@ -145,6 +173,13 @@ def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Float
     A negative grade marks a document that was in the pool but not in the sample: it is taken to
     be relevant as often as the judged ones above it. What has no grade was not in the pool and
     counts as not relevant. With complete judgements it is `map` but for a smoothing of 1e-5.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         `b` is taken to be relevant like `a`, the only one judged above `c`: (1 + 3/3) / 2.
@@ -176,7 +211,15 @@ def label_ranking_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> 
     """Score each query by average precision with every tied document at the last rank of its tie.
 
     No order of equal scores can help: a system that scores all documents alike gets the share of
-    relevant ones. `ties` has no say in it. A relevant document that was not retrieved adds 0.
+    relevant ones. It needs no order of ties, and refuses `ties=average`. A relevant document that
+    was not retrieved adds 0.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         `a` and `x` are tied, so `a` counts at rank 2 and `b` at rank 3: (1/2 + 2/3) / 2.

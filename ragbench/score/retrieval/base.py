@@ -56,7 +56,8 @@ class RankedGrades:
     """Judged documents of a run in rank order, the input of most measures.
 
     Sparse: a row is a retrieved document that is JUDGED. The others count through `rank` and
-    `n_retrieved` only, so a measure costs as little for 1,000 documents a query as for 50.
+    `n_retrieved` only, so a measure costs as little for 1,000 documents a query as for 50. `rank`
+    and `BlockRanker` make it.
 
     Attributes:
         query_ids: The queries of the qrels, in their order.
@@ -114,7 +115,8 @@ class RankedGrades:
     ) -> FloatArray:
         """Weigh each row by its rank, or by its expectation over the ranks of its tie group.
 
-        `k` is the last rank that weighs anything; an array where it differs from row to row.
+        `k` is the last rank that weighs anything; an array where it differs from row to row. Shape
+        (rows,); `weight` gets an array of ranks from 1.
         """
         if self.averaged:
             return self.ties.mean(weight, k)
@@ -122,19 +124,28 @@ class RankedGrades:
         return weights if k is None else weights * (self.rank <= k)
 
     def hits_so_far(self, hit: NDArray[np.bool_]) -> IntArray:
-        """Count, for each row, the hits of its query down to it, itself included."""
+        """Count, for each row, the hits of its query down to it, itself included.
+
+        Shape (rows,), from 1 at the first hit; `hit` has a mark per row.
+        """
         # one running count over all queries, minus what earlier queries left in it: no loop over
         # queries, and whole numbers lose no digits in it, as running sums of floats would
         count = np.concatenate(([0], np.cumsum(hit)))
         return count[1:] - count[self.starts[self.query]]
 
     def sum(self, values: FloatArray) -> FloatArray:
-        """Return the sum of the rows' values per query; 0 for a query without rows."""
+        """Return the sum of the rows' values per query; 0 for a query without rows.
+
+        Shape (n,).
+        """
         total = np.bincount(self.query, weights=values, minlength=self.n_queries)
         return total.astype(np.float64, copy=False)
 
     def count_relevant(self, rel: int) -> IntArray:
-        """Count each query's judged documents of grade `rel` or above, retrieved or not."""
+        """Count each query's judged documents of grade `rel` or above, retrieved or not.
+
+        Shape (n,); the array is cached and may not be changed.
+        """
         if rel not in self._relevant:
             relevant = self.judged_query[self.judged_grades >= rel]
             self._relevant[rel] = np.bincount(relevant, minlength=self.n_queries)
@@ -149,7 +160,8 @@ class RankedGrades:
     def count_hits(self, rel: int, k: int | None = None) -> IntArray | FloatArray:
         """Count each query's retrieved documents of grade `rel` or above in the first k ranks.
 
-        The expected number where a tie group reaches beyond rank k and ties are averaged.
+        The expected number where a tie group reaches beyond rank k and ties are averaged. Shape
+        (n,); None looks at all ranks.
         """
         hit = self.grades >= rel
         if k is not None and self.averaged:
@@ -159,13 +171,19 @@ class RankedGrades:
         return np.bincount(self.query[hit], minlength=self.n_queries)
 
     def divide(self, total: FloatArray | IntArray, by: FloatArray | IntArray) -> FloatArray:
-        """Return total / by per query; NaN if `by` is 0, where the measure does not apply."""
+        """Return total / by per query; NaN if `by` is 0, where the measure does not apply.
+
+        Shape (n,).
+        """
         scores = np.full(self.n_queries, np.nan)
         np.divide(total, by, out=scores, where=np.asarray(by) > 0)
         return scores
 
     def where_relevant(self, scores: FloatArray | IntArray, rel: int = 1) -> FloatArray:
-        """Return the scores with NaN for queries without a document of grade `rel` or above."""
+        """Return the scores with NaN for queries without a document of grade `rel` or above.
+
+        Shape (n,).
+        """
         return np.where(self.count_relevant(rel) > 0, scores, np.nan)
 
 
@@ -190,6 +208,8 @@ class RankedSubtopics:
     ) -> RankedSubtopics:
         """Return the subtopics of ranked ids; a repeated id counts at its first rank.
 
+        In the order of the ids; ids without judgement cover none.
+
         Example:
             >>> ranked = RankedSubtopics.of(["d2", "d9"], {"d1": {"a"}, "d2": {"a", "b"}})
             >>> [sorted(covered) for covered in ranked.retrieved]
@@ -201,7 +221,10 @@ class RankedSubtopics:
     def at_ranks(
         cls, retrieved: Mapping[int, str], judged: Mapping[str, Collection[Hashable]]
     ) -> RankedSubtopics:
-        """Return the subtopics of rank -> id; missing ranks and unjudged ids cover none."""
+        """Return the subtopics of rank -> id; missing ranks and unjudged ids cover none.
+
+        Ranks count from 1; without any, `retrieved` is empty.
+        """
         covers = {document: frozenset(topics) for document, topics in judged.items()}
         by_rank: list[Subtopics] = [frozenset()] * max(retrieved, default=0)
         for rank, document in retrieved.items():
@@ -218,6 +241,8 @@ class RankedSubtopics:
 @dataclass(frozen=True)
 class RetrievedPassages:
     """Texts of the passages that n queries retrieved, and the gold answers of the queries.
+
+    DataError if the two lists differ in length.
 
     Attributes:
         passages: Query -> the texts of its passages, best first.
@@ -289,7 +314,8 @@ def measure(
 
     The measure checks its options before it runs, and raises OptionError for a wrong one, or for
     tied documents that it cannot average over. `range` is the smallest and the largest possible
-    value of one query; `declared` are further fields of `MeasureSpec`.
+    value of one query; `declared` are further fields of `MeasureSpec`. OptionError at once for a
+    group that is none of `Group`, TypeError for a field that `MeasureSpec` lacks.
     """
     if group not in get_args(Group):
         raise OptionError(name, "group", group, ", ".join(get_args(Group)))
@@ -317,7 +343,8 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
     The function gets `retrieved`, the grade at each rank or None if unjudged, and `judged`, all
     grades of the query in falling order. It returns a number >= 0; more is better. Queries without
     a relevant document get NaN; `@k` cuts the ranking. An exception or another result of the
-    function becomes an `AdapterError` with the query.
+    function becomes an `AdapterError` with the query. The same function and name give the same
+    measure. AdapterError if the function takes other arguments.
     """
     owner = f"measure '{name}'"
     _, signature = plain_signature(function, owner, (2,), "(retrieved, judged)")
@@ -363,6 +390,9 @@ def no_average(name: str) -> OptionError:
 
 
 def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:
-    """Return the declaration of a measure function; None for other objects."""
+    """Return the declaration of a measure function; None for other objects.
+
+    None too for a function that is no measure.
+    """
     spec = getattr(kernel, "measure_spec", None)
     return spec if isinstance(spec, MeasureSpec) else None

@@ -35,7 +35,7 @@ def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
 
     By doubling, log(longest query) passes: one running sum over all queries would be one pass, but
     what earlier queries leave in it rounds away the last digits of later ones. The rows of query i
-    start at `starts[i]` and end before `starts[i + 1]`.
+    start at `starts[i]` and end before `starts[i + 1]`. Shape (rows,); the input is not changed.
 
     Example:
         >>> running_sums(np.array([1.0, 2.0, 4.0, 0.5]), np.array([0, 3, 4]))
@@ -87,23 +87,33 @@ class Gained:
 
     @functools.cached_property
     def n_gaining(self) -> IntArray:
-        """Query -> number of judged documents that gain something."""
+        """Query -> number of judged documents that gain something.
+
+        Shape (n,).
+        """
         gaining = self.ranked.judged_query[self.ideal > 0]
         return np.bincount(gaining, minlength=self.ranked.n_queries)
 
     def where_gaining(self, scores: FloatArray) -> FloatArray:
-        """Return the scores with NaN for queries without a document that gains anything."""
+        """Return the scores with NaN for queries without a document that gains anything.
+
+        Shape (n,).
+        """
         return np.where(self.n_gaining > 0, scores, np.nan)
 
     def sum_ideal(self, terms: FloatArray) -> FloatArray:
-        """Return the sum per query of terms of the ideal ranking, one per judged document."""
+        """Return the sum per query of terms of the ideal ranking, one per judged document.
+
+        Shape (n,); 0 for a query without judgements.
+        """
         total = np.bincount(self.ranked.judged_query, terms, minlength=self.ranked.n_queries)
         return total.astype(np.float64, copy=False)
 
     def ideal_down_to(self, query: IntArray, rank: IntArray, terms: FloatArray) -> FloatArray:
         """Return the sum of terms of the ideal ranking of given queries down to given ranks.
 
-        Ranks start at 1, and may exceed the number of judged documents.
+        Ranks start at 1, and may exceed the number of judged documents. Shape of `rank`; each query
+        has a document that gains.
         """
         starts = self.ranked.judged_starts
         sums = running_sums(terms, starts)
@@ -130,8 +140,13 @@ def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") 
     The gain is the grade, or 2^grade - 1 with gain=exp. Unjudged documents and negative grades
     gain 0. A query without any judged document that gains is NaN; other queries without hits are 0.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
+        judged document that gains.
+
     Raises:
         DataError: A grade is too large for gain=exp.
+        OptionError: An option is not allowed.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -157,6 +172,14 @@ def dcg(
     Negative grades gain nothing. The discount `log2` divides by log2(rank + 1); `jk` by the
     logarithm of the rank from rank `base` on, and by 1 before: Jarvelin and Kekalainen's first
     form. `gains` or a `base` without effect are refused, and a grade that is too large for `exp`.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
+        judged document that gains.
+
+    Raises:
+        OptionError: An option is not allowed or has no effect.
+        DataError: A grade is too large for gain=exp.
 
     Example:
         3 / log2(2) + 2 / log2(4).
@@ -186,6 +209,14 @@ def ideal_dcg(
     """Score each query by the `dcg` of the best possible ranking: what `ndcg` divides by.
 
     The same for every run: it says how much there was to be gained. Options as for `dcg`.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
+        judged document that gains.
+
+    Raises:
+        OptionError: An option is not allowed or has no effect.
+        DataError: A grade is too large for gain=exp.
 
     Example:
         3 / log2(2) + 2 / log2(3).
@@ -218,6 +249,14 @@ def ndcg(
     by missing what it should have found. A cut-off holds for the best ranking too; options as for
     `dcg`.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a judged document that gains.
+
+    Raises:
+        OptionError: An option is not allowed or has no effect.
+        DataError: A grade is too large for gain=exp.
+
     Example:
         (3 / log2(2) + 2 / log2(4)) / (3 / log2(2) + 2 / log2(3)).
 
@@ -234,7 +273,10 @@ def ndcg(
 
 
 def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatArray:
-    """Return the divisor of the gain at each rank."""
+    """Return the divisor of the gain at each rank.
+
+    Ranks count from 1; divisors are 1 or more.
+    """
     if discount == "log2":
         divisors: FloatArray = np.log2(rank + 1.0)
         return divisors
@@ -248,7 +290,10 @@ def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatA
 def _retrieved(
     gained: Gained, k: int | None = None, discount: str = "log2", base: float = 2
 ) -> FloatArray:
-    """Add up the discounted gains of what was retrieved."""
+    """Add up the discounted gains of what was retrieved.
+
+    Shape (n,); None looks at all ranks.
+    """
     ranked = gained.ranked
     if ranked.averaged:
         weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
@@ -260,7 +305,10 @@ def _retrieved(
 def _best(
     gained: Gained, k: int | None = None, discount: str = "log2", base: float = 2
 ) -> FloatArray:
-    """Add up the discounted gains of the best possible ranking."""
+    """Add up the discounted gains of the best possible ranking.
+
+    Shape (n,); None looks at all ranks.
+    """
     rank = gained.ranked.judged_rank
     terms = gained.ideal / discounts(rank, discount, base)
     return gained.sum_ideal(terms if k is None else terms * (rank <= k))
@@ -272,6 +320,13 @@ def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
 
     nDCG@k falls and rises with k for reasons that have little to do with the system; this looks
     where a reader found something. A document that was missed counts with nDCG over the whole list.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a judged document that gains.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         `a` at rank 2: (1/log2(3)) / (1 + 1/log2(3)); `b` is missed: the same, over the whole list.
@@ -299,6 +354,13 @@ def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -
     Where the list goes on behind the rank after the last of them, its end is one more. A query
     needs a document of grade `rel`, which changes nothing else.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a document of grade `rel`, or without one that gains.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
+
     Example:
         The best ranking is 2, 1: it changes at ranks 1 and 2. nDCG@1 = 1/2, and
         nDCG@2 = (1 + 2/log2(3)) / (2 + 1/log2(3)).
@@ -323,7 +385,10 @@ def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -
 
 
 def _last_of_its_gain(gained: Gained) -> NDArray[np.bool_]:
-    """Mark the judged documents behind which the best ranking gains less."""
+    """Mark the judged documents behind which the best ranking gains less.
+
+    A mark per judged document, in the order of `ideal`.
+    """
     query, ideal = gained.ranked.judged_query, gained.ideal
     if not len(ideal):
         return np.zeros(0, np.bool_)
@@ -347,18 +412,27 @@ def _ndcg_at(gained: Gained, query: IntArray, rank: IntArray, dcg: FloatArray) -
 
 
 def _whole_ndcg(gained: Gained) -> FloatArray:
-    """Score whole rankings by nDCG; 0 where nothing can be gained."""
+    """Score whole rankings by nDCG; 0 where nothing can be gained.
+
+    Shape (n,).
+    """
     best = _best(gained)
     return _retrieved(gained) / np.where(best > 0, best, 1.0)
 
 
 def _dcg_so_far(gained: Gained) -> FloatArray:
-    """Return the DCG of the query of each row, down to the row."""
+    """Return the DCG of the query of each row, down to the row.
+
+    Shape (rows,).
+    """
     return running_sums(gained.rows / discounts(gained.ranked.rank), gained.ranked.starts)
 
 
 def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
-    """Return the DCG of given queries down to given ranks."""
+    """Return the DCG of given queries down to given ranks.
+
+    Shape of `rank`; 0 before the first judged document.
+    """
     ranked = gained.ranked
     so_far = np.append(_dcg_so_far(gained), 0.0)
     # (query, rank) as one number, which ascends with the rows
@@ -374,6 +448,13 @@ def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> Floa
     A document at rank i gains its grade / log2(2 + best(i) - found(i)): best(i) is what the best
     ranking gains down to rank i, at least 1 a rank, found(i) what this one does. Behind good
     documents a hit counts nearly in full at any depth, which `ndcg` does not allow.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a judged document that gains.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         1/log2(2 + 2 - 1) for `b`, 2/log2(2 + 3 - 3) for `a`, over 3.

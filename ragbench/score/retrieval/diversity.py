@@ -34,6 +34,12 @@ def alpha_ndcg(
     luck with ties counts as 1. A cut-off holds for the best ranking too. With alpha = 0 every
     mention counts in full, near 1 only the first. NaN for a query without a subtopic.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1].
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         The second document repeats subtopic a; the best ranking has b there:
         (1 + 0.5/log2(3)) / (1 + 1/log2(3)).
@@ -59,6 +65,12 @@ def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = No
 
     NaN for a query without a subtopic.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1].
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         >>> judged = {"d1": ["a"], "d2": ["a"], "d3": ["b"]}
         >>> subtopic_recall([RankedSubtopics.of(["d1", "d2", "d3"], judged)], k=2)
@@ -83,6 +95,12 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
     Those that are not relevant at all count neither way. Lower is better, and always below 1; NaN
     where the first k documents hold no relevant one.
 
+    Returns:
+        Array of shape (n,), in the order of the queries.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         One of two relevant documents repeats what the first says.
 
@@ -104,7 +122,10 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
 
 
 def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:
-    """Add up the gains of a ranking, each over log2(rank + 1)."""
+    """Add up the gains of a ranking, each over log2(rank + 1).
+
+    0 for an empty ranking.
+    """
     covered: Counter[Hashable] = Counter()
     total = 0.0
     for rank, covers in enumerate(ranking, 1):
@@ -114,7 +135,10 @@ def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:
 
 
 def _best_order(judged: Sequence[Subtopics], alpha: float, k: int | None) -> list[Subtopics]:
-    """Rank the relevant documents greedily by what they gain; the first of equals goes first."""
+    """Rank the relevant documents greedily by what they gain; the first of equals goes first.
+
+    At most k; all if k is None.
+    """
     candidates, order = list(judged), list[Subtopics]()
     covered: Counter[Hashable] = Counter()
     while candidates and (k is None or len(order) < k):

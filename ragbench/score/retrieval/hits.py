@@ -41,13 +41,19 @@ class Keyed:
 
     @classmethod
     def of(cls, query: IntArray, documents: ByteIds, hashes: HashArray | None = None) -> Keyed:
-        """Return the documents with keys, from given hashes of the documents or new ones."""
+        """Return the documents with keys, from given hashes of the documents or new ones.
+
+        `hashes` has a hash per document, in their order.
+        """
         hashes = documents.hashes() if hashes is None else hashes
         return cls(query, documents, query_keys(hashes, query))
 
     @classmethod
     def of_block(cls, block: HitBlock) -> Keyed:
-        """Return the hits of a block with their keys."""
+        """Return the hits of a block with their keys.
+
+        Queries are numbered from 0 by their place in the block.
+        """
         lengths = np.diff(block.starts)
         return cls.of(np.repeat(np.arange(len(lengths)), lengths), block.documents)
 
@@ -62,7 +68,8 @@ class Keyed:
 def join(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
     """Return the rows of the judged hits, ascending, and the rows of their judgements.
 
-    Pairs of query and document must be distinct on each side.
+    Pairs of query and document must be distinct on each side. Both arrays are parallel and count
+    from 0; empty if no hit is judged.
     """
     # with many hits, one pass removes nearly all unjudged ones; then both sides are sorted by key,
     # so that equal keys become neighbours
@@ -77,7 +84,11 @@ def join(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
 
 
 def _neighbours(keys: HashArray, gold_keys: HashArray) -> tuple[IntArray, IntArray] | None:
-    """Return the pairs of rows with equal upper bits of the key; None if three rows share them."""
+    """Return the pairs of rows with equal upper bits of the key; None if three rows share them.
+
+    Hits are first in a pair, ascending, and judgements second; pairs may have equal bits of
+    different ids.
+    """
     # the lower bits hold the row number: NumPy sorts numbers several times as fast as it finds
     # their order
     n = len(keys)
@@ -98,7 +109,10 @@ def _neighbours(keys: HashArray, gold_keys: HashArray) -> tuple[IntArray, IntArr
 
 
 def _compared(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
-    """Join hits and judgements by comparing ids: for the rare block with equal hashes."""
+    """Join hits and judgements by comparing ids: for the rare block with equal hashes.
+
+    The result is that of `join`.
+    """
     table = {(query, judged.documents[row]): row for row, query in enumerate(judged.query.tolist())}
     places = enumerate(hits.query.tolist())
     judgements = [table.get((query, hits.documents[row]), -1) for row, query in places]
@@ -108,7 +122,10 @@ def _compared(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
 
 
 def _possible(keys: HashArray, gold_keys: HashArray) -> IntArray:
-    """Return the rows whose key may be judged, a superset, by a filter on the upper bits."""
+    """Return the rows whose key may be judged, a superset, by a filter on the upper bits.
+
+    They are ascending.
+    """
     bits = min(max(_FEWEST_BITS, len(gold_keys).bit_length() + 3), _MOST_BITS)
     shift = np.uint64(64 - bits)
     marked: NDArray[np.bool_] = np.zeros(1 << bits, bool)
@@ -140,14 +157,17 @@ class Hits:
     ) -> Hits:
         """Return hits with ranks from places in the joined lists.
 
-        `starts` is the place at which the list of each hit starts.
+        `starts` is the place at which the list of each hit starts. Ranks count from 1.
         """
         offset = starts - 1
         return cls(query, places - offset, groups.first - offset, groups.end - starts, judged)
 
     @classmethod
     def joined(cls, parts: Sequence[Hits]) -> Hits:
-        """Return the concatenated hits of all parts."""
+        """Return the concatenated hits of all parts.
+
+        In the order of the parts; no parts give empty arrays.
+        """
         empty = np.zeros(0, np.int64)
         return cls(
             *(
@@ -157,7 +177,10 @@ class Hits:
         )
 
     def down_to(self, depth: int) -> Hits:
-        """Return the hits of the first `depth` ranks."""
+        """Return the hits of the first `depth` ranks.
+
+        Tie groups are cut there too.
+        """
         near = self.rank <= depth
         last = np.minimum(self.last[near], depth)
         return Hits(self.query[near], self.rank[near], self.first[near], last, self.judged[near])
@@ -167,7 +190,8 @@ def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) ->
     """Return the ranks of the judged documents of some lists, found by their scores.
 
     Tied documents keep their order if `stable`, else they are in falling order of the bytes of
-    their ids. `singles` compares scores as 32-bit floats.
+    their ids. `singles` compares scores as 32-bit floats. Rows are in the order of the judgements;
+    empty if nothing judged was retrieved.
     """
     starts = judged.starts[lists.first : lists.first + len(lists.starts)]
     rows = np.flatnonzero(~np.isnan(lists.judged_scores))
@@ -197,7 +221,8 @@ def join_hits(
     """Return the ranks of the judged hits of a block.
 
     `codes` is the position of each query of the block in the qrels, -1 for a query without
-    judgements. `stable` and `singles` are those of `find_hits`.
+    judgements. `stable` and `singles` are those of `find_hits`. Rows are in the order of the hits;
+    a query with the code -1 has none.
     """
     queries = np.flatnonzero(codes >= 0)
     first, end = judged.starts[codes[queries]], judged.starts[codes[queries] + 1]

@@ -22,6 +22,13 @@ def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     Unjudged documents are left out of the ranking instead of counting as not relevant, so the
     measure is kind to systems that were not judged themselves. Negative grades count as unjudged.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
+
     Example:
         R = 2, N = 2: nothing precedes `a`, one of min(R, N) = 2 precedes `b`: (1 + 1/2) / 2.
 
@@ -52,6 +59,13 @@ def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     The run's value is exp of the mean, a geometric mean; queries are compared on logarithms. They
     lie between ln(1e-5) and 0.
 
+    Returns:
+        Array of shape (n,), in the order of the queries; NaN for a query without a relevant
+        document.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
+
     Example:
         The documents of a perfect query and one whose relevant document is missed: the floor.
 
@@ -72,6 +86,12 @@ def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
 
     Low values say that the other measures rest on few judgements: not that a system is bad. Where
     fewer than k were retrieved, it is the share of these. NaN where nothing was retrieved.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1].
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         One of two retrieved documents is judged.
@@ -140,6 +160,12 @@ def num_ret(ranked: RankedGrades) -> FloatArray:
 def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Count the relevant documents of each query, retrieved or not.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, never NaN.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
         >>> num_rel(rank({"q": {"a": 1, "b": 2, "c": 0}}, {}))
@@ -151,6 +177,12 @@ def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 @_count("num_rel_ret")
 def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Count the relevant documents that each query retrieved.
+
+    Returns:
+        Array of shape (n,), in the order of the queries; 0 for a query that the run lacks.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -177,6 +209,12 @@ def num_nonrel_judged_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray
     """Count the documents that each query retrieved and that were judged not relevant.
 
     A negative grade is none.
+
+    Returns:
+        Array of shape (n,), in the order of the queries; 0 for a query that the run lacks.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank

@@ -20,7 +20,8 @@ def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
     """Return qrels as `Qrels`; valid dictionaries are shared, so that callers must not change them.
 
     Raises:
-        DataError: An id is no text, or a grade is no integer or too large.
+        DataError: `qrels` are no mapping of mappings, an id is no text, or a grade is no integer or
+            too large.
     """
     if isinstance(qrels, Qrels):
         return qrels
@@ -38,7 +39,10 @@ def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
 
 
 def _small_integers(qrels: dict[str, dict[str, int]], n: int) -> IntArray | None:
-    """Return the n grades of all queries, concatenated; None if one is no int of 32 bits."""
+    """Return the n grades of all queries, concatenated; None if one is no int of 32 bits.
+
+    None too for a grade of another type, such as True.
+    """
     values: list[int] = [*chain.from_iterable(map(dict.values, qrels.values()))]
     if {*map(type, values)} <= {int}:  # the exact type: True is an int, and no grade
         with suppress(OverflowError):
@@ -80,7 +84,8 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
     """Return the lists of a run in the order of the judged queries.
 
     Returns the number of retrieved documents per judged query, the positions of the queries that
-    the run lacks, and blocks of lists. Linear in the retrieved and judged documents.
+    the run lacks, and blocks of lists. Linear in the retrieved and judged documents. The number of
+    documents has shape (n,), positions count from 0.
 
     Raises:
         DataError: An id is no text, or a score is no number; for judged queries when their block
@@ -115,6 +120,8 @@ def _look_up(
 ) -> LookedUp:
     """Return scores, ids and scores of judged ids of some queries, reading each table once.
 
+    Errors of `struct` too for a score that is no number.
+
     Raises:
         TypeError: An id is no text.
         ValueError: A score is NaN or no number; other errors of `NUMBER_ERRORS`: no number either.
@@ -141,7 +148,10 @@ def _look_up(
 def line_up_rows(
     run: Run, judged: Qrels
 ) -> tuple[IntArray, frozenset[int], Iterator[tuple[IntArray, HitBlock]]]:
-    """Return the result of `line_up` for columns: blocks with the positions of their queries."""
+    """Return the result of `line_up` for columns: blocks with the positions of their queries.
+
+    Ids and scores are not checked. Blocks come in the order of the qrels.
+    """
     rows_of = np.array([run.query_index.get(query, -1) for query in judged.query_ids], np.int64)
     codes, rows = np.flatnonzero(rows_of >= 0), rows_of[rows_of >= 0]
     lengths = np.append(np.diff(run.starts), 0)[rows_of]  # the 0 is that of -1
@@ -160,7 +170,10 @@ def line_up_rows(
 
 
 def _blocks(starts: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield first and end of blocks of queries with about equal numbers of rows."""
+    """Yield first and end of blocks of queries with about equal numbers of rows.
+
+    A query is in one block, however long; ends are exclusive.
+    """
     first = 0
     while first < len(starts) - 1:
         end = int(np.searchsorted(starts, starts[first] + _BLOCK_ROWS, side="right")) - 1

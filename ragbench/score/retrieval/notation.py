@@ -81,6 +81,8 @@ _NO_QUERIES: Mapping[Reads, Any] = {
 class Measure:
     """A measure with its options and its cut-off, ready to score.
 
+    `parse_measure` makes it.
+
     Attributes:
         name: The canonical name, options at their default left out: `ndcg(gain=exp)@10`.
         label: Name as the caller wrote it, for tables and keys.
@@ -101,19 +103,24 @@ class Measure:
         """Check that the options fit together, by scoring an empty record.
 
         Raises:
-            OptionError: They do not.
+            OptionError: They do not, such as a base without effect.
         """
         self.score(_NO_QUERIES[self.spec.reads])
 
     def score(self, record: Any) -> FloatArray:
-        """Return the score of each query of a record; NaN if the measure does not apply."""
+        """Return the score of each query of a record; NaN if the measure does not apply.
+
+        Shape (n,). OptionError for averaged ties that it does not support; AdapterError if code of
+        the user fails.
+        """
         cutoff = {} if self.k is None else {"k": self.k}
         return self.kernel(record, **self.options, **cutoff)
 
     def signature_parts(self, ranked: RankedGrades | None = None) -> dict[str, Any]:
         """Return option -> value, defaults included, for signatures.
 
-        `ranked` gives the defaults that depend on the qrels, such as `max` of `err`.
+        `ranked` gives the defaults that depend on the qrels, such as `max` of `err`. The cut-off is
+        left out.
         """
         declared = declared_options(self.kernel)
         parts = {name: option.default for name, option in declared.items() if name != "k"}
@@ -127,10 +134,13 @@ def parse_measure(name: object) -> Measure:
     """Return the measure of one name.
 
     Names are `ndcg@10`, `precision(rel=2)@5`, `P_5`, `nDCG@10`, or objects of ir_measures. Options
-    may also follow the cut-off: `precision@5(rel=2)`.
+    may also follow the cut-off: `precision@5(rel=2)`. White space around is ignored; code of
+    `python:module:name` is imported.
 
     Raises:
         OptionError: An unknown measure, option or cut-off, or a name of several measures.
+        DataError: The code of `python:module:name` cannot be imported.
+        AdapterError: A plug-in or code of the user is no measure.
 
     Example:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
@@ -160,6 +170,14 @@ def parse_measures(
         trec_eval: Whose sets: 9 or 10.
         implied: Option -> value for the measures that have it and whose name does not say it.
 
+    Returns:
+        Measures in the order of the names, repeated ones too; no names give an empty list.
+
+    Raises:
+        OptionError: An unknown measure, option or cut-off.
+        DataError: The code of `python:module:name` cannot be imported.
+        AdapterError: A plug-in or code of the user is no measure.
+
     Example:
         >>> [measure.name for measure in parse_measures(["map", "ndcg_cut.5,10"])]
         ['map', 'ndcg@5', 'ndcg@10']
@@ -187,6 +205,8 @@ def parse_measures(
 
 def _text(name: object) -> str:
     """Return the name of a measure as text, also of an object of ir_measures.
+
+    White space around is dropped.
 
     Raises:
         OptionError: The object is another measure here.
@@ -227,7 +247,10 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
 
 
 def _spelt(name: str) -> str:
-    """Return our name for a spelling, with implied options; unknown names are unchanged."""
+    """Return our name for a spelling, with implied options; unknown names are unchanged.
+
+    Case does not count, except for `ERR`.
+    """
     if name.startswith(PYTHON) or name in MEASURES.table:
         return name
     folded = name.casefold()
@@ -238,7 +261,10 @@ def _spelt(name: str) -> str:
 
 @functools.cache
 def _built_in_names() -> Mapping[str, str]:
-    """Return name or alias -> canonical name of the built-in measures."""
+    """Return name or alias -> canonical name of the built-in measures.
+
+    Names are in lower case as declared; no plug-ins.
+    """
     specs = {name: spec_of(MEASURES.load(name)) for name in MEASURES.table}
     return {alias: name for name, spec in specs.items() if spec for alias in (name, *spec.aliases)}
 
@@ -275,6 +301,8 @@ def _measure(
 def _load(name: str, text: str) -> Callable[..., FloatArray]:
     """Return the function of a measure.
 
+    DataError if code of the user cannot be imported.
+
     Raises:
         OptionError: The measure is unknown; with all names and the nearest spelling.
     """
@@ -297,6 +325,8 @@ def _respell(key: str, text: str) -> tuple[str, str]:
 
 def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
     """Return the value after `@`, usually a number of ranks; None without `@`.
+
+    A measure whose option is no rank, such as a recall, gives a number.
 
     Raises:
         OptionError: A required cut-off is missing, or the value is wrong.

@@ -48,7 +48,10 @@ Base = Annotated[float, Option("Base of the logarithm with discount=jk.", gt=1)]
 
 
 def check_base(owner: str, discount: str, base: float) -> None:
-    """Raise OptionError for a base that has no effect with this discount."""
+    """Raise OptionError for a base that has no effect with this discount.
+
+    Only `jk` uses a base other than 2.
+    """
     if discount != "jk" and base != 2:
         raise OptionError(owner, "base", base, "2, or any base above 1 with discount=jk")
 
@@ -60,7 +63,10 @@ def check_divide(divide: str | None, k: int | None) -> None:
 
 
 def check_exponent(owner: str, grade: int) -> None:
-    """Raise DataError for a grade whose exponential gain is not finite."""
+    """Raise DataError for a grade whose exponential gain is not finite.
+
+    The largest grade allowed is 1000.
+    """
     if grade > LARGEST_EXPONENT:
         raise DataError(
             f"grade {grade} is too large for gain=exp",
@@ -71,6 +77,8 @@ def check_exponent(owner: str, grade: int) -> None:
 
 def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, float]:
     """Return grade -> gain from a text `{grade:gain,...}`; empty for None.
+
+    Spaces do not count.
 
     Raises:
         OptionError: The text has another form or a negative gain, or `gain` is not linear.

@@ -38,12 +38,18 @@ class PassageWords:
 
     @cached_property
     def line(self) -> str:
-        """Words with spaces around each, so that a substring matches only whole words."""
+        """Words with spaces around each, so that a substring matches only whole words.
+
+        A text without words gives two spaces.
+        """
         return f" {' '.join(self._tokens)} "
 
 
 class GoldPassages:
-    """Gold passages of one query, indexed by their words."""
+    """Gold passages of one query, indexed by their words.
+
+    `found_in` raises nothing; texts are given as document id -> words.
+    """
 
     def __init__(self, texts: Mapping[str, PassageWords], overlap: float = DEFAULT_OVERLAP) -> None:
         """Index the words; a text without words matches no passage.
@@ -84,7 +90,7 @@ class Credits:
     """Gold passages that the retrieved passages of a query are credited with.
 
     Attributes:
-        documents: Id of the gold passage per rank; None without credit.
+        documents: Id of the gold passage per rank, best first; None without credit.
         several: Number of passages that matched more than one gold passage without credit.
     """
 
@@ -99,7 +105,8 @@ def credit(
 
     A passage that matches several gold passages is credited with the best graded of those that are
     still open, the first if grades are equal; the others stay open. A passage that matches only
-    credited ones gets nothing, as does None, a passage of unknown text.
+    credited ones gets nothing, as does None, a passage of unknown text. KeyError if `gold` has a
+    passage without a grade that is a candidate; no passages give no credits.
 
     Example:
         Two chunks overlap in one gold passage; the second gains nothing.
@@ -127,7 +134,8 @@ def before_last(identifier: str, separator: str) -> str:
     """Return the document id of a passage id: the part before the last separator.
 
     The last one counts, since numbers are appended to ids that may contain the separator. An id
-    without separator, or with one only at its start, is returned whole.
+    without separator, or with one only at its start, is returned whole. ValueError for an empty
+    separator.
 
     Example:
         >>> [before_last(name, "#") for name in ("d1#0", "site/a#top#3", "d2", "#1")]
@@ -141,7 +149,8 @@ def fold(run: Run, documents: Mapping[str, Mapping[str, str]]) -> Run:
     """Return a run of documents, each with score and place of its best passage (MaxP).
 
     Equal scores stay ties; if input order breaks them, a document has the place of its best
-    passage. A passage without a document in `documents` stays a document of its own.
+    passage. A passage without a document in `documents` stays a document of its own. A new run;
+    queries keep their order. DataError if a score is no number.
 
     References:
         Dai and Callan (2019), Deeper Text Understanding for IR with Contextual Neural Language
@@ -184,6 +193,13 @@ def answer_hit(
     In scripts without spaces between words, characters count. An answer without a word is in
     nothing. A hit is not a proof: the answer may stand there for another reason. NaN for a query
     without a gold answer.
+
+    Returns:
+        Array of shape (n,), in the order of the queries.
+
+    Raises:
+        OptionError: An option is not allowed, or the tokenizer is unknown.
+        MissingExtra: The tokenizer needs a package that is not installed.
 
     Example:
         >>> passages = [["I know the river.", "It rises in the Alps."]]

@@ -34,7 +34,10 @@ class SortedLists:
 
     @classmethod
     def of(cls, scores: FloatArray, starts: IntArray) -> SortedLists:
-        """Return the lists sorted by falling score; O(n) if they are sorted already."""
+        """Return the lists sorted by falling score; O(n) if they are sorted already.
+
+        The input is not changed.
+        """
         rises = _within_lists(scores[1:] > scores[:-1], starts)
         if not rises.any():
             return cls(scores, starts, None)
@@ -43,7 +46,10 @@ class SortedLists:
 
     @cached_property
     def _ties(self) -> tuple[IntArray, IntArray]:
-        """First places and ends of the tie groups of two or more places, ascending."""
+        """First places and ends of the tie groups of two or more places, ascending.
+
+        Places count from 0, ends are exclusive; empty arrays without ties.
+        """
         as_next = _within_lists(self.scores[1:] == self.scores[:-1], self.starts)
         links = np.flatnonzero(as_next)  # consecutive links form a tie group
         first, last = np.ones((2, len(links)), bool)
@@ -54,16 +60,22 @@ class SortedLists:
         """Return the tie group of each score in the list of its query, as places in `self.scores`.
 
         Each score must be in the list of its query. Bisection of all scores at once takes
-        O(hits x log(retrieved)).
+        O(hits x log(retrieved)). The shape is that of `query`.
         """
         return self._around(self._bisect(self.starts[query], self.starts[query + 1], scores))
 
     def groups_of(self, rows: IntArray, query: IntArray, scores: FloatArray) -> Groups:
-        """Return the tie groups of rows; the row is the place if the input was sorted."""
+        """Return the tie groups of rows; the row is the place if the input was sorted.
+
+        Rows count from 0; `query` and `scores` are those of the rows.
+        """
         return self._around(rows) if self.order is None else self.groups(query, scores)
 
     def _around(self, places: IntArray) -> Groups:
-        """Return the tie groups that contain the places."""
+        """Return the tie groups that contain the places.
+
+        In the order of the places.
+        """
         starts, ends = self._ties
         if not len(starts):
             return Groups(places, places + 1, starts)
@@ -78,6 +90,7 @@ class SortedLists:
         """Return the places of rows in the sorted lists.
 
         Tied rows are in falling order of the bytes of their ids; with `ids` None, in input order.
+        Places count from 0; `ids` are those of all rows.
         """
         places: IntArray = groups.first.copy()
         tied = groups.tied
@@ -94,7 +107,10 @@ class SortedLists:
         return places
 
     def _bisect(self, low: IntArray, high: IntArray, target: FloatArray) -> IntArray:
-        """Return the first place in each span whose score is at most the target."""
+        """Return the first place in each span whose score is at most the target.
+
+        The end of the span if none is; spans are from `low` to before `high`.
+        """
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1
             # finished spans have middle == high, which may lie after the last place
@@ -105,7 +121,10 @@ class SortedLists:
 
 
 def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool_]:
-    """Return the marks without those at the last score of each list, whose successor is foreign."""
+    """Return the marks without those at the last score of each list, whose successor is foreign.
+
+    They are changed in place.
+    """
     borders = starts[1:-1]
     # empty lists at either end have a border without a pair of neighbours
     marks[borders[(borders > 0) & (borders <= len(marks))] - 1] = False
@@ -115,7 +134,8 @@ def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool
 def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_]) -> IntArray:
     """Return the order that sorts each query by falling score, ties in any order.
 
-    `rises` marks each score, except the last, whose successor in its query is higher.
+    `rises` marks each score, except the last, whose successor in its query is higher. A row for
+    each place.
     """
     if len(scores) < _LONG * (len(starts) - 1):
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -163,7 +183,10 @@ class TiedMembers:
 
     @classmethod
     def of(cls, groups: Groups, lists: SortedLists) -> TiedMembers:
-        """List the members of groups; hits may share a group."""
+        """List the members of groups; hits may share a group.
+
+        Groups follow the places; none without tied hits.
+        """
         first, end = groups.first[groups.tied], groups.end[groups.tied]
         order = np.argsort(first)
         rising = first[order]
@@ -183,7 +206,7 @@ class TiedMembers:
     def in_order(self, ids: ByteIds | None) -> IntArray:
         """Return the place of each member where ids fall, as bytes: trec_eval's rule.
 
-        Without ids, members that tie keep their order.
+        Without ids, members that tie keep their order. Shape (members,).
         """
         by_row = (self.group << 32) + self.rows
         order = np.argsort(by_row) if ids is None else ids.falling_order(self.group)
@@ -202,7 +225,7 @@ def number_groups(query: IntArray, first: IntArray) -> tuple[IntArray, IntArray]
     """Number the tie groups of rows in rank order, each known by its query and best rank.
 
     Returns the row at which each group starts, with the end of the last one, and the number of each
-    row's group.
+    row's group. Groups count from 0; no rows give `[0]` and an empty array.
 
     Example:
         >>> number_groups(np.array([0, 0, 0, 1]), np.array([1, 2, 2, 2]))
@@ -235,7 +258,7 @@ class TieGroups:
         """Average a weight of ranks over the ranks of each row's tie group.
 
         Every order of the tied documents is as likely. `k` is the last rank that weighs anything;
-        an array where it differs from row to row.
+        an array where it differs from row to row. Shape (rows,); ranks count from 1.
         """
         depth = int(self.last.max(initial=0))
         sums = np.concatenate(([0.0], np.cumsum(weight(np.arange(1, depth + 1)))))

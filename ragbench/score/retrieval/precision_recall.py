@@ -34,6 +34,13 @@ def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) 
     Ranks that a short list leaves empty count as not relevant: the divisor is k. Without k all that
     was retrieved is looked at, and divided by.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         Two of four ranks, and two of two retrieved.
 
@@ -54,6 +61,13 @@ def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> 
 
     Divided by all relevant documents, whatever k is.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         One of two relevant documents was retrieved.
 
@@ -69,6 +83,13 @@ def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> Floa
     """Score each query by the harmonic mean of its precision and its recall.
 
     Without a hit it is 0.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         Precision 2/3 and recall 2/10: 2 * 2 / (3 + 10).
@@ -90,6 +111,13 @@ def r_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by its precision at R, the number of its relevant documents.
 
     A perfect ranking scores 1 whatever R is, which precision@k cannot promise.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         R = 2, and one of the first two is relevant.
@@ -118,6 +146,13 @@ def r_precision_multiple(
     that nearly every fraction of a rank counts as one, as in trec_eval. A multiple below a tenth of
     a rank gives 0.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         R = 2: one hit in the first rank, and in the first four.
 
@@ -136,7 +171,10 @@ def r_precision_multiple(
 
 
 def _precision_at(ranked: RankedGrades, ranks: IntArray, rel: int) -> FloatArray:
-    """Divide the hits in the first ranks, as many as each query has, by these; NaN for none."""
+    """Divide the hits in the first ranks, as many as each query has, by these; NaN for none.
+
+    `ranks` has shape (n,).
+    """
     hit = ranked.grades >= rel
     within = ranked.weigh(np.ones_like, ranks[ranked.query])
     return ranked.divide(ranked.sum(hit * within), ranks)
@@ -150,6 +188,13 @@ def relative_precision(
 
     Precision while k is below the number of relevant documents, recall from there on: 1 is always
     within reach.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         One hit, where three ranks might have held both relevant documents.
@@ -175,6 +220,13 @@ def iprec_at_recall(
     A share of R relevant documents is a whole number of them: `recall * R` rounded, halves up, as
     in trec_eval 10; cut off after adding 0.9 in trec_eval 9 and before. A level of no document
     gives the best precision of all ranks. A level that is not reached gives 0.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         Hits at ranks 1 and 4, all there are: 1/1 at a recall of 0.5, 2/4 at a recall of 1.
@@ -205,6 +257,14 @@ def eleven_point_average(
     Kept for comparison with old results; `map` uses every relevant document. `levels` are other
     levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, `levels` are no numbers from 0 to 1, or `ranked`
+            averages over ties.
+
     Example:
         Precision 1 at the five levels that one of two documents reaches, 1/2 at the other six.
 
@@ -225,7 +285,10 @@ def eleven_point_average(
 
 
 def _levels(text: str) -> tuple[float, ...]:
-    """Read `{0.2,0.5,0.8}`."""
+    """Read `{0.2,0.5,0.8}`.
+
+    OptionError for anything but numbers from 0 to 1; spaces and missing braces are allowed.
+    """
     try:
         levels = tuple(map(float, text.strip().removeprefix("{").removesuffix("}").split(",")))
     except ValueError:
@@ -237,7 +300,10 @@ def _levels(text: str) -> tuple[float, ...]:
 
 
 def _documents(recall: float, relevant: IntArray, trec_eval: int) -> IntArray:
-    """Turn a level of recall into a number of relevant documents for each query."""
+    """Turn a level of recall into a number of relevant documents for each query.
+
+    Shape (n,); rounded as the version of trec_eval does.
+    """
     share = recall * relevant
     whole: IntArray = np.floor(share + 0.9).astype(np.int64)
     if trec_eval == 10:
@@ -251,6 +317,13 @@ def set_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
     An empty ranking has 0.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
         >>> set_precision(rank({"q": {"a": 1}}, {"q": {"x": 9, "a": 8}}))
@@ -262,6 +335,13 @@ def set_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 @_set_measure("set_recall")
 def set_recall(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its relevant documents that was retrieved at all.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -276,6 +356,13 @@ def set_relative_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArra
     """Score each query by its hits over the most that a list of this length could have had.
 
     An empty ranking has 0.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         One hit, where two retrieved documents might have been two of the three relevant ones.
@@ -293,6 +380,13 @@ def set_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray
     """Score each query by precision times recall of all that it retrieved.
 
     This is average precision if every relevant document stood at the mean precision of the set.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         1/2 * 1/2.
@@ -313,6 +407,13 @@ def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArr
 
     `beta` weighs as in trec_eval: (1 + beta) P R / (beta P + R). Textbooks write beta squared.
     Without a hit it is 0.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         P = 1/2, R = 1/3, beta = 2: 3 * 1/6 / (1 + 1/3).
@@ -356,6 +457,12 @@ def utility(
     For tasks such as filtering, where a list has to stop by itself. The order counts nothing, and a
     query without a relevant document has a value like any other. An empty ranking has 0 with c = d
     = 0; `d` needs `documents`.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, without bounds and never NaN.
+
+    Raises:
+        OptionError: An option is not allowed, or `d` is not 0 and `documents` is None.
 
     Example:
         One hit and two others: 1 - 2; a relevant document that was missed costs another 3.

@@ -45,6 +45,14 @@ def rank(
         trec_eval: 10 compares scores as doubles; 9 as 32-bit floats, so that it sees more ties.
         depth: Look at the first so many retrieved documents of a query only; None at all.
 
+    Returns:
+        Judged documents that were retrieved, in rank order by query; empty arrays without any.
+
+    Raises:
+        OptionError: An unknown rule, or a depth with ties=average.
+        DataError: The run or the qrels are malformed: an id is no text, a score no number, a grade
+            no integer.
+
     Example:
         >>> ranked = rank({"q": {"d1": 1, "d2": 3}}, {"q": {"d9": 9.0, "d2": 8.0}})
         >>> ranked.rank, ranked.grades, ranked.judged_grades
@@ -79,6 +87,11 @@ def ranked_documents(
 ) -> dict[str, list[str]]:
     """Return query id -> documents in rank order, with ties ordered by the rules.
 
+    Queries keep the order of the run; ties=average orders by id.
+
+    Raises:
+        OptionError: An unknown rule.
+
     Example:
         >>> ranked_documents(Run.from_dict({"q": {"d1": 1.0, "d2": 1.0, "d3": 2.0}}))
         {'q': ['d3', 'd2', 'd1']}
@@ -110,7 +123,10 @@ def _in_rank_order(
     trec_eval: TrecEval,
     depth: int | None,
 ) -> RankedGrades:
-    """Return the hits in rank order, and the judged grades in the ideal order."""
+    """Return the hits in rank order, and the judged grades in the ideal order.
+
+    Of `depth` only the first documents of a query count.
+    """
     hits = Hits.joined(parts)
     if depth is not None:
         depth = min(depth, np.iinfo(np.int64).max)  # arrays have a largest integer
@@ -136,7 +152,10 @@ def _in_rank_order(
 
 
 def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
-    """Return the grades of each query in falling order."""
+    """Return the grades of each query in falling order.
+
+    Queries keep their order; the input is not changed.
+    """
     # sorted as one number: the query, and below it the grade, the largest first
     query = np.repeat(np.arange(len(starts) - 1) << _GRADE_BITS, np.diff(starts))
     ideal: IntArray = np.sort(query + (LARGEST_GRADE - grades))
@@ -144,7 +163,10 @@ def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
 
 
 def rank_order(query: IntArray, rank: IntArray) -> IntArray:
-    """Return the order by query and then by rank; pairs of both are distinct."""
+    """Return the order by query and then by rank; pairs of both are distinct.
+
+    An array of positions.
+    """
     keys = (query << 32) + rank  # one number sorts quicker than two
     return np.argsort(keys, kind="stable")  # quick where most of it is sorted already
 
@@ -182,11 +204,18 @@ class BlockRanker:
         self.duplicates = 0
 
     def rank(self, blocks: Iterable[HitBlock]) -> RankedGrades:
-        """Return the ranking of all blocks of one run; each query is in one block."""
+        """Return the ranking of all blocks of one run; each query is in one block.
+
+        Sets `unknown` and `duplicates`. DataError as reading the blocks raises it.
+        """
         return self.rank_parts([blocks], threads=1)
 
     def rank_parts(self, parts: Iterable[Iterable[HitBlock]], threads: int) -> RankedGrades:
-        """Return the ranking of the parts of one run, by threads: NumPy releases the GIL."""
+        """Return the ranking of the parts of one run, by threads: NumPy releases the GIL.
+
+        Sets `unknown` and `duplicates`. The first error of a part is raised, and the other threads
+        stop at their next block. Each query is in one block.
+        """
         self._n_retrieved = np.full(len(self._codes), -1)
         has_ended = False  # after an error or interrupt, the other threads stop at their next block
 
@@ -222,7 +251,10 @@ class BlockRanker:
         return _in_rank_order(self._qrels, hits, n_retrieved, missing, *rules)
 
     def _rank_block(self, block: HitBlock, repeats: Repeats) -> tuple[Hits, int, int]:
-        """Return the judged hits of a block, its queries without qrels, and its dropped hits."""
+        """Return the judged hits of a block, its queries without qrels, and its dropped hits.
+
+        The last two are numbers.
+        """
         hits, duplicates = Keyed.of_block(block), 0
         suspects = repeats.suspects(hits.keys)
         if len(suspects):

@@ -31,6 +31,13 @@ _measure = partial(measure, group="models of a reader", range=(0.0, 1.0))
 def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query 1 if a relevant document is among the first k, else 0.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         The only relevant document is at rank 2.
 
@@ -52,6 +59,13 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
     """Score each query by 1 / rank of its first relevant document.
 
     Only the first one counts: right for questions that one good passage answers.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
 
     Example:
         The first relevant document is at rank 2.
@@ -83,7 +97,8 @@ def expect_at_first_hit(
 
     The first hit stands in the first tie group that holds one; of its m documents, r are hits, and
     each place in turn has the hits by chance r / m, r / (m - 1), ... of what is left. A first hit
-    beyond rank k is worth nothing; a query without one has 0.
+    beyond rank k is worth nothing; a query without one has 0. Shape (n,); `worth` gets an array of
+    ranks from 1.
 
     References:
         McSherry and Najork (2008), Computing Information Retrieval Performance Measures Efficiently
@@ -124,6 +139,13 @@ def rbp(
     A persistence p of 0.5 looks at about two documents, 0.8 at five, 0.95 at twenty. With
     `gain=graded` each document counts by its grade over the largest grade in the qrels.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         Hits at ranks 1 and 3: 0.5 * (1 + 0.5^2).
 
@@ -152,6 +174,13 @@ def rbp_residual(
     unjudged documents and of those that a longer list would add. What stands behind the first k
     ranks counts as not judged, as `rbp@k` has it.
 
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed.
+
     Example:
         Ranks 1 and 3 are judged: 1 - 0.5 * (1 + 0.5^2).
 
@@ -177,6 +206,13 @@ def err(
     A document satisfies with chance (2^grade - 1) / 2^max, so what stands behind a very good one
     hardly counts. Larger grades than `max`, the top of the scale, count as it; without it the
     largest grade in the qrels is the top.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
+        a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, or `ranked` averages over ties.
 
     Example:
         Grade 1 of 1 at ranks 1 and 2: 1/2 + 1/2 * 1/2 * 1/2.

@@ -47,8 +47,8 @@ class Evidence:
     Attributes:
         grades: Grades in rank order; the rules for queries without a value read them too.
         subtopics: Subtopics of each query; empty if no measure reads them.
-        judged_share: Share of the retrieved documents with a judgement; None if no document was
-            retrieved.
+        judged_share: Share of the retrieved documents with a judgement, 0 to 1; None if no document
+            was retrieved.
     """
 
     grades: RankedGrades
@@ -84,7 +84,8 @@ def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> 
 def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = False) -> Evidence:
     """Return the records of a ranking; with subtopics if `qrels` are given.
 
-    `qrels` are those of the ranking. `judged_only` removes unjudged documents first.
+    `qrels` are those of the ranking. `judged_only` removes unjudged documents first. The judged
+    share is taken before. Subtopics are in the order of the queries.
     """
     n_retrieved = int(ranked.n_retrieved.sum())
     judged_share = len(ranked.grades) / n_retrieved if n_retrieved else None
@@ -106,7 +107,10 @@ def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = Fal
 
 
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
-    """Return document -> subtopics with a grade of 1 or above."""
+    """Return document -> subtopics with a grade of 1 or above.
+
+    A document without any has an empty list.
+    """
     return {
         document: [topic for topic, grade in topics.items() if grade >= 1]
         for document, topics in judged.items()
@@ -116,7 +120,8 @@ def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
 def without_unjudged(ranked: RankedGrades) -> RankedGrades:
     """Return the rankings without documents that have no grade, or a negative one.
 
-    The other documents move up; a ranking may become empty.
+    The other documents move up; a ranking may become empty. Tie groups lose these documents too;
+    the input is not changed.
 
     Example:
         `new` is not judged, so `b` stands at rank 2.
@@ -167,7 +172,14 @@ class ScoredRun:
 
 @dataclass(frozen=True, slots=True)
 class ScoringRules:
-    """Rules of scoring that a config sets; see `rank` and `score_run`."""
+    """Rules of scoring that a config sets; see `rank` and `score_run`.
+
+    Attributes:
+        ties: `docid`, `stable` or `average`: order of documents with equal scores.
+        trec_eval: 9 or 10: version whose rounding is used.
+        missing: `zero` or `skip`: score of a judged query that the run lacks.
+        no_relevant: `skip` or `zero`: score of a query without a relevant document.
+    """
 
     ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
     trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
@@ -181,7 +193,14 @@ class ScoringRules:
 
 @dataclass(frozen=True, slots=True)
 class Rules(ScoringRules):
-    """The rules of one call, all of them part of the signature."""
+    """The rules of one call, all of them part of the signature.
+
+    OptionError if a value is not allowed.
+
+    Attributes:
+        depth: Number of documents of a query that are looked at, 1 or more; None for all.
+        judged_only: True removes unjudged documents after `depth`.
+    """
 
     depth: Annotated[
         int | None, Option("How many documents of a query are looked at; null: all.", ge=1)
@@ -194,7 +213,10 @@ class Rules(ScoringRules):
         check_values("score_run", declared_options(Rules), asdict(self))
 
     def signature_parts(self) -> dict[str, Any]:
-        """Return rule -> value for signatures; the rare `judged_only` only if it is set."""
+        """Return rule -> value for signatures; the rare `judged_only` only if it is set.
+
+        A rule that is not set is None.
+        """
         return {**asdict(self), "judged_only": self.judged_only or None}
 
 
@@ -217,9 +239,13 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     qrels {query id: {document id: {subtopic: grade}}}. `measures` are names for `parse_measures`,
     the other arguments are `Rules`.
 
+    Returns:
+        Columns in the order of the measures, with a value per query of the qrels, in their order.
+
     Raises:
         OptionError: An unknown measure or rule.
         DataError: The run or qrels are malformed, or lack subtopics that a measure needs.
+        AdapterError: A measure of the user fails.
 
     Example:
         >>> scored = score_run({"q": {"d1": 2.0, "d2": 1.0}}, {"q": {"d2": 1}}, ["mrr"])
@@ -246,7 +272,10 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
 
 
 def fingerprints_of(judged: Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:
-    """Return record -> signature parts of the judgements that measures of this record read."""
+    """Return record -> signature parts of the judgements that measures of this record read.
+
+    The keys are `grades` and, with subtopics, `subtopics`.
+    """
     grades = {"qrels": judged.fingerprint()}
     if subtopics is None:
         return {"grades": grades}
@@ -266,7 +295,8 @@ def score_ranked(
     """Score rankings that exist already, by every measure.
 
     `unknown` counts queries of the run that are not in the qrels, `duplicates` hits that were
-    dropped because their query had the document already.
+    dropped because their query had the document already. KeyError if `fingerprints` lack a kind of
+    record that a measure reads; AdapterError if a measure of the user fails.
     """
     ranked = evidence.grades
     columns = []
@@ -282,7 +312,10 @@ def score_ranked(
 def column_of(
     measure: Measure, values: FloatArray, causes: CauseArray, **parts: Any
 ) -> ScoreColumn:
-    """Return the score column of a measure; `parts` are those of its signature."""
+    """Return the score column of a measure; `parts` are those of its signature.
+
+    Bounds and direction are those that the measure declares; the label is its name.
+    """
     name = measure.spec.name if measure.k is None else f"{measure.spec.name}@{measure.k}"
     return ScoreColumn(
         measure.label,
@@ -306,7 +339,8 @@ def score_passages(
     """Score the passages of every query by every measure.
 
     A query without a gold answer gets no value. `missing` are the positions of the queries that
-    the run lacks.
+    the run lacks. Columns are in the order of the measures; positions count from 0. Without
+    measures it is empty.
 
     Raises:
         OptionError: A measure cannot average over ties.
@@ -344,7 +378,10 @@ def score_passages(
 
 
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
-    """Return values and causes of every query after applying the rules to a measure's scores."""
+    """Return values and causes of every query after applying the rules to a measure's scores.
+
+    NaN wherever the cause is not `SCORED`.
+    """
     ranked = evidence.grades
     spec = measure.spec
     values, causes = _scored(measure, evidence.subtopics if spec.reads == "subtopics" else ranked)

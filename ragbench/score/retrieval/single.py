@@ -57,6 +57,12 @@ def hit_rate(
 ) -> float:
     """Return 1 if a relevant document is among the first k, else 0.
 
+    NaN without a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
+
     Example:
         >>> hit_rate(["d3", "d1", "d7"], {"d1"}, k=1), hit_rate(["d3", "d1", "d7"], {"d1"}, k=2)
         (0.0, 1.0)
@@ -70,6 +76,12 @@ def mrr(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return 1 / rank of the first relevant document, 0 without one in the first k.
+
+    NaN without a relevant document.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
 
     Example:
         >>> mrr(["d3", "d1", "d7"], {"d1": 2, "d7": 1})
@@ -87,6 +99,12 @@ def precision(
 ) -> float:
     """Return the share of the first k ranks that hold a relevant document; short lists too.
 
+    NaN without a relevant document. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
+
     Example:
         >>> precision(["d3", "d1"], {"d1", "d3"}, k=4), precision(["d3", "d1"], {"d1", "d3"})
         (0.5, 1.0)
@@ -101,6 +119,12 @@ def recall(
 ) -> float:
     """Return the share of the relevant documents that is among the first k.
 
+    NaN without a relevant document. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
+
     Example:
         >>> recall(["d3", "d1", "d7"], {"d1", "d5"}, k=10)
         0.5
@@ -114,6 +138,12 @@ def f1(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return the harmonic mean of precision and recall at k.
+
+    NaN without a relevant document. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
 
     Example:
         Precision 1/3 and recall 1/2: 2 * 1 / (2 + 3).
@@ -137,7 +167,12 @@ def average_precision(
 ) -> float:
     """Return the mean of the precisions at the relevant documents; one that was missed adds 0.
 
-    `divide="min"` divides by min(k, R), not by the number R of relevant documents.
+    `divide="min"` divides by min(k, R), not by the number R of relevant documents. NaN without a
+    relevant document. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
 
     Example:
         Hits at ranks 1 and 3, two relevant documents: (1/1 + 2/3) / 2.
@@ -155,6 +190,12 @@ def average_precision(
 @_measure("r_precision")
 def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return the precision at R, the number of relevant documents.
+
+    NaN without a relevant document. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
 
     Example:
         >>> r_precision(["d1", "d7", "d2"], {"d1", "d2"})
@@ -176,6 +217,12 @@ def dcg(
     base: Base = 2,
 ) -> float:
     """Return the sum of the gains of the first k documents, discounted by rank.
+
+    NaN if no judged document gains anything. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large, also for gain=exp.
 
     Example:
         3 / log2(2) + 2 / log2(4).
@@ -202,6 +249,12 @@ def ndcg(
 ) -> float:
     """Return the discounted gain over that of the best ranking of all judged documents.
 
+    NaN if no judged document gains anything. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large, also for gain=exp.
+
     Example:
         (3 / log2(3)) / (3 / log2(2) + 1 / log2(3)).
 
@@ -218,6 +271,12 @@ def ndcg(
 @_measure("bpref")
 def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return the mean share of judged non-relevant documents that rank below a relevant one.
+
+    NaN without a relevant document. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
 
     Example:
         Nothing precedes `a`, one of two precedes `b`: (1 + 1/2) / 2.
@@ -248,6 +307,12 @@ def rbp(
 ) -> float:
     """Return the relevance that a reader meets who leaves after each rank with chance 1 - p.
 
+    NaN without a relevant document. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
+
     Example:
         Hits at ranks 1 and 3: 0.5 * (1 + 0.5^2).
 
@@ -268,7 +333,12 @@ def err(
 ) -> float:
     """Return the expected 1 / rank at which a reader is satisfied and stops.
 
-    `max` is the top of the scale of grades; None takes the largest grade in `judged`.
+    `max` is the top of the scale of grades; None takes the largest grade in `judged`. NaN without a
+    relevant document. A list without hits gives 0.
+
+    Raises:
+        OptionError: An option is not allowed, or an argument is no collection of ids.
+        DataError: A grade is no integer or too large.
 
     Example:
         Grade 1 of 1 at ranks 1 and 2: 1/2 + 1/2 * 1/2 * 1/2.
@@ -293,7 +363,10 @@ def err(
 def ranks_of_hits(
     retrieved: Iterable[Hashable], judged: Judged, k: int | None, rel: int
 ) -> tuple[list[int], int, int]:
-    """Return the ranks of the hits in the first k, the number of relevant ids and of retrieved."""
+    """Return the ranks of the hits in the first k, the number of relevant ids and of retrieved.
+
+    Ranks count from 1 and rise; None looks at all. Raises as `grades_of`.
+    """
     grades, pool = grades_of(retrieved, judged)
     hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]
     return hits, sum(grade >= rel for grade in pool), len(grades)
@@ -301,6 +374,9 @@ def ranks_of_hits(
 
 def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], list[int]]:
     """Return the grades of the retrieved documents in rank order, and of all judged documents.
+
+    A repeated id counts at its first place; a document without judgement has the grade -1. A
+    collection of ids gives each the grade 1.
 
     Raises:
         OptionError: An argument is no collection of ids, or `retrieved` has no order.
@@ -334,6 +410,8 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
 
 def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:
     """Return the sum of gain / discount over the ranks.
+
+    0 for no grades; grades of 0 and less gain nothing.
 
     Raises:
         DataError: A grade is too large for gain=exp.

@@ -78,7 +78,8 @@ NOT_HERE: Mapping[str, str] = {
 def not_here(name: str) -> str | None:
     """Return advice for a name that is no measure here; None for others.
 
-    It needs judgements of another form, or has other values in the program that it comes from.
+    It needs judgements of another form, or has other values in the program that it comes from. The
+    case of the name counts.
 
     Example:
         >>> not_here("prefs_simp_ret") == not_here("prefs_simp_ret.1"), not_here("map")
@@ -94,7 +95,7 @@ def expand(name: str, *, replaced: Collection[str] = (), trec_eval: int = 10) ->
     """Return the measures that trec_eval computes for a name, in the order in which it prints them.
 
     A family gives its default cut-offs, a set its measures. Any other name, also an unknown one, is
-    returned alone and unchanged.
+    returned alone and unchanged. The case of the name counts.
 
     Args:
         name: Name of a measure, family or set.
@@ -130,6 +131,8 @@ _PAIRS = rf"\d+={_SIGNED}(?:,\d+={_SIGNED})*"
 @dataclass(frozen=True, slots=True)
 class TrecEvalName:
     """Parts of a measure's name in trec_eval's notation.
+
+    `read_parameters` makes it.
 
     Attributes:
         printed: Name as trec_eval prints it; for a single measure, as the caller wrote it.
@@ -172,7 +175,8 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 def read_parameters(text: str) -> list[TrecEvalName]:
     """Return the measures of a name with parameters, one per cut-off.
 
-    Returns an empty list for a name in another notation.
+    Returns an empty list for a name in another notation. In the order of the cut-offs; case does
+    not count.
 
     Example:
         >>> [(name.printed, name.k) for name in read_parameters("ndcg_cut.5,10")]
@@ -201,7 +205,8 @@ def print_parameters(
     """Return the parameters of a measure as trec_eval prints them; empty for none.
 
     `options` are those other than the default, `all_options` include defaults. Returns None if
-    trec_eval has no parameter for one of `options`.
+    trec_eval has no parameter for one of `options`. None too if several parameters would be
+    printed.
 
     Example:
         >>> print_parameters("utility.1.0,-2,0,0", {"b": -2.0}, {})
@@ -226,7 +231,8 @@ def relevance_strings(ranked: RankedGrades, length: int = 10) -> list[str]:
     """Return a text per query with a character for each of its first `length` documents.
 
     The character is the grade where it has one digit, `>` for a larger one, `.` for a negative one
-    (in the pool, but not judged) and `-` for a document without judgement.
+    (in the pool, but not judged) and `-` for a document without judgement. In the order of the
+    queries; empty texts for queries that the run lacks.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank

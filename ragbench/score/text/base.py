@@ -34,6 +34,8 @@ class UnseenText(UserWarning):
 class OverlapScore(NamedTuple):
     """Precision, recall and F of one prediction; `float()` gives the F.
 
+    Values are from 0 to 1, and for BERTScore below too.
+
     Attributes:
         precision: Share of the prediction that is in the reference.
         recall: Share of the reference that is in the prediction.
@@ -48,7 +50,10 @@ class OverlapScore(NamedTuple):
         return self.fmeasure
 
     def to_dict(self) -> dict[str, float]:
-        """Return a JSON-ready mapping."""
+        """Return a JSON-ready mapping.
+
+        The keys are `precision`, `recall` and `fmeasure`.
+        """
         return self._asdict()
 
 
@@ -61,7 +66,8 @@ class RougeScore(OverlapScore):
     def of_counts(cls, hits: int, n_prediction: int, n_reference: int) -> RougeScore:
         """Return the scores of a prediction that shares `hits` tokens with its reference.
 
-        All are 0 without a hit, also for empty texts.
+        All are 0 without a hit, also for empty texts. ZeroDivisionError if there are hits and an
+        empty text.
         """
         if not hits:
             return NO_OVERLAP
@@ -74,19 +80,28 @@ NO_OVERLAP = RougeScore(0.0, 0.0, 0.0)
 
 
 class BertScore(OverlapScore):
-    """BERTScore of one prediction: mean similarities of tokens to their best matches."""
+    """BERTScore of one prediction: mean similarities of tokens to their best matches.
+
+    Values are cosines from -1 to 1, or rescaled with at most 1.
+    """
 
     __slots__ = ()
 
 
 class RougeScores(dict[str, RougeScore]):
-    """ROUGE type -> scores, in the order of the request; `float()` gives the F of the first."""
+    """ROUGE type -> scores, in the order of the request; `float()` gives the F of the first.
+
+    `float()` of an empty one raises StopIteration.
+    """
 
     def __float__(self) -> float:
         return next(iter(self.values())).fmeasure
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """Return a JSON-ready mapping."""
+        """Return a JSON-ready mapping.
+
+        Type -> its precision, recall and fmeasure.
+        """
         return {name: score.to_dict() for name, score in self.items()}
 
 
@@ -111,7 +126,10 @@ class BleuScore(NamedTuple):
         return self.score
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping."""
+        """Return a JSON-ready mapping.
+
+        The keys are the attributes; precisions become a list.
+        """
         return {**self._asdict(), "precisions": list(self.precisions)}
 
 
@@ -127,7 +145,7 @@ class CallRows:
     """Tool calls of several items, for metrics of tool calls.
 
     Attributes:
-        actual: Calls of the system per item; None if they are unknown.
+        actual: Calls of the system per item, in order; None if they are unknown.
         expected: Gold calls per item; None if the item has no gold calls.
     """
 
@@ -142,7 +160,7 @@ class Column:
     Attributes:
         values: One value per row; NaN for a lost row.
         total: Value of all rows together, if it is not the mean of the values; else None.
-        lost: Row -> reason; rows whose computation ended their worker process.
+        lost: Row, from 0, -> reason; rows whose computation ended their worker process.
     """
 
     values: list[float]
@@ -160,7 +178,10 @@ class Scorer(Protocol):
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
-        """Return a column per metric, in order; call `advance` with the number of scored rows."""
+        """Return a column per metric, in order; call `advance` with the number of scored rows.
+
+        A column has a value per row, in order.
+        """
         ...
 
 
@@ -171,7 +192,9 @@ RowReader = Callable[[str, Sequence[str]], Sequence[float]]
 def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
     """Return a scorer that scores one row at a time.
 
-    `reader_of` returns the function that scores a row by the given metrics.
+    `reader_of` returns the function that scores a row by the given metrics. It calls `advance`
+    after each row; no rows give empty columns. ValueError if the function returns another number of
+    values; its other errors are passed on.
     """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
@@ -243,6 +266,8 @@ class Declaration:
 class Metric:
     """Parsed name of a metric, such as `rouge1` or `rouge1(stemmer=true).precision`.
 
+    `parse_metric` makes it.
+
     Attributes:
         name: Name as the caller wrote it.
         base: Name without part and options: `rouge1`.
@@ -265,7 +290,10 @@ class Metric:
 
     @property
     def canonical(self) -> str:
-        """Name in its shortest spelling, equal for equal scores."""
+        """Name in its shortest spelling, equal for equal scores.
+
+        Options that are the default, and the first part, are left out.
+        """
         return f"{self.base}{write_options(self.chosen)}{self._part}"
 
     @property
@@ -279,7 +307,10 @@ class Metric:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Smallest and largest possible value with these options."""
+        """Smallest and largest possible value with these options.
+
+        Ends may be infinite.
+        """
         declared = self.declaration.range
         return declared(self.options) if callable(declared) else declared
 
@@ -299,6 +330,7 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
     A direct call of the function checks its options and texts, and raises `OptionError`. Scorers
     call the undecorated function, since the names of metrics were checked when they were parsed.
     `names` are the metrics that the function computes, `declared` further fields of `Declaration`.
+    TypeError for a field that `Declaration` lacks.
     """
 
     def declare(function: Function) -> Function:
@@ -323,7 +355,8 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
     """Return a declaration for a user's plain function of a prediction and optional references.
 
     The function returns a number or True or False; more is better, without known range. Exceptions
-    of the function become `AdapterError` with the name of the metric.
+    of the function become `AdapterError` with the name of the metric. The same function and name
+    give the same declaration. AdapterError if the function takes other arguments.
     """
     inputs, signature = plain_signature(
         function, f"metric '{name}'", (1, 2), "(prediction) or (prediction, references)"
@@ -352,7 +385,8 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
 def _with_texts_checked(owner: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a metric of one prediction that raises `OptionError` for arguments that are no text.
 
-    Metrics of many predictions are returned unchanged.
+    Metrics of many predictions are returned unchanged. Further errors are those of the metric; an
+    empty list of references passes here.
     """
     names = [*inspect.signature(function).parameters][:2]
     if len(names) < 2 or names[0] != "prediction":
@@ -385,7 +419,10 @@ def _check_texts(owner: str, name: str, prediction: object, references: object) 
 
 
 def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:
-    """Return a decorator that copies the options of another metric, some with other defaults."""
+    """Return a decorator that copies the options of another metric, some with other defaults.
+
+    The function is changed in place and returned.
+    """
 
     def declare(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -405,6 +442,8 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
 def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]:
     """Return references as a sequence; one text is a list of one.
 
+    A sequence is returned unchanged, and its members are not checked.
+
     Raises:
         OptionError: There is no reference.
     """
@@ -417,6 +456,8 @@ def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]
 
 def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Row]:
     """Pair predictions with their references by position; one text is a list of one reference.
+
+    Empty lists give an empty list.
 
     Raises:
         DataError: The lists differ in length, a member is no text, or a reference is missing.
@@ -443,6 +484,7 @@ def as_texts(place: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
 
     Raises:
         DataError: A member is no text; `place` names the argument in the message.
+        TypeError: `texts` is no iterable.
     """
     members = (texts,) if isinstance(texts, str) else texts or ()
     return tuple(_text(place, text) for text in members)

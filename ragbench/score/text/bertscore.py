@@ -59,6 +59,7 @@ def layer_table() -> dict[str, int]:
 
     Raises:
         DataError: The installed version has no such table.
+        OSError: bert-score is not installed.
     """
     path = _bert_score() / "utils.py"
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -86,7 +87,8 @@ def choose_layer(model: str, num_layers: int | None) -> int:
     """Return `num_layers`, or the layer of bert-score's table for the model.
 
     Raises:
-        OptionError: The table does not have the model.
+        OptionError: `num_layers` is None, and the table does not have the model.
+        OSError: bert-score is not installed, and `num_layers` is None.
     """
     if num_layers is not None:
         return num_layers
@@ -101,7 +103,9 @@ def choose_layer(model: str, num_layers: int | None) -> int:
 def find_baseline(model: str, baseline: str) -> Path:
     """Return the file with the baselines of a model, layer by layer.
 
-    `baseline` is a file, or a language for which bert-score has baselines of common models.
+    `baseline` is a file, or a language for which bert-score has baselines of common models. Whether
+    the file has the form of a baseline is not checked. OSError for a language if bert-score is not
+    installed.
 
     Raises:
         OptionError: There is no such file, and no baseline of this model for the language.
@@ -125,6 +129,7 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     """Return mean precision, recall and F of random pairs of texts at a layer.
 
     The file has the form of bert-score: a header `LAYER,P,R,F`, then a line per layer from 0.
+    `layer` counts from 0.
 
     Raises:
         DataError: The file cannot be read, lacks the layer, or has a value of 1 or more.
@@ -173,7 +178,8 @@ class BERTScorer:
     ) -> None:
         """Load a model; the options are those of `bertscore`.
 
-        With `idf`, tokens are weighed by the references of each call of `score`.
+        With `idf`, tokens are weighed by the references of each call of `score`. The last two
+        models stay loaded.
 
         Raises:
             MissingExtra: bert-score, which brings torch and transformers, is not installed.
@@ -196,7 +202,8 @@ class BERTScorer:
     ) -> list[BertScore]:
         """Score predictions against their references, texts or lists of them, by position.
 
-        `advance` is called with the number of further completed predictions.
+        `advance` is called with the number of further completed predictions. In the order of the
+        predictions; no predictions give an empty list.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
@@ -210,13 +217,17 @@ class BERTScorer:
         return self._encoder.limit
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Return the number of texts that exceed the input length of the model."""
+        """Return the number of texts that exceed the input length of the model.
+
+        Equal texts count each.
+        """
         return sum(tokens.truncated for tokens in self._encoder.tokenize(texts))
 
     def weights(self, references: Sequence[Sequence[str]]) -> TokenWeights:
         """Return the weights of tokens: with `idf` by rarity in the references, else equal.
 
-        Without `idf`, only start and end tokens have weight 0.
+        Without `idf`, only start and end tokens have weight 0. With `idf` and no references, all
+        weights are 0.
         """
         if not self._idf:
             return TokenWeights(dict.fromkeys(self._encoder.outer_tokens, 0.0))
@@ -230,7 +241,8 @@ class BERTScorer:
     ) -> list[BertScore]:
         """Return scores per row, with weights from `weights`; rows are not checked.
 
-        A row with an empty prediction or only empty references scores 0.
+        A row with an empty prediction or only empty references scores 0. In the order of the rows,
+        also where `advance` is called in another.
         """
         scores = [NOTHING] * len(rows)
         with self._lock:
@@ -253,6 +265,8 @@ class BERTScorer:
         """Return the largest precision, recall and F over the references, rescaled if asked.
 
         Each is the largest by itself, as in bert-score.
+
+        Both sides have a token.
         """
         pairs = [match(prediction, reference) for reference in references]
         best = BertScore(*map(max, zip(*pairs, strict=True)))
@@ -266,9 +280,12 @@ def _choose(
 ) -> tuple[embed.Checkpoint, int, BertScore | None]:
     """Return the model, its layer, and its baseline or None without `rescale`.
 
+    Other `options` are ignored.
+
     Raises:
         MissingExtra: bert-score is not installed.
         OptionError: No such model, layer or baseline.
+        DataError: The baseline cannot be read.
     """
     embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
     checkpoint, layer = embed.find_checkpoint(OWNER, model), choose_layer(model, num_layers)
@@ -280,7 +297,10 @@ def _choose(
 def _encoder(
     checkpoint: embed.Checkpoint, identity: str, layer: int, **options: Any
 ) -> TokenEncoder:
-    """Return the loaded model, cached until the content of its folder (`identity`) changes."""
+    """Return the loaded model, cached until the content of its folder (`identity`) changes.
+
+    Two models stay loaded.
+    """
     return TokenEncoder(checkpoint, layer, **options)
 
 
@@ -308,7 +328,11 @@ def _check(options: Options) -> None:
 
 
 def _facts(options: Options) -> Mapping[str, str]:
-    """Return identity and layer of the model and the values of the baseline, for signatures."""
+    """Return identity and layer of the model and the values of the baseline, for signatures.
+
+    The keys are `model`, `layer`, `rescale` (a fingerprint or `no`) and `references`. Raises as
+    `_choose`.
+    """
     checkpoint, layer, baseline = _choose(**options)
     rescaled = fingerprint(map(str, baseline)) if baseline else "no"
     model = {"model": checkpoint.identity, "layer": str(layer)}
@@ -384,6 +408,10 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
     can read is cut. With `idf`, a token that is in every reference weighs nothing, and a text of
     only such tokens scores 0. The model stays loaded for the next call. Of several references the
     largest precision, recall and F count.
+
+    Returns:
+        Scores in the order of the predictions, each with precision, recall and F; no predictions
+        give an empty list.
 
     Raises:
         MissingExtra: bert-score, which brings torch and transformers, is not installed.

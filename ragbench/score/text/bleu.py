@@ -38,7 +38,10 @@ Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
 
 
 def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> list[int]:
-    """Return sacrebleu's statistics: both lengths, clipped matches and totals for n = 1..order."""
+    """Return sacrebleu's statistics: both lengths, clipped matches and totals for n = 1..order.
+
+    ValueError without references; no predicted token gives a length and matches of 0.
+    """
     length = len(prediction.tokens)
     correct = [0] * order
     for n in range(1, order + 1):
@@ -56,7 +59,10 @@ def count(prediction: TokenizedText, references: Sequence[TokenizedText], order:
 
 
 def _most(references: Sequence[TokenizedText], n: int) -> Counts:
-    """Return n-gram -> largest count in any reference."""
+    """Return n-gram -> largest count in any reference.
+
+    `references` has at least one text; a single one gives its own counts.
+    """
     if len(references) == 1:
         return references[0].counts(n)
     most = dict(references[0].counts(n))
@@ -73,6 +79,8 @@ def bleu_of(
     """Return sacrebleu's BLEU from the statistics of `count`, for n-grams up to `order`.
 
     `effective` leaves out orders above the length of the prediction; else they make the score 0.
+    The score is from 0 to 1; `options` needs `smooth` and `smooth_value`. Precisions are 0 for
+    orders without an n-gram.
     """
     from sacrebleu.metrics.bleu import BLEU
 
@@ -87,7 +95,10 @@ def bleu_of(
 
 
 def _open(options: Options) -> Scorer:
-    """Return a scorer that tokenizes and counts each distinct text once."""
+    """Return a scorer that tokenizes and counts each distinct text once.
+
+    MissingExtra or OptionError for a tokenizer that is not there.
+    """
     texts = remember_texts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
 
     def reader_of(metrics: Sequence[Metric]) -> RowReader:
@@ -114,7 +125,10 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
 
 
 def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
-    """Return the longest n-gram that a metric needs, and the function that reads its value."""
+    """Return the longest n-gram that a metric needs, and the function that reads its value.
+
+    `max_order` counts for plain `bleu`.
+    """
     if metric.part.startswith("precision"):
         n = int(metric.part.removeprefix("precision"))
         return n, lambda result: result.precisions[n - 1]
@@ -153,10 +167,11 @@ def bleu(
     The geometric mean of the precisions for n = 1 to `max_order` (fewer where the prediction has
     fewer tokens: effective order) times the brevity penalty. The score is that of sacrebleu's
     `sentence_bleu` divided by 100, bit for bit. An empty prediction gives 0. Of several references
-    the n-grams of all count.
+    the n-grams of all count. The score is from 0 to 1.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
+        MissingExtra: The tokenizer needs a package or model that is not installed.
 
     Example:
         The reference has one `six`, so that one of five counts: clipped precision 1/5.
@@ -216,10 +231,12 @@ def corpus_bleu(
     ones: the BLEU of the papers on translation, that of sacrebleu's `corpus_bleu` divided by 100,
     bit for bit. It is not the mean of `bleu`. As a score of an experiment each query gets what it
     moves the number by (the jackknife's pseudo-values, moved so that their mean is the number):
-    intervals and tests read those, and they may lie outside 0..1. Options as for `bleu`.
+    intervals and tests read those, and they may lie outside 0..1. Options as for `bleu`. Without
+    predictions the score is 0.
 
     Raises:
         OptionError: A prediction without a reference, or an option outside what is allowed.
+        MissingExtra: The tokenizer needs a package or model that is not installed.
 
     Example:
         Unigrams 3/4, bigrams 1/2: neither prediction has a bigram that the other lacks.

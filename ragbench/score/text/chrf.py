@@ -51,7 +51,7 @@ def chrf(
     of the mean precision and the mean recall over n = 1 to `char_order`, and over word n-grams up
     to `word_order`; recall counts twice. The score is that of sacrebleu's `CHRF` divided by 100,
     bit for bit. An empty prediction gives 0; with `eps_smoothing`, where both texts lack n-grams of
-    some length, less than 1e-15 instead. `word_order=2` gives chrF++.
+    some length, less than 1e-15 instead. `word_order=2` gives chrF++. Values are from 0 to 1.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
@@ -88,6 +88,9 @@ def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: 
 
     The same as `chrf` with `word_order=2`, whose arguments it takes.
 
+    Raises:
+        OptionError: No reference, or an option outside what is allowed.
+
     Example:
         >>> chrf_plus_plus("a small cat", "a small cat"), chrf_plus_plus("", "a small cat")
         (1.0, 0.0)
@@ -120,7 +123,8 @@ def corpus_chrf(
     The n-grams of each prediction and its best reference are added up first, so that long texts
     weigh more than short ones: sacrebleu's `corpus_chrf` divided by 100, bit for bit. It is not the
     mean of `chrf`. As a score of an experiment each query gets what it moves the number by, as for
-    `bleu.corpus`. Options as for `chrf`; with `word_order=2` it is chrF++ of the corpus.
+    `bleu.corpus`. Options as for `chrf`; with `word_order=2` it is chrF++ of the corpus. Values are
+    from 0 to 1; 0 without predictions.
 
     Raises:
         OptionError: A prediction without a reference, or an option outside what is allowed.

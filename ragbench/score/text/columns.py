@@ -47,6 +47,8 @@ class TextScorer:
         Raises:
             OptionError: An unknown metric or option.
             MissingExtra: A metric needs a package that is not installed.
+            DataError: A model is not in the cache of the hub, and the hub cannot be reached.
+            AdapterError: A plug-in registered a function without `@metric`.
         """
         self.metrics = [parse_metric(name) for name in metrics]
         groups: dict[tuple[int, str], list[Metric]] = {}
@@ -64,7 +66,10 @@ class TextScorer:
         self._print_of_gold = fingerprint([])
 
     def steps(self, n_rows: int) -> int:
-        """Return the number of steps that `score` reports to `advance` for `n_rows` rows."""
+        """Return the number of steps that `score` reports to `advance` for `n_rows` rows.
+
+        A step is a row by the metrics of one declaration and equal options.
+        """
         return n_rows * len(self._groups)
 
     def score(
@@ -79,11 +84,13 @@ class TextScorer:
         A prediction of None, no answer, gets no score; an empty text is an answer and scores 0. An
         item without references gets no score by metrics that need one. One text is a list of one
         reference. `advance` is called with `steps(len(predictions))` steps in total; `calls` are
-        the tool calls for metrics that read them.
+        the tool calls for metrics that read them. A row whose computation ended its worker twice
+        has no value, with the cause `error`.
 
         Raises:
             DataError: The lists differ in length, or a member is no text.
             OptionError: A metric of tool calls, without `calls`.
+            AdapterError: A metric of the user fails, or returns no number.
 
         Example:
             >>> scorer = TextScorer(["rouge1", "rouge1(stemmer=true)"])
@@ -116,7 +123,11 @@ class TextScorer:
 
 
 class _WorkerScorer:
-    """Scorer that sends rows to workers, for the metrics of one declaration."""
+    """Scorer that sends rows to workers, for the metrics of one declaration.
+
+    Rows that end their worker twice are lost: NaN, with a reason. AdapterError if a worker has
+    other versions or models.
+    """
 
     def __init__(self, metrics: Sequence[Metric], executor: Executor) -> None:
         declaration = metrics[0].declaration
@@ -149,7 +160,10 @@ class _WorkerScorer:
 
 
 class _Component:
-    """Metrics of one declaration in a worker process."""
+    """Metrics of one declaration in a worker process.
+
+    Raises as `TextScorer`.
+    """
 
     def __init__(self, metrics: Sequence[str], gold: Sequence[Sequence[str]]) -> None:
         self.metrics = [parse_metric(name) for name in metrics]
@@ -159,13 +173,19 @@ class _Component:
 
 
 def _row_values(component: _Component, rows: list[Row]) -> list[tuple[float, ...]]:
-    """Return the values of each row, one per metric."""
+    """Return the values of each row, one per metric.
+
+    In the order of the rows; no rows give an empty list.
+    """
     columns = component.scorer(rows, component.metrics, lambda n: None)
     return list(zip(*(column.values for column in columns), strict=True))
 
 
 def _facts(metrics: Sequence[Metric]) -> Facts:
-    """Return names, options, versions and models of metrics, to compare with a worker's."""
+    """Return names, options, versions and models of metrics, to compare with a worker's.
+
+    The key is `metrics`: one text per metric.
+    """
     return {"metrics": [f"{m.signed_name}|{Signature('', _signed(m, '').parts)}" for m in metrics]}
 
 
@@ -180,7 +200,10 @@ class Counted:
         self._progress, self._total, self._done = progress, total, 0
 
     def __call__(self, n: int) -> None:
-        """Add n completed steps and report."""
+        """Add n completed steps and report.
+
+        `progress` gets the sum so far and the total.
+        """
         self._done += n
         self._progress(self._done, self._total)
 
@@ -192,6 +215,8 @@ def score_texts(
     advance: Advance | None = None,
 ) -> list[ScoreColumn]:
     """Score the predictions of one system; arguments and errors are those of `TextScorer`.
+
+    Columns are in the order of the metrics.
 
     Example:
         >>> columns = score_texts(["a cat", None], [["the cat"], ["a dog"]], ["rouge1", "contains"])
@@ -205,6 +230,9 @@ def signature_of(metric: str | Metric) -> str:
     """Return the signature of a metric as in the docs, without data.
 
     `...` replaces the fingerprint of the references, and all that depends on a model.
+
+    Raises:
+        OptionError: An unknown metric or option.
 
     Example:
         >>> signature_of("exact_match")
@@ -230,7 +258,10 @@ class _Progress:
             self.flush(0)
 
     def flush(self, n: int) -> None:
-        """Report n more rows and all unreported ones."""
+        """Report n more rows and all unreported ones.
+
+        Nothing happens without `advance`, except that the count starts anew.
+        """
         if self._advance is not None:
             self._advance(self._unreported + n)
         self._unreported = 0
@@ -279,7 +310,11 @@ def _check_predictions(predictions: Sequence[str | None], n_references: int) -> 
 
 
 def _signed(metric: Metric, gold: str) -> Signature:
-    """Return the signature parts that all metrics of one declaration and options share."""
+    """Return the signature parts that all metrics of one declaration and options share.
+
+    `gold` is the fingerprint of the references, left out for metrics without any; the name is
+    empty.
+    """
     declaration = metric.declaration
     facts = declaration.facts
     parts = dict(facts(metric.options) if callable(facts) else facts)
@@ -292,7 +327,10 @@ def _signed(metric: Metric, gold: str) -> Signature:
 def _rows(
     predictions: Sequence[str | None], references: Sequence[Sequence[str]], declaration: Declaration
 ) -> tuple[list[Row], CauseArray]:
-    """Return the items to score, and a cause for each item: `SCORED`, or why it has no score."""
+    """Return the items to score, and a cause for each item: `SCORED`, or why it has no score.
+
+    Rows have the items with the cause `SCORED`, in order.
+    """
     causes = np.zeros(len(predictions), dtype=np.uint8)
     rows: list[Row] = []
     for index, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
@@ -310,6 +348,9 @@ def _compared_calls(
     metric: Metric, predictions: Sequence[str | None], calls: CallRows | None
 ) -> tuple[Signature, list[Row], CauseArray]:
     """Return signature, rows and causes of a metric of tool calls.
+
+    Rows have the items with the cause `SCORED`, in order. ValueError if the two lists of `calls`
+    differ in length.
 
     Raises:
         OptionError: There are no tool calls, as in a run without records.

@@ -18,7 +18,8 @@ class CorpusScorer:
     """Scorer of all rows together by a metric of sacrebleu.
 
     The column of a corpus metric has the jackknife pseudo-value of each row, shifted so that their
-    mean is the score of the corpus: intervals and tests over queries read these values.
+    mean is the score of the corpus: intervals and tests over queries read these values. Scores are
+    those of sacrebleu divided by 100.
 
     References:
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 11.
@@ -31,7 +32,10 @@ class CorpusScorer:
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
-        """Return the same column for each metric; empty columns without a row."""
+        """Return the same column for each metric; empty columns without a row.
+
+        `advance` is called after each row; a single row has the score itself as its value.
+        """
         if not rows:
             return [Column([]) for _ in metrics]
         parts = []
@@ -81,6 +85,8 @@ def corpus_rows(
     owner: str, predictions: Sequence[str], references: Sequence[str | Sequence[str]]
 ) -> list[Row]:
     """Pair predictions with their references by position.
+
+    Empty lists give an empty list; texts are not checked.
 
     Raises:
         OptionError: The lists differ in length, or a prediction has no reference; with the metric.

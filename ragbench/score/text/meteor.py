@@ -48,6 +48,9 @@ class WordNet:
 
     The first score takes some seconds and about 200 MB of memory.
 
+    Attributes:
+        version: Release and fingerprint, such as `3.0-` and a hash; the release is `?` if unknown.
+
     Raises:
         DataError: A file of the database is missing.
     """
@@ -66,7 +69,10 @@ class WordNet:
         references: Sequence[Sequence[str]],
         weights: Mapping[str, float],
     ) -> float:
-        """Return nltk's METEOR of a tokenized prediction with the best of its references."""
+        """Return nltk's METEOR of a tokenized prediction with the best of its references.
+
+        From 0 to 1; one caller at a time.
+        """
         from nltk.translate.meteor_score import meteor_score
 
         with self._lock:  # the reader has one position in each file
@@ -74,7 +80,10 @@ class WordNet:
 
     @functools.cached_property
     def reader(self) -> Any:
-        """WordNet reader of nltk on these files, created at first use."""
+        """WordNet reader of nltk on these files, created at first use.
+
+        Adds the folder to `nltk.data.path`. LookupError or OSError if files are gone since.
+        """
         import nltk.data
         from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
@@ -113,7 +122,7 @@ def find_wordnet(owner: str, folder: str | None = None) -> Path:
     """Return the folder or archive with the database of WordNet.
 
     Without `folder`, it is searched in WNSEARCHDIR, WNHOME, the folders of nltk, and that of
-    Debian's wordnet-base.
+    Debian's wordnet-base. A file counts without a look inside; the first place wins.
 
     Raises:
         MissingExtra: None of these has the database.
@@ -193,11 +202,12 @@ def meteor(
     another order. The score is that of nltk's `meteor_score` on the same tokens, bit for bit;
     nltk leaves the tokens to the caller, here they are those of 13a unless `tokenize` says
     otherwise. Stems and synonyms are English. Two equal texts score a little below 1: they are
-    one chunk. An empty prediction gives 0.
+    one chunk. An empty prediction gives 0. Values are from 0 to 1.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
         MissingExtra: WordNet is not on this machine; says how to get it.
+        DataError: A file of the database is missing.
 
     References:
         Lavie and Agarwal (2007), METEOR: An Automatic Metric for MT Evaluation with High Levels

@@ -32,11 +32,12 @@ def parse_metric(name: str | Metric) -> Metric:
 
     A name is a metric, an alias, or `python:module:name`, then options in parentheses, then a dot
     and a field of the result if it has several. Option values with a comma or a parenthesis need
-    quotes: `bertscore(model="models/a, b")`.
+    quotes: `bertscore(model="models/a, b")`. White space around the name is ignored.
 
     Raises:
         OptionError: The metric, a field or an option does not exist, or has a wrong value.
         AdapterError: A plug-in registered a function without `@metric`.
+        DataError: The code of `python:module:name` cannot be imported.
 
     Example:
         >>> parse_metric("rouge1.recall").part, parse_metric("rouge1").part
@@ -66,7 +67,10 @@ def parse_metric(name: str | Metric) -> Metric:
 
 
 def _split_part(text: str) -> tuple[str, str]:
-    """Return the canonical name of a metric and its part, empty if there is none."""
+    """Return the canonical name of a metric and its part, empty if there is none.
+
+    Aliases become the name that they stand for; whether the metric exists is not checked.
+    """
     # dots in `python:module:name` belong to the module
     name, _, part = (text, "", "") if text.startswith(PYTHON) else text.partition(".")
     # `bleu.corpus` is a metric of its own, not a part of `bleu`
@@ -95,6 +99,9 @@ def text_notes(
     metrics: Sequence[str | Metric],
 ) -> list[str]:
     """Return notes on words that the metrics ignore in these texts, each note once.
+
+    In the order of the metrics; empty and missing texts are left out. OptionError for an unknown
+    metric.
 
     Example:
         >>> len(text_notes(["東京です"], [["東京"]], ["bleu"])), text_notes(["a"], [], ["bleu"])

@@ -55,6 +55,8 @@ RougeTokenizer = Annotated[
 def _tokenizer(name: str, stemmer: bool) -> Tokenize:
     """Return the tokenizer of a name, with stems of ASCII words if `stemmer`.
 
+    The last results stay in memory. MissingExtra for a tokenizer that needs a package.
+
     Raises:
         OptionError: There is no such tokenizer.
     """
@@ -76,7 +78,10 @@ def _tokenizer(name: str, stemmer: bool) -> Tokenize:
 
 
 def _with_stems(split: Tokenize) -> Tokenize:
-    """Return a tokenizer that stems words of more than three letters, as rouge-score does."""
+    """Return a tokenizer that stems words of more than three letters, as rouge-score does.
+
+    Words beyond ASCII stay as they are.
+    """
     stem = load_stemmer("porter")
     return lambda text: [
         stem(token) if len(token) > 3 and token.isascii() else token for token in split(text)
@@ -105,7 +110,10 @@ class _Tokenizers:
 
 
 def _is_seen(text: str, tokens: Sequence[str]) -> bool:
-    """Return True if most words of a text are Latin, and rouge-score finds tokens in it."""
+    """Return True if most words of a text are Latin, and rouge-score finds tokens in it.
+
+    `tokens` are those of rouge-score.
+    """
     n_beyond = len(text) - len(text.encode("ascii", "ignore"))
     # each character beyond ASCII splits at most one word, or is part of a word in other letters
     first = tokens[: 4 * n_beyond]
@@ -115,7 +123,10 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
 
 
 def _open(options: Options) -> Scorer:
-    """Return a scorer that tokenizes and counts each distinct text once."""
+    """Return a scorer that tokenizes and counts each distinct text once.
+
+    OptionError for an unknown tokenizer.
+    """
     tokenizers = _Tokenizers(options["tokenize"], options["stemmer"])
 
     def reader_of(metrics: Sequence[Metric]) -> RowReader:
@@ -132,7 +143,11 @@ def _open(options: Options) -> Scorer:
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
-    """Return notes on words of these texts that rouge-score drops or splits."""
+    """Return notes on words of these texts that rouge-score drops or splits.
+
+    None for other tokenizers than `auto` and `rouge`; a note on split words needs more than a tenth
+    of the texts.
+    """
     name = options["tokenize"]
     if name not in (AUTO, ROUGE):
         return []
@@ -190,6 +205,10 @@ def rouge(
     the letters a-z alone: where most words of a reference have none of them, `auto` takes words of
     all letters instead, and characters in scripts without spaces. Of several references each type
     takes the one with the best F.
+
+    Returns:
+        Type -> precision, recall and F, each from 0 to 1, in the order of `types`; empty for no
+        types.
 
     Raises:
         OptionError: No such type or tokenizer, or no reference.
@@ -254,7 +273,10 @@ def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
 
 
 def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
-    """Return the union-LCS scores: common subsequences of each reference line with all lines."""
+    """Return the union-LCS scores: common subsequences of each reference line with all lines.
+
+    A token counts at most as often as both sides have it; all are 0 without a line.
+    """
     # tokens of either side that no line has used yet
     left_mine = Counter(token for line in mine for token in line)
     left_theirs = Counter(token for line in theirs for token in line)
@@ -278,6 +300,8 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
 def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 
+    0 if one of them is empty.
+
     Example:
         >>> lcs_length("the cat sat here".split(), "the sat cat".split())
         2
@@ -294,7 +318,8 @@ def lcs_positions(first: Sequence[str], second: Sequence[str]) -> list[int]:
     """Return the positions in `first` of a longest common subsequence, in falling order.
 
     Of several subsequences, it is the one that rouge-score finds: its walk back from the end goes
-    back in `second` if that keeps a longer subsequence than going back in `first`.
+    back in `second` if that keeps a longer subsequence than going back in `first`. Positions count
+    from 0; none without a common token.
     """
     masks = _masks(second)
     full = (1 << len(second)) - 1
@@ -321,7 +346,10 @@ def lcs_positions(first: Sequence[str], second: Sequence[str]) -> list[int]:
 
 
 def _masks(tokens: Sequence[str]) -> dict[str, int]:
-    """Return token -> bit mask of its positions."""
+    """Return token -> bit mask of its positions.
+
+    Bit j stands for position j, from 0.
+    """
     masks: dict[str, int] = {}
     bits = map((1).__lshift__, range(len(tokens)))
     for token, bit in zip(tokens, bits, strict=True):

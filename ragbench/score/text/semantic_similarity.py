@@ -28,6 +28,9 @@ class SemanticSimilarity:
 
     `SemanticSimilarity(device="cpu").score(["a cat"], ["the cat"])` returns a number for each
     prediction.
+
+    Attributes:
+        limit: Number of tokens that the model reads; None means without limit.
     """
 
     def __init__(
@@ -62,7 +65,8 @@ class SemanticSimilarity:
         """Score predictions against their references, texts or lists of them, by position.
 
         Returns a cosine per prediction. `advance` is called with the number of further completed
-        predictions.
+        predictions. In the order of the predictions, from -1 to 1; 0 for an empty text on either
+        side, and an empty list for no predictions.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
@@ -70,7 +74,10 @@ class SemanticSimilarity:
         return self.score_rows(paired_rows(predictions, references), advance)
 
     def score_rows(self, rows: Sequence[Row], advance: Advance | None = None) -> list[float]:
-        """Return a cosine per row; rows are not checked."""
+        """Return a cosine per row; rows are not checked.
+
+        The largest cosine with any reference, from -1 to 1; 0 where a side is empty.
+        """
         gold = {text for _, texts in rows for text in texts}
         with self._lock:
             # in the order of the rows: the order decides the batches, and these the last digits
@@ -87,7 +94,10 @@ class SemanticSimilarity:
         return [_best_cosine(prediction, texts, vectors) for prediction, texts in rows]
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Return the number of texts that exceed the input length of the model."""
+        """Return the number of texts that exceed the input length of the model.
+
+        Equal texts count each; 0 for a model without limit.
+        """
         return count_longer(self._embedder.count_tokens(texts, prompt=self._prompt), self.limit)
 
 
@@ -179,10 +189,13 @@ def semantic_similarity(
     """Score how similar a prediction is to its reference as a whole: the cosine of their vectors.
 
     Says whether both speak of the same, hardly whether they say the same: a negated sentence is
-    very similar. Values lie in -1..1 and are not clipped; unrelated texts have about 0. They depend
+    very similar. Values lie in -1..1; unrelated texts have about 0. They depend
     on the model, and are only compared within one. An empty text on either side gives 0. A text
     that is longer than the model can read is cut. The model stays loaded. Of several references the
     most similar counts.
+
+    Returns:
+        Values in the order of the predictions; no predictions give an empty list.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

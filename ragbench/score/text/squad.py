@@ -44,6 +44,8 @@ def answer_tokens(owner: str, tokenize: str = AUTO, articles: str = "en") -> Tok
     """Return a function that splits an answer into words without case, punctuation and articles.
 
     `owner` names the metric in errors. An unknown tokenizer raises OptionError at the first text.
+    The words of the last 512 texts are cached; an empty text gives an empty tuple. KeyError for
+    `articles` of an unknown language, also at the first text.
 
     Example:
         >>> answer_tokens("contains")("The year 1889!"), answer_tokens("contains")("北京。")
@@ -108,7 +110,8 @@ def exact_match(
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 
     Case, punctuation, articles, full-width forms and white space do not count. An empty prediction
-    gives 0. Of several references one must be equal.
+    gives 0. Of several references one must be equal. MissingExtra for a tokenizer that needs a
+    package.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
@@ -168,7 +171,10 @@ def contains(
 
 
 def _open_token_f1(options: Options) -> Scorer:
-    """Return a scorer that computes precision, recall and F of a row together."""
+    """Return a scorer that computes precision, recall and F of a row together.
+
+    A tokenizer is looked up at the first row: OptionError or MissingExtra.
+    """
     tokens = answer_tokens("token_f1", options["tokenize"], options["articles"])
 
     def reader_of(metrics: Sequence[Metric]) -> RowReader:
@@ -202,7 +208,8 @@ def token_f1(
 
     Words are those of the normalised texts (see `exact_match`); repeated words count as often as
     both sides have them. In scripts without spaces between words, characters count. An empty
-    prediction gives 0.
+    prediction gives 0. Values are from 0 to 1; `token_f1.precision` and `.recall` are those of the
+    reference with the best F, the first of equals.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -59,7 +59,7 @@ def ter(
     mean length.
 
     Raises:
-        OptionError: There is no reference.
+        OptionError: There is no reference, or an option has a wrong type.
 
     Example:
         `c d` is shifted to the end, and `x` becomes `e`: two edits for five words.
@@ -102,7 +102,7 @@ def corpus_ter(
     Edits and words are added up first, so that long texts weigh more than short ones: the TER of
     the papers on translation, sacrebleu's `corpus_ter` divided by 100, bit for bit. It is not the
     mean of `ter`. As a score of an experiment each query gets what it moves the number by, as for
-    `bleu.corpus`. Options as for `ter`.
+    `bleu.corpus`. Options as for `ter`. Without predictions it is 0.
 
     Raises:
         OptionError: A prediction without a reference, or an option outside what is allowed.

@@ -20,7 +20,11 @@ KEPT_BYTES = 2 << 30
 
 
 class EncodedTexts:
-    """Cache of the tokens and vectors of texts, alive as long as its model."""
+    """Cache of the tokens and vectors of texts, alive as long as its model.
+
+    `kept_bytes` bounds the vectors of references that stay between calls. Not safe for several
+    threads.
+    """
 
     def __init__(self, encoder: TokenEncoder, kept_bytes: int = KEPT_BYTES) -> None:
         self._encoder = encoder
@@ -30,7 +34,10 @@ class EncodedTexts:
         self._kept: set[str] = set()
 
     def tokens(self, texts: Sequence[str]) -> dict[str, TextTokens]:
-        """Return text -> tokens for the distinct texts; cached tokens are reused."""
+        """Return text -> tokens for the distinct texts; cached tokens are reused.
+
+        No texts give an empty dict. Tokens of references stay cached with their vectors.
+        """
         new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
         new_tokens = dict(zip(new, self._encoder.tokenize(new), strict=True))
         return {text: new_tokens.get(text) or self._tokens[text] for text in texts}
@@ -42,7 +49,9 @@ class EncodedTexts:
 
         The vectors of a text are computed for its first row and dropped after its last row, unless
         it is a reference and there is room to keep them. Rows with equal references share a block,
-        and texts of similar length. Texts without tokens have no vectors.
+        and texts of similar length. Texts without tokens have no vectors. Positions count from 0,
+        each in one block; the mapping is the cache itself, and changes with the next block.
+        KeyError if `tokens` lacks a text.
         """
         # number of rows to come that need each text
         waiting = Counter(text for row in rows for text in _texts(row))
@@ -64,7 +73,10 @@ class EncodedTexts:
                     self._vectors.pop(text, None)
 
     def _plan(self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]) -> Iterator[list[int]]:
-        """Yield blocks of row positions, longest references first, of some batches of tokens."""
+        """Yield blocks of row positions, longest references first, of some batches of tokens.
+
+        Rows of equal length and references are neighbours; no rows give no block.
+        """
 
         def key(position: int) -> tuple[int, tuple[str, ...]]:
             gold = tuple(rows[position][1])
@@ -104,7 +116,8 @@ class TokenWeights:
         """Return weights by inverse document frequency: log((n + 1) / (c + 1)) for c of n texts.
 
         Tokens of every reference, such as start and end, have weight 0. A repeated reference counts
-        each time, as in bert-score.
+        each time, as in bert-score. Tokens of no reference have weight log(n + 1); without
+        references all weights are 0.
         """
         counts = Counter(number for tokens in references for number in set(tokens.ids))
         n = len(references) + 1
@@ -140,7 +153,8 @@ def match(prediction: WeightedTokens, reference: WeightedTokens) -> BertScore:
     Each token takes the largest cosine with any token of the other text; precision is the
     weighted mean of these cosines over the prediction, recall over the reference. Tokens of weight
     0 can still be the match of others. Nothing is padded and no cosine is clamped: the score of a
-    pair does not depend on its batch. A text whose weights are all 0 scores 0.
+    pair does not depend on its batch. A text whose weights are all 0 scores 0. Each value is from
+    -1 to 1; F is 0 unless precision + recall is above 0. Both texts have a token.
 
     Example:
         One of two tokens equals the token of the reference, the other is orthogonal to it.

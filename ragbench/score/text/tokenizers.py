@@ -23,14 +23,17 @@ _REMEMBERED_TEXTS = 100  # more objects with n-gram counts slow down the garbage
 
 
 def note_texts(metric: str, count: int, texts: Sequence[str], clause: str) -> list[str]:
-    """Return a note that a clause holds for `count` of the texts; empty list for none."""
+    """Return a note that a clause holds for `count` of the texts; empty list for none.
+
+    The list has at most one note.
+    """
     return [f"{metric}: {count} of {len(texts)} texts {clause}"] if count else []
 
 
 def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
     """Return a note on texts without spaces between words, which the metric reads as one word.
 
-    `instead` is the end of the note: the option that helps.
+    `instead` is the end of the note: the option that helps. Empty list if there are none.
 
     Example:
         >>> note_unspaced("bleu", ["東京です", "Tokyo"], "bleu(tokenize=char) splits them")[0][:32]
@@ -45,6 +48,8 @@ def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
 
 def note_not_english(metric: str, texts: Sequence[str]) -> list[str]:
     """Return a note on texts without letters a-z, for which English stems do not help.
+
+    Empty list if there are none; texts without any letter do not count.
 
     Example:
         >>> note_not_english("meteor", ["Москва", "Moscow", "3"])[0][:52]
@@ -62,13 +67,13 @@ def note_not_english(metric: str, texts: Sequence[str]) -> list[str]:
 def note_articles(metric: str, texts: Sequence[str]) -> list[str]:
     """Return a note on texts in which `a` or `an` was dropped but may be no English article.
 
-    Counts texts with such a word and letters beyond a-z. No note for up to a tenth of the texts,
-    as for English with a few accents.
+    Counts texts with such a word and letters beyond a-z. No note (an empty list) for up to a tenth
+    of the texts, as for English with a few accents.
 
     Example:
         >>> note_articles("exact_match", ["Ça va à Marc, il a faim", "the café", "the cat"])
         ["exact_match: 1 of 3 texts have letters beyond a-z and an 'a' or 'an', which is dropped \
-as an English article; exact_match(articles=none) keeps it"]
+    as an English article; exact_match(articles=none) keeps it"]
     """
     count = sum(1 for text in texts if has_accented_words(text) and _ARTICLE.search(text))
     clause = (
@@ -81,10 +86,13 @@ as an English article; exact_match(articles=none) keeps it"]
 def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list[str]:
     """Return a note on texts that consist of articles, such as the answer "A" of A, B and C.
 
+    Empty list if there are none; up to three examples, sorted. KeyError if `articles` is no known
+    language.
+
     Example:
         >>> note_only_articles("token_f1", ["A", "B", "the cat"], "en")
         ["token_f1: 1 of 3 texts has no word but articles ('A'), which are dropped; \
-token_f1(articles=none) keeps them"]
+    token_f1(articles=none) keeps them"]
     """
     bare = [
         text
@@ -103,6 +111,8 @@ token_f1(articles=none) keeps them"]
 
 def is_frequent(count: int, texts: Sequence[str]) -> bool:
     """Return True if `count` is more than a tenth of the texts.
+
+    False for no texts.
 
     Example:
         >>> is_frequent(2, ["text"] * 10), is_frequent(1, ["text"] * 10)
@@ -142,7 +152,8 @@ def tokenizer(
 ) -> Tokenize:
     """Return the tokenizer of sacrebleu with this name.
 
-    `owner` names the metric in errors; `extra` are further names of the owner, for the message.
+    `owner` names the metric in errors; `extra` are further names of the owner, for the message. The
+    function returns no tokens for an empty text.
 
     Raises:
         OptionError: sacrebleu has no such tokenizer.
@@ -173,7 +184,8 @@ def by_word(tokenize: Tokenize, across: tuple[str, ...] = ()) -> Tokenize:
     """Return a tokenizer that caches the tokens of each word: ten times as fast on texts.
 
     The tokens of a word must not depend on its neighbours. Texts with one of the strings in
-    `across`, for which they do, are tokenized as a whole.
+    `across`, for which they do, are tokenized as a whole. Words are split at white space; those of
+    more than 64 characters are not cached.
     """
     tokens = Memory(lambda word: tuple(tokenize(word)), longest=_LONGEST).__getitem__
 
@@ -206,7 +218,11 @@ def _load(owner: str, name: str, bleu: Any) -> Any:
 
 
 class TokenizedText:
-    """Tokens of a text, with n-gram counts that are computed at first use."""
+    """Tokens of a text, with n-gram counts that are computed at first use.
+
+    Attributes:
+        tokens: Tokens in order.
+    """
 
     __slots__ = ("_counts", "tokens")
 
@@ -215,7 +231,10 @@ class TokenizedText:
         self._counts: dict[int, Counts] = {}
 
     def counts(self, n: int) -> Counts:
-        """Return the count of each n-gram: of tokens for n = 1, of tuples above."""
+        """Return the count of each n-gram: of tokens for n = 1, of tuples above.
+
+        Empty for a text of fewer than n tokens.
+        """
         counts = self._counts.get(n)
         if counts is None:
             counts = self._counts[n] = Counter(ngrams(self.tokens, n))
@@ -235,7 +254,8 @@ def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:
 def overlap(tokens: Sequence[str], counts: Counts, n: int, *, distinct: bool = False) -> int:
     """Return the number of n-grams that a text shares with `counts`, clipped to the counts.
 
-    `distinct`: no n-gram in `counts` occurs twice, so that distinct matches can be counted.
+    `distinct`: no n-gram in `counts` occurs twice, so that distinct matches can be counted. 0 for a
+    text of fewer than n tokens.
     """
     # only matching n-grams are counted: most do not match, and a look-up is cheaper than an entry
     matching = list(filter(counts.__contains__, ngrams(tokens, n)))

@@ -72,7 +72,8 @@ def tool_call_accuracy(
     gives 1.
 
     Raises:
-        DataError: What is no tool call.
+        DataError: An entry of one of the lists is no tool call.
+        OptionError: An option has another word.
 
     Example:
         >>> gold = [{"name": "search", "arguments": {"query": "Io", "limit": 5}}]
@@ -109,7 +110,8 @@ def tool_call_f1(calls: Calls, expected: Calls, *, arguments: SetArguments = "ex
     gives 1; where only one of the two sides is empty, all are 0.
 
     Raises:
-        DataError: What is no tool call.
+        DataError: An entry of one of the lists is no tool call.
+        OptionError: `arguments` is another word.
 
     Example:
         >>> gold = [{"name": "search", "arguments": {"query": "Io"}}, "clock"]
@@ -153,7 +155,8 @@ def tool_call_correctness(
     gives 1; calls where none is expected give 0.
 
     Raises:
-        DataError: What is no tool call.
+        DataError: An entry of one of the lists is no tool call.
+        OptionError: An option has another word.
 
     Example:
         >>> gold = [{"name": "search", "arguments": {"query": "Io"}}, {"name": "clock"}]
@@ -185,7 +188,10 @@ _Worth = Callable[[Entries, Entries], float]
 
 
 def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
-    """Return the sum of the values of greedy matches: each gold call takes the best call left."""
+    """Return the sum of the values of greedy matches: each gold call takes the best call left.
+
+    Gold calls choose in their order, of equal calls the first; 0 without calls.
+    """
     candidates, total = list(actual), 0.0
     for want in gold:
         values = [value(want, call) for call in candidates]
@@ -196,7 +202,10 @@ def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _
 
 
 def _in_order(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
-    """Return the largest sum over pairs in the same order on both sides (weighted LCS)."""
+    """Return the largest sum over pairs in the same order on both sides (weighted LCS).
+
+    0 without calls.
+    """
     previous = [0.0] * (len(actual) + 1)
     for want in gold:
         row = [0.0]
@@ -245,7 +254,10 @@ def _sort_key(call: ToolCall) -> tuple[str, ...]:
 
 
 def _share_of_gold(gold: Entries, called: Entries) -> float:
-    """Return the share of gold arguments with their value; without any, 1 for an empty call."""
+    """Return the share of gold arguments with their value; without any, 1 for an empty call.
+
+    A share from 0 to 1.
+    """
     if not gold:
         return float(not called)
     return sum(name in called and _same(gold[name], called[name]) for name in gold) / len(gold)
@@ -256,7 +268,10 @@ def _share_of_gold_names(gold: Entries, called: Entries) -> float:
 
 
 def _share_of_both(gold: Entries, called: Entries) -> float:
-    """Return the share of all arguments on which both agree; objects count in part."""
+    """Return the share of all arguments on which both agree; objects count in part.
+
+    From 0 to 1; 1 for two empty ones, 0 if nothing agrees.
+    """
     if _same(gold, called):
         return 1.0
     total = 0.0

@@ -80,6 +80,7 @@ async def check_claims(vote: Vote) -> Verdict:
 
     Two rounds of requests: first all splits, then all verdicts. Rubrics with shared verdicts have
     equal requests, which are sent once. Of several references the one with the best score counts.
+    `not_applicable` if the formula has no value, as for an answer without claims.
 
     Raises:
         CallFailure: A request failed.
@@ -113,7 +114,10 @@ async def check_claims(vote: Vote) -> Verdict:
 
 
 def _texts(item: JudgedItem) -> _Texts:
-    """Return name -> text for the answer, the references and the passages of an item."""
+    """Return name -> text for the answer, the references and the passages of an item.
+
+    References and passages are numbered from 1; a missing answer is empty.
+    """
     return {
         _ANSWER: item.answer or "",
         **{f"reference {n}": text for n, text in enumerate(item.references, start=1)},
@@ -122,7 +126,10 @@ def _texts(item: JudgedItem) -> _Texts:
 
 
 async def _split(vote: Vote, texts: _Texts) -> dict[str, list[_CitedClaim]]:
-    """Return name -> claims of each text; a text without sentences gets no request, no claim."""
+    """Return name -> claims of each text; a text without sentences gets no request, no claim.
+
+    In the order of the texts; empty claims are dropped. CallFailure if a request failed.
+    """
     sentences = {name: cited_sentences(text) for name, text in texts.items()}
     prompts = [vote.prompts.claims([s.text for s in part]) for part in sentences.values() if part]
     replies = iter(await vote.ask_all(prompts))
@@ -143,7 +150,8 @@ def _checks(
 ) -> Iterator[_Check]:
     """Yield the requests that check the claims of one text.
 
-    `against` is `answer`, `reference` or `passages`; empty sources get no request.
+    `against` is `answer`, `reference` or `passages`; empty sources get no request. Passages that
+    are checked together come in windows.
     """
     prompts, kind = vote.prompts, "passage" if against == _PASSAGES else against
     sources = {name: text for name, text in texts.items() if name.split()[0] == kind}
@@ -168,7 +176,8 @@ def _tokens(text: str) -> int:
 def _windows(passages: _Texts, room: int) -> list[tuple[str, ...]]:
     """Return the names of passages in windows of at most `room` tokens, one passage at least.
 
-    Windows in which all passages are empty are dropped.
+    Windows in which all passages are empty are dropped. The order stays; no passages give no
+    window.
     """
     windows: list[list[str]] = [[]]
     used = 0
@@ -192,7 +201,10 @@ def _finding(check: _Check, value: Mapping[str, Any]) -> _Finding:
 
 
 def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -> Verdict:
-    """Return the verdict of the rubric with one of the references, or without one."""
+    """Return the verdict of the rubric with one of the references, or without one.
+
+    `reference` is the name of its text, empty for none.
+    """
     answer, gold = claims.get(_ANSWER, ()), claims.get(reference, ())
     passages = len(vote.item.contexts or [])
     checked = grounding.Grounding(
@@ -214,7 +226,10 @@ def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -
 def _rows(
     claims: Sequence[_CitedClaim], findings: Sequence[Sequence[_Finding]], passages: int
 ) -> list[list[grounding.Cell]]:
-    """Return the rulings of the passages (columns) on the claims (rows) of a text."""
+    """Return the rulings of the passages (columns) on the claims (rows) of a text.
+
+    Passages without a finding are `not_mentioned`.
+    """
     rows: list[list[grounding.Cell]] = [["not_mentioned"] * passages for _ in claims]
     # not strict: without requests about a text there are no findings
     for row, of_claim in zip(rows, findings, strict=False):
@@ -225,14 +240,20 @@ def _rows(
 
 
 def _rulings(claims: Sequence[_CitedClaim], findings: Sequence[Sequence[_Finding]]) -> list[Ruling]:
-    """Return the ruling of one text on each claim of another; `not_mentioned` if it is empty."""
+    """Return the ruling of one text on each claim of another; `not_mentioned` if it is empty.
+
+    In the order of the claims. ValueError if a claim has several findings.
+    """
     # only passages can have `supported_together`, which is no ruling
     rulings = cast("list[Ruling]", [finding.ruling for [finding] in findings])
     return rulings or ["not_mentioned"] * len(claims)
 
 
 def _lines(name: str, claims: _Claims, findings: _Findings, reference: str) -> Iterator[str]:
-    """Yield a line per claim of a text: supporting and contradicting sources, with reasons."""
+    """Yield a line per claim of a text: supporting and contradicting sources, with reasons.
+
+    A claim without such sources is `mentioned nowhere`.
+    """
     rows = [
         row
         for (claimant, against), row in findings.items()

@@ -15,7 +15,8 @@ from ragbench.types.scores import Cause, Verdict
 async def count_satisfied(vote: Vote) -> Verdict:
     """Return the share of the user's intentions that the conversation satisfies.
 
-    `not_applicable` if the model lists no intention.
+    `not_applicable` if the model lists no intention. The score is from 0 to 1; the reasoning has a
+    line per intention.
 
     Raises:
         CallFailure: A request failed.
@@ -40,7 +41,8 @@ async def count_satisfied(vote: Vote) -> Verdict:
 async def count_retained(vote: Vote) -> Verdict:
     """Return the share of the assistant's turns that lose no fact that the user stated before.
 
-    Only non-empty turns count that follow a fact of the user; `not_applicable` without one.
+    Only non-empty turns count that follow a fact of the user; `not_applicable` without one. The
+    score is from 0 to 1; the reasoning has a line per judged turn, then the facts.
 
     Raises:
         CallFailure: A request failed.

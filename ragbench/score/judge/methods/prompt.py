@@ -81,6 +81,7 @@ class Prompts:
         """Return the prompt for reasoning and level of a rubric.
 
         `passage` is the number from 0 of the rated passage, for a rubric on passages; else None.
+        The reply has `reasoning` and `level`. IndexError if the item has no such passage.
 
         Example:
             >>> from ragbench.score.judge.rubric import load_rubric
@@ -147,7 +148,8 @@ class Prompts:
     def verdicts(self, claims: Sequence[str], source: str) -> JudgePrompt:
         """Return the prompt for the verdict of one source on each claim.
 
-        The source is a reference, an answer, or a single passage.
+        The source is a reference, an answer, or a single passage. The reply maps `claim_1`,
+        `claim_2` ... to `reason` and `verdict`: supported, contradicted or not_mentioned.
         """
         preamble = [*self.item.question_messages, ("source", source)]
         return self._verdicts("verdicts", "claim", claims, get_args(Ruling), preamble)
@@ -156,7 +158,8 @@ class Prompts:
         """Return the prompt for the verdict of several passages on each claim, with their numbers.
 
         The reply numbers the passages of this request from 1. A reply with impossible numbers is
-        refused as `Unreadable`.
+        refused as `Unreadable`. It maps `claim_1`, `claim_2` ... to `reason`, `passages` and
+        `verdict`.
         """
         material = (
             self.item.question_messages + numbered("passage", passages) + numbered("claim", claims)
@@ -171,6 +174,8 @@ class Prompts:
     def nuggets(self, sources: Sequence[str]) -> JudgePrompt:
         """Return the prompt for the nuggets, vital or okay, of gold answers or passages.
 
+        The reply has `nuggets`: `nugget` and `importance` each.
+
         References:
             Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
         """
@@ -179,27 +184,42 @@ class Prompts:
         return self._of_step("nuggets", material, record({"nuggets": _several(nugget)}))
 
     def assignment(self, nuggets: Sequence[str]) -> JudgePrompt:
-        """Return the prompt for the support of each nugget by the answer, without importances."""
+        """Return the prompt for the support of each nugget by the answer, without importances.
+
+        The reply maps `nugget_1`, `nugget_2` ... to `reason` and `verdict`.
+        """
         preamble = [*self.item.question_messages, ("answer", self.item.answer or "")]
         return self._verdicts("assignment", "nugget", nuggets, ASSIGNMENTS, preamble)
 
     def support(self, statements: Sequence[str], passage: str) -> JudgePrompt:
-        """Return the prompt for the support of each statement by the passage that it cites."""
+        """Return the prompt for the support of each statement by the passage that it cites.
+
+        The reply maps `statement_1`, `statement_2` ... to `reason` and `verdict`.
+        """
         preamble = [*self.item.question_messages, ("passage", passage)]
         return self._verdicts("support", "statement", statements, SUPPORT_LEVELS, preamble)
 
     def intentions(self) -> JudgePrompt:
-        """Return the prompt for the distinct intentions of the user in the conversation."""
+        """Return the prompt for the distinct intentions of the user in the conversation.
+
+        The reply has `intentions`, a list of texts, which may be empty.
+        """
         schema = record({"intentions": _TEXTS})
         return self._of_step("intentions", self._conversation(), schema)
 
     def satisfaction(self, intentions: Sequence[str]) -> JudgePrompt:
-        """Return the prompt for a verdict on each intention: satisfied or not_satisfied."""
+        """Return the prompt for a verdict on each intention: satisfied or not_satisfied.
+
+        The reply maps `intention_1`, `intention_2` ... to `reason` and `verdict`.
+        """
         words = ("satisfied", "not_satisfied")
         return self._verdicts("satisfaction", "intention", intentions, words, self._conversation())
 
     def facts(self) -> JudgePrompt:
-        """Return the prompt for the facts to remember in each message of the user."""
+        """Return the prompt for the facts to remember in each message of the user.
+
+        The reply maps `turn_1` ..., the number of each message of the user, to a list of facts.
+        """
         messages = enumerate(messages_of(self.item), start=1)
         keys = [f"turn_{number}" for number, turn in messages if turn.role == "user"]
         schema = record(dict.fromkeys(keys, _TEXTS))
@@ -210,7 +230,7 @@ class Prompts:
 
         `facts` maps the number of a user's message, from 1, to its facts; `answers` are the numbers
         of the judged messages. A message is lost if it asks for an earlier fact, contradicts it,
-        or overlooks it.
+        or overlooks it. The reply maps `turn_2` ... to `reason` and `verdict`.
         """
         material = self._conversation()
         for turn, texts in facts.items():
@@ -230,7 +250,8 @@ class Prompts:
         """Return the prompt of a step that asks for one verdict on each of several texts.
 
         `label` names a text in the prompt and in the keys of the reply, `verdicts` are the words
-        that the reply may use, and `preamble` is the material before the texts.
+        that the reply may use, and `preamble` is the material before the texts. Keys are `label_1`,
+        `label_2` ...; each has `reason` and `verdict`.
         """
         schema = _verdict_schema(_keys(label, len(texts)), verdicts)
         material = [*preamble, *numbered(label, texts)]
@@ -241,14 +262,18 @@ class Prompts:
     ) -> JudgePrompt:
         """Return the prompt of a step from its templates and worked examples.
 
-        `words` are further values of the user template.
+        `words` are further values of the user template. The rubric's own steps are in the system
+        text, unless its verdicts are shared.
         """
         examples = worked_examples(step) if self.few_shot else []
         system = system_text(step, steps=self.rubric.own_steps, examples=examples)
         return JudgePrompt(system, user_text(step, material, **words), schema)
 
     def _conversation(self) -> list[tuple[str, str]]:
-        """Return label and text of all messages; tool outputs follow the message that called."""
+        """Return label and text of all messages; tool outputs follow the message that called.
+
+        Messages are numbered from 1; empty ones are left out, except those of the user.
+        """
         material: list[tuple[str, str]] = []
         for number, message in enumerate(messages_of(self.item), start=1):
             # a message of the assistant may consist of tool calls alone
@@ -264,7 +289,8 @@ class Prompts:
 def ragas_prompt(step: str, material: Material) -> JudgePrompt:
     """Return the prompt of one step of a metric of ragas, with the reply keys of ragas.
 
-    An unknown step raises KeyError.
+    An unknown step raises KeyError. Steps are question, statements, inference, usefulness,
+    attribution and classification.
     """
     text, mark = _TEXT, {"type": "integer", "enum": [0, 1]}
     statement = {"statement": text, "reason": text}
@@ -308,7 +334,8 @@ def messages_of(item: JudgedItem) -> list[Turn]:
     """Return all messages of a conversation: earlier turns, question and answer.
 
     Tool calls of the answer that an earlier turn has already are dropped, since records of whole
-    conversations list the calls of all turns with the answer.
+    conversations list the calls of all turns with the answer. A missing question or answer is an
+    empty message.
     """
     earlier = [call for turn in item.turns for call in turn.tool_calls]
     calls = tuple(call for call in item.tool_calls or () if call not in earlier)
@@ -317,7 +344,10 @@ def messages_of(item: JudgedItem) -> list[Turn]:
 
 
 def example_item(example: Mapping[str, Any]) -> JudgedItem:
-    """Return an example of a rubric file as an item; keys that are no part of it are dropped."""
+    """Return an example of a rubric file as an item; keys that are no part of it are dropped.
+
+    A reference becomes a list of one.
+    """
     parts = {key: value for key, value in example.items() if key in NEEDS and key != "reference"}
     return JudgedItem(**parts, references=[example["reference"]] if "reference" in example else [])
 
@@ -326,6 +356,8 @@ def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tup
     """Return label and text of the parts that a rubric needs, in the order of `NEEDS`.
 
     `passage`: number from 0 of the only passage to include; None: all passages.
+
+    Parts that the item lacks are left out. IndexError if it has no such passage.
     """
     contexts = numbered("passage", item.contexts or [])
     parts: Mapping[str, list[tuple[str, str]]] = {
@@ -341,7 +373,10 @@ def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tup
 
 
 def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> Material:
-    """Return the material of a comparison; `swapped` exchanges the labels A and B."""
+    """Return the material of a comparison; `swapped` exchanges the labels A and B.
+
+    Answer A comes before answer B, other parts before both.
+    """
     labels = ("answer-B", "answer-A") if swapped else ("answer-A", "answer-B")
     names = dict(zip(("answer", "other"), labels, strict=True))
     material = [(names.get(label, label), text) for label, text in _material(rubric, item, None)]
@@ -356,7 +391,10 @@ def _outcome(rubric: Rubric, level: int) -> str:
 
 
 def numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return label and text of each text, with numbers from 1: `claim-1`, `claim-2`."""
+    """Return label and text of each text, with numbers from 1: `claim-1`, `claim-2`.
+
+    No texts give an empty list.
+    """
     return [(f"{label}-{number}", text) for number, text in enumerate(texts, start=1)]
 
 
@@ -378,7 +416,10 @@ def _verdict_schema(keys: Sequence[str], allowed: Sequence[str]) -> _Schema:
 
 
 def record(properties: Mapping[str, Any]) -> _Schema:
-    """Return the JSON Schema of an object with exactly these keys, in this order."""
+    """Return the JSON Schema of an object with exactly these keys, in this order.
+
+    Other keys are not allowed.
+    """
     return {
         "type": "object",
         "properties": {**properties},

@@ -25,6 +25,8 @@ _NO_STATEMENT = not_applicable(Cause.NO_CLAIMS, "there is no statement to check"
 async def apply_ragas(vote: Vote) -> Verdict:
     """Return the verdict of a metric of `RAGAS`; of several references the best score counts.
 
+    `not_applicable` for a text without statements, where the metric needs some.
+
     Raises:
         CallFailure: A request failed.
 
@@ -138,7 +140,10 @@ def _question(vote: Vote) -> list[tuple[str, str]]:
 
 
 async def _statements(vote: Vote, text: str) -> list[str]:
-    """Return the statements of a text; an empty text has none, and no request is sent."""
+    """Return the statements of a text; an empty text has none, and no request is sent.
+
+    Empty statements are dropped. CallFailure if the request failed.
+    """
     if not text.strip():
         return []
     reply = await vote.ask(ragas_prompt("statements", [*_question(vote), ("text", text)]))
@@ -154,7 +159,7 @@ async def _matrix(
 ) -> list[list[bool]]:
     """Return True per statement (row) and source (column) if the source implies the statement.
 
-    A statement that a reply omits is False.
+    A statement that a reply omits is False. CallFailure if a request failed.
     """
     replies = await vote.ask_all([_inference(statements, source) for source in sources])
     columns = [[bool(entry["verdict"]) for entry in reply.value["statements"]] for reply in replies]
@@ -174,7 +179,10 @@ def _mark(entry: _Entry, key: str) -> str:
 
 
 async def _cosines(vote: Vote, text: str, candidates: Sequence[str]) -> list[float]:
-    """Return the cosine of a text with each candidate, computed in a thread; 0 in a rehearsal."""
+    """Return the cosine of a text with each candidate, computed in a thread; 0 in a rehearsal.
+
+    In the order of the candidates, from -1 to 1; none without candidates.
+    """
     if vote.asking.rehearsal or not candidates:
         return [0.0] * len(candidates)
     return await asyncio.to_thread(_embedded_cosines, vote.rubric.model or "", text, candidates)

@@ -20,7 +20,9 @@ _PADDING = ' \t\r\n\u2581\u0120\u010a":,}'  # with what tokenisers write for a s
 async def rate(vote: Vote) -> Verdict:
     """Return the rating of an item; for a rubric on passages, the mean of their ratings.
 
-    Levels are weighted by their probabilities if the server returns log-probabilities.
+    Levels are weighted by their probabilities if the server returns log-probabilities. The score is
+    from 0 to 1, the level from 1 to that of the rubric. A rubric on passages needs at least one:
+    ZeroDivisionError else.
 
     Raises:
         CallFailure: A request failed.
@@ -55,8 +57,8 @@ def level_probabilities(reply: ChatReply, level: int, levels: int) -> dict[int, 
         levels: Number of levels.
 
     Returns:
-        Level -> probability among the levels that the server lists. None if it lists none, if no
-        token holds exactly this level, or if there are more than nine levels.
+        Level -> probability among the levels that the server lists; they sum to 1. None if it lists
+        none, if no token holds exactly this level, or if there are more than nine levels.
 
     Example:
         >>> token = TokenLogprob("4", math.log(0.6), (("4", math.log(0.6)), ("2", math.log(0.2))))
@@ -90,7 +92,8 @@ def _token_of_level(tokens: Sequence[TokenLogprob], level: int) -> TokenLogprob 
     """Return the token of the level, which may hold spaces and JSON punctuation as well.
 
     The last `"level":` of the reply counts, since the reasoning before it may quote one. None if
-    there is no such token, or if the reply names another level.
+    there is no such token, or if the reply names another level. None too if the token holds more
+    than this level.
     """
     text = "".join(token.token for token in tokens)
     matches = list(_LEVEL.finditer(text))
@@ -111,7 +114,8 @@ _SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
 async def compare_pair(vote: Vote) -> Verdict:
     """Return the comparison of `answer` with `other`: 1 a win, 0.5 a tie, 0 a loss.
 
-    The model sees both orders; verdicts that contradict each other are a tie.
+    The model sees both orders; verdicts that contradict each other are a tie. The verdict has the
+    score of each order in `orders`.
 
     Raises:
         CallFailure: A request failed.

@@ -100,7 +100,8 @@ class Fence:
         """Return a text between an opening and a closing tag, each on a line of its own.
 
         `harmless` replaces NUL, lone surrogates and control tokens of chat formats in the text. A
-        tag needs no replacement: no text that the fence was created for contains its token.
+        tag needs no replacement: no text that the fence was created for contains its token. The
+        text is not stripped.
 
         Args:
             label: First part of both tags, before the token; not checked.
@@ -117,7 +118,7 @@ def split_user_text(user: str) -> tuple[str, str, list[str]]:
 
     The template has a placeholder `[[1]]`, `[[2]]`, ... for each judged text. A text without fence
     is one judged text with an empty token. No judged text contains the fence, so that the split is
-    exact.
+    exact. Judged texts are in the order of the text.
 
     Example:
         >>> split_user_text(user_text("claims", [("sentence-1", "It is red.")], count=1))[1:]
@@ -153,7 +154,10 @@ def harmless(text: str) -> str:
 
 
 def system_text(step: str, **values: Any) -> str:
-    """Return the system text of a prompt: the instructions, without any judged text."""
+    """Return the system text of a prompt: the instructions, without any judged text.
+
+    Jinja's errors for an unknown step or a missing value are passed on.
+    """
     return _environment().get_template(f"{step}.system.j2").render(values).strip()
 
 
@@ -162,7 +166,8 @@ def user_text(step: str, material: Material, **values: Any) -> str:
 
     Judged texts are values of the template, which Jinja does not interpret. The texts that change
     from prompt to prompt come last, and the fence depends only on those before them: prompts on the
-    same passages start with equal characters, which a server can cache.
+    same passages start with equal characters, which a server can cache. White space at the ends is
+    dropped. Jinja's errors for an unknown step or a missing value are passed on.
     """
     # number of texts before those of the last kind; all texts if there is only one kind
     kinds = [label.partition("-")[0] for label, _ in material]
@@ -179,7 +184,10 @@ def user_text(step: str, material: Material, **values: Any) -> str:
 
 
 def worked_examples(step: str) -> list[dict[str, str]]:
-    """Return the formatted worked examples of a shared prompt; KeyError for other prompts."""
+    """Return the formatted worked examples of a shared prompt; KeyError for other prompts.
+
+    Each has `material` and `reply`; they are numbered from 1.
+    """
     return [
         format_example(number, list(example["material"].items()), example["reply"])
         for number, example in enumerate(_examples()[step], start=1)
@@ -187,7 +195,10 @@ def worked_examples(step: str) -> list[dict[str, str]]:
 
 
 def format_example(number: int, material: Material, reply: Mapping[str, Any]) -> dict[str, str]:
-    """Return a worked example for a prompt: fenced material, and the reply as JSON."""
+    """Return a worked example for a prompt: fenced material, and the reply as JSON.
+
+    The keys are `material` and `reply`.
+    """
     blocks = _blocks(Fence(f"example{number}"), material)
     return {"material": blocks, "reply": json.dumps(reply, ensure_ascii=False)}
 
@@ -198,7 +209,7 @@ def prompt_fingerprint(
     """Return a short hash of a rubric's prompts without the item, for signatures of scores.
 
     The hash changes with any word of the rubric, of the templates or of the worked examples, and
-    with the two options.
+    with the two options. KeyError for an unknown method or formula.
     """
     steps = _steps(rubric, passages)
     names = [f"{step}.{part}.j2" for step in steps for part in ("system", "user")]
@@ -211,13 +222,19 @@ def prompt_fingerprint(
 
 
 def reads_passages(rubric: Rubric) -> bool:
-    """Return True if a rubric checks claims against passages."""
+    """Return True if a rubric checks claims against passages.
+
+    KeyError for an unknown formula.
+    """
     sides = FORMULAS[rubric.formula or ""].sides if rubric.method == "claims" else ()
     return any(side.endswith("_passages") for side in sides)
 
 
 def _steps(rubric: Rubric, passages: Together) -> Sequence[str]:
-    """Return the names of the prompts of a rubric, in the order of sending."""
+    """Return the names of the prompts of a rubric, in the order of sending.
+
+    KeyError for an unknown method or formula.
+    """
     if rubric.method != "claims":
         return _STEPS[rubric.method]
     sides = FORMULAS[rubric.formula or ""].sides

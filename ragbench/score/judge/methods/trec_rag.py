@@ -18,7 +18,8 @@ async def count_nuggets(vote: Vote) -> Verdict:
     """Return the nugget score of an answer.
 
     The nuggets are those of the item, or else extracted from the references or passages. If people
-    have assigned all nuggets of the item, no request is sent. `not_applicable` without nuggets.
+    have assigned all nuggets of the item, no request is sent. `not_applicable` without nuggets. The
+    score is from 0 to 1; it is `not_applicable` too if only vital nuggets count and none is.
 
     Raises:
         CallFailure: A request failed.
@@ -48,7 +49,10 @@ async def count_nuggets(vote: Vote) -> Verdict:
 
 
 async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
-    """Return up to 20 nuggets of the references, or of the passages, vital ones first."""
+    """Return up to 20 nuggets of the references, or of the passages, vital ones first.
+
+    Repeated texts count once; else their order stays. CallFailure if the request failed.
+    """
     item = vote.item
     sources = item.references if "reference" in vote.rubric.needs else item.contexts or []
     reply = await vote.ask(vote.prompts.nuggets(sources))
@@ -67,7 +71,7 @@ async def check_support(vote: Vote) -> Verdict:
 
     One request per cited passage. A citation of a missing or empty passage counts as no support,
     without a request. `not_applicable` for an answer without sentences, or without citations if
-    only sentences with citations count.
+    only sentences with citations count. The score is from 0 to 1.
 
     Raises:
         CallFailure: A request failed.

@@ -72,6 +72,8 @@ class PassageOptions:
 class Asking(SamplingOptions, ExampleOptions, PassageOptions):
     """Options of all requests of a judge, the same for all items, models and samples.
 
+    OptionError if `language` is more than a name.
+
     Attributes:
         extra: Further request parameters of the server.
         rehearsal: True if requests are only counted and replies are placeholders.
@@ -88,7 +90,10 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
 
     @classmethod
     def by(cls, options: object, **more: Any) -> Asking:
-        """Return the request options among the options of a judge; `more` takes precedence."""
+        """Return the request options among the options of a judge; `more` takes precedence.
+
+        Options that it lacks keep their default; TypeError for an unknown name in `more`.
+        """
         names = [option.name for option in fields(cls) if hasattr(options, option.name)]
         return cls(**{name: getattr(options, name) for name in names} | more)
 
@@ -98,7 +103,7 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         """Return the request for a prompt.
 
         `sample` numbers repeated requests with one prompt; `top_logprobs` is the number of
-        alternatives per token, 0 for none.
+        alternatives per token, 0 for none. `sample` counts from 0.
         """
         return llm.ChatRequest(
             model=model,
@@ -173,6 +178,8 @@ class Vote:
     ) -> list[llm.StructuredReply]:
         """Return the replies to several concurrent prompts, in order.
 
+        No prompts give an empty list; tokens and cost are in the replies.
+
         Raises:
             CallFailure: A request failed; the first failure in order, after all have ended.
             RagbenchError: The user has to act, as for a missing key; takes precedence.
@@ -180,7 +187,10 @@ class Vote:
         return await self._replies([self._task(prompt, top_logprobs) for prompt in prompts])
 
     async def ask_again(self, prompt: JudgePrompt, times: int) -> list[llm.StructuredReply]:
-        """Return `times` independent replies to one prompt; errors are those of `ask_all`."""
+        """Return `times` independent replies to one prompt; errors are those of `ask_all`.
+
+        In order; equal prompts are sent each time.
+        """
         # copies share the lists of replies and prompts with this vote
         votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
         return await self._replies([vote._task(prompt, 0) for vote in votes])
@@ -198,7 +208,10 @@ class Vote:
     async def _replies(
         self, tasks: Sequence[asyncio.Task[llm.StructuredReply]]
     ) -> list[llm.StructuredReply]:
-        """Log all replies, then return them, or raise the first failure after all have ended."""
+        """Log all replies, then return them, or raise the first failure after all have ended.
+
+        In the order of the tasks. An error that the user has to fix comes before a failure.
+        """
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         logged = {id(reply) for reply in self.replies}
         for outcome in outcomes:
@@ -216,7 +229,8 @@ class Vote:
 def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, ...]:
     """Return the distinct prompts of several votes, with the item's texts replaced by names.
 
-    A text that `harmless` changed stays in full, since it was sent in another form.
+    A text that `harmless` changed stays in full, since it was sent in another form. In the order in
+    which they were sent first.
     """
     contexts = item.contexts or []
     texts = {
