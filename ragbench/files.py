@@ -13,8 +13,9 @@ import base64
 import fcntl
 import os
 import re
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -29,6 +30,7 @@ _NETWORK = re.compile(
     r"|blobfuse2?|rclone|davfs"
 )
 
+_NO_LINK = "files and folders; of a cache, only its whole folder may be a link"
 # Default folder of the cache, in the working directory.
 DEFAULT_CACHE = ".ragbench"
 
@@ -38,8 +40,19 @@ def cache_folder(configured: str | None = None) -> Path:
 
     The environment variable comes first, so that the owner of a machine decides on the disk. An
     empty text counts as none. The folder is not created.
+
+    Raises:
+        DataError: The path is or leads through a file.
     """
-    return Path(os.environ.get("RAGBENCH_CACHE") or configured or DEFAULT_CACHE)
+    return check_cache(Path(os.environ.get("RAGBENCH_CACHE") or configured or DEFAULT_CACHE))
+
+
+def check_cache(folder: Path) -> Path:
+    """Return a cache folder, which may not exist; raise a DataError if a file is in its place."""
+    file = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    if file.exists() and not file.is_dir():
+        raise DataError("is a file", file=file, allowed="a folder for the cache")
+    return folder
 
 
 @contextmanager
@@ -121,20 +134,41 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
-def odd_file(folder: Path) -> Path | None:
-    """Return a pipe, a device or a link to one anywhere in a folder; None if there is none.
+def odd_file(folder: Path, ignored: Collection[str] = ()) -> Path | None:
+    """Return a link, a pipe or a device anywhere in a folder; None if there is none.
 
-    Reading such a file would never end. A folder that is missing or not readable counts as free of
-    them.
+    Reading a pipe or a device would never end, and a link may lead to any file of the reader.
+    Names that start with a dot, and the names `ignored`, are left out. A folder that is missing or
+    not readable counts as free of them.
     """
     with suppress(OSError), os.scandir(folder) as entries:  # a later read reports the error
         for entry in entries:
+            if entry.name.startswith(".") or entry.name in ignored:
+                continue
             if entry.is_dir(follow_symlinks=False):
-                if (odd := odd_file(Path(entry.path))) is not None:
+                if (odd := odd_file(Path(entry.path), ignored)) is not None:
                     return odd
-            elif os.path.exists(entry.path) and not (entry.is_file() or entry.is_dir()):
+            elif not entry.is_file(follow_symlinks=False):
                 return Path(entry.path)
     return None
+
+
+def refuse_links(*folders: Path) -> None:
+    """Raise a DataError for the first path that is a link; missing folders are allowed."""
+    for folder in folders:
+        if folder.is_symlink():
+            raise DataError("is a link", file=folder, allowed=_NO_LINK)
+
+
+def require_regular_files(*paths: Path) -> None:
+    """Raise a DataError for the first path that is a link, a folder, a pipe or a device.
+
+    Missing files are allowed.
+    """
+    for path in paths:
+        with suppress(OSError):  # missing, or opening it reports the error
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise DataError("is no regular file", file=path, allowed=_NO_LINK)
 
 
 @contextmanager

@@ -30,9 +30,9 @@ def command(ctx: click.Context, path: Path | None) -> None:
 
     The next run computes removed results again, and pays again for removed replies of models.
     """
-    from ragbench.files import cache_folder
+    from ragbench.files import cache_folder, check_cache
 
-    ctx.obj = path or cache_folder()
+    ctx.obj = check_cache(path) if path else cache_folder()
     if ctx.invoked_subcommand is not None:
         return
     stored = stored_in(ctx.obj)

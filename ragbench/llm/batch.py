@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ragbench.files import write_atomically
+from ragbench.errors import DataError
+from ragbench.files import refuse_links, require_regular_files, write_atomically
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm import completions
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
@@ -87,6 +88,7 @@ class BatchChat(ChatModel):
         self._notes = None
         if replies is not None and not replies.replay:
             self._notes = replies.path.parent / "batches"
+            refuse_links(self._notes)
         self._waiting: list[_BatchCall] = []
         self._alarm: asyncio.TimerHandle | None = None
         self._refused: defaultdict[str, completions.Refusals] = defaultdict(completions.Refusals)
@@ -324,11 +326,12 @@ def _read_note(path: Path) -> BatchNote | None:
     """Return the note of a file; None for a missing or damaged file."""
     # The batch of a damaged note cannot be found again, so its calls are sent anew.
     try:
+        require_regular_files(path)
         fields = load_json(path.read_text(encoding="utf-8"))
         return BatchNote(
             **{**fields, **{name: tuple(fields[name]) for name in ("keys", "refused")}}
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         return None
 
 

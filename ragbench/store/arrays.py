@@ -21,7 +21,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
-from ragbench.files import folder_written_atomically, locked_beside
+from ragbench.files import (
+    folder_written_atomically,
+    locked_beside,
+    names_in,
+    odd_file,
+    refuse_links,
+    require_regular_files,
+)
 from ragbench.json_yaml import load_json
 from ragbench.store.sqlite_file import may_be_written
 from ragbench.types.packed_documents import PackedTexts, packed_bytes
@@ -203,8 +210,14 @@ def _warn_of_waiting(of: str, waiting: str) -> None:
 
 
 def array_path(folder: Path, kind: str, key: str) -> Path:
-    """Return the path of the arrays of a kind and key in a cache folder, which may not exist."""
-    return folder / FOLDER / kind / key
+    """Return the path of the arrays of a kind and key in a cache folder, which may not exist.
+
+    Raises:
+        DataError: The path, or a folder between it and the cache folder, is a link.
+    """
+    path = folder / FOLDER / kind / key
+    refuse_links(path.parent.parent, path.parent, path)
+    return path
 
 
 def open_arrays(path: Path) -> Arrays | None:
@@ -223,7 +236,7 @@ def open_arrays(path: Path) -> Arrays | None:
 
 
 def problems(path: Path) -> list[str] | None:
-    """Return the damaged, cut or missing files of a folder; None if the folder is missing.
+    """Return the damaged, cut, linked or missing files of a folder; None if it is missing.
 
     Reads all files, which takes some 0.25 s per gigabyte.
     """
@@ -231,16 +244,21 @@ def problems(path: Path) -> list[str] | None:
         _, files = _about(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         return [ABOUT]
-    return [name for name, expected in files.items() if not _is_whole(path / name, expected)]
+    if (odd := odd_file(path)) is not None:
+        return [odd.name]
+    names = names_in(path)
+    return [
+        n for n, expected in files.items() if n not in names or not _is_whole(path / n, expected)
+    ]
 
 
 def read_label(path: Path) -> str:
     """Return the label of a folder of arrays; `?` if it cannot be read."""
     try:
         return _about(path)[0]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         return "?"
 
 
@@ -257,6 +275,7 @@ def _about(path: Path) -> tuple[str, dict[str, list[int]]]:
 
     Raises an error of the file, the JSON or the checksum for a damaged `about.json`.
     """
+    require_regular_files(path / ABOUT)
     head, _, text = (path / ABOUT).read_text(encoding="utf-8").partition("\n")
     text = text.removesuffix("\n")
     if head != f"{FORMAT} {zlib.crc32(text.encode()):08x}":

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from ragbench.errors import DataError
+from ragbench.files import require_regular_files
 
 _BYTES = 2**31 - 1
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.25
@@ -34,14 +35,18 @@ class CallLocks:
 
     Args:
         path: Lock file, created if missing. Without write permission, only threads wait.
+
+    Raises:
+        DataError: The path is a link.
     """
 
     def __init__(self, path: Path) -> None:
         self._lock, self._path = threading.Lock(), path
         self._held: set[int] = set()
         self._file: int | None = None
+        require_regular_files(path)
         with suppress(OSError):  # a read-only folder
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncIterator[None]:
@@ -105,7 +110,7 @@ def call_locks_beside(path: Path) -> CallLocks:
     # Never closed: closing one of two descriptors of a file would release all its locks.
     # Cached by process, since a forked process does not inherit the locks of its parent.
     with _opening:  # else two threads could open the file twice
-        return _open_locks(os.getpid(), path.resolve().with_name(f".{path.name}.claims"))
+        return _open_locks(os.getpid(), path.parent.resolve() / f".{path.name}.claims")
 
 
 @cache

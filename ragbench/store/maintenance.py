@@ -112,7 +112,8 @@ def _array_folders(folder: Path) -> Iterator[CacheEntry]:
     for about in (folder / arrays.FOLDER).glob(f"*/*/{arrays.ABOUT}"):
         path, used = about.parent, about.stat().st_mtime
         if path.parent.name in _KINDS and not path.name.startswith("."):
-            size = sum(file.stat().st_size for file in path.iterdir())
+            arrays.array_path(folder, path.parent.name, path.name)  # refuses links
+            size = sum(file.lstat().st_size for file in path.iterdir())
             yield CacheEntry(path, path.parent.name, None, arrays.read_label(path), size, used)
 
 

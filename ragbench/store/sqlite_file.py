@@ -19,7 +19,13 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
 from ragbench.errors import DataError
-from ragbench.files import locked_beside, network_file_system, remove_left_over, temporary_beside
+from ragbench.files import (
+    locked_beside,
+    network_file_system,
+    remove_left_over,
+    require_regular_files,
+    temporary_beside,
+)
 
 Result = TypeVar("Result")
 Connection = sqlite3.Connection
@@ -31,10 +37,17 @@ _TABLES = (
     "checksum BLOB NOT NULL, stored_at REAL NOT NULL, UNIQUE (kind, key, item))",
     "entries (kind TEXT, key TEXT, label TEXT, used_at REAL, PRIMARY KEY (kind, key))",
 )
+# (type, name, sql) of all objects of a file, in the form in which SQLite stores them
+_OBJECTS: set[tuple[str, str, str | None]] = {
+    ("index", "sqlite_autoindex_rows_1", None),
+    ("index", "sqlite_autoindex_entries_1", None),
+    *(("table", table.partition(" ")[0], f"CREATE TABLE {table}") for table in _TABLES),
+}
 COLUMNS = "kind, key, item, blob, checksum, stored_at"
 # 100,000 vectors of 384 numbers (154 MB) take 170 MB with this size, and 212 MB with 4096.
 _PAGE_BYTES = 8192
 _PATIENCE_S = 30.0
+_ENDS = ("", "-wal", "-shm", "-journal")  # of the names of a file and of its logs
 _ID_OFFSET = 68  # of the application id in the header of a file
 # Python raises a UnicodeDecodeError if the message of SQLite quotes bytes of a damaged file.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -44,6 +57,13 @@ _network_folders: set[Path] = set()
 
 class DamagedCache(UserWarning):
     """Warning of damaged rows or files of a cache; their content is computed or fetched again."""
+
+
+class ForeignSchema(sqlite3.DatabaseError):
+    """Error of a cache file with a table, view, trigger or index that ragbench does not create.
+
+    A view or a trigger runs when a table is read or written, for ever if its author wishes.
+    """
 
 
 class NetworkCache(UserWarning):
@@ -157,7 +177,7 @@ class SQLiteFile:
         """Delete the file and its log; a process that has it open creates a new one."""
         with self._lock, locked_beside(self.path):
             self.close()
-            for end in ("", "-wal", "-shm", "-journal"):
+            for end in _ENDS:
                 _beside(self.path, end).unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -202,6 +222,7 @@ class SQLiteFile:
             or (write and not self._opened)
         ):
             self.close()
+            require_regular_files(*(_beside(self.path, end) for end in _ENDS))
             # Read before opening: a file replaced in between is noticed and opened again.
             identity = _identity(self.path)
             if identity is None and not write:
@@ -269,21 +290,25 @@ class SQLiteFile:
         return connection
 
     def _check_owner(self, connection: Connection) -> None:
-        """Raise a DataError for a database of another program or version."""
-        tables, owner, version = (
-            connection.execute(query).fetchone()[0]
-            for query in (
-                "SELECT count(*) FROM sqlite_master",
-                "PRAGMA application_id",
-                "PRAGMA user_version",
-            )
+        """Check that a file has the tables of ragbench and nothing else.
+
+        Raises:
+            DataError: The file belongs to another program or version.
+            ForeignSchema: The file has further objects, or other tables.
+        """
+        objects = _read_objects(connection)
+        owner, version = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
         )
-        if tables and owner != _APPLICATION_ID:
+        if objects and owner != _APPLICATION_ID:
             raise DataError("is a database, but no cache of ragbench", file=self.path)
-        if tables and version != _SCHEMA:
+        if objects and version != _SCHEMA:
             text = f"was written by another version of ragbench (schema {version})"
             allowed = f"schema {_SCHEMA}; move it away, and its content is made again"
             raise DataError(text, file=self.path, allowed=allowed)
+        if foreign := sorted(f"{kind} {name}" for kind, name, _ in objects - _OBJECTS):
+            raise ForeignSchema(f"{', '.join(foreign)} of another program")
 
     def _reason(self) -> str:
         """Return the reason why the file cannot be written, as the operating system states it."""
@@ -315,7 +340,12 @@ def is_damage(error: Exception) -> bool:
     # An OperationalError mostly is a full disk, a lock or a missing permission.
     if isinstance(error, sqlite3.OperationalError):
         return str(error).startswith(_DAMAGE_MESSAGES)
-    return type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
+    return type(error) in (sqlite3.DatabaseError, ForeignSchema, UnicodeDecodeError)
+
+
+def _read_objects(connection: Connection) -> set[tuple[str, str, str | None]]:
+    """Return (type, name, sql) of each table, index, view and trigger; runs none of them."""
+    return set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
 
 
 def check_pages(connection: Connection) -> None:
@@ -367,7 +397,10 @@ def _replace_damaged(path: Path, error: Exception) -> None:
     ):
         damaged.execute("PRAGMA writable_schema=ON")  # else SQLite refuses a cut file
         copy.execute("BEGIN")
-        for row in readable_rows(damaged):
+        is_ours = False
+        with suppress(*_SQLITE_ERRORS):
+            is_ours = _read_objects(damaged) <= _OBJECTS
+        for row in readable_rows(damaged) if is_ours else ():
             if row is not None and row.is_whole:
                 marks = "(?, ?, ?, ?, ?, ?)"
                 copy.execute(f"INSERT OR IGNORE INTO rows ({COLUMNS}) VALUES {marks}", row)
@@ -375,7 +408,7 @@ def _replace_damaged(path: Path, error: Exception) -> None:
             else:
                 n_lost += 1
         with suppress(*_SQLITE_ERRORS):
-            labels = damaged.execute("SELECT * FROM entries").fetchall()
+            labels = () if not is_ours else damaged.execute("SELECT * FROM entries").fetchall()
             copy.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", labels)
         copy.execute("COMMIT")
         aside = _free_name(path)
@@ -404,6 +437,7 @@ def _connect(target: str | Path, *, new: bool = False) -> Connection:
         check_same_thread=False,
         uri=isinstance(target, str),
     )
+    connection.execute("PRAGMA trusted_schema=OFF")
     # A text that damage has made invalid is read all the same: the checksum of its row fails.
     connection.text_factory = lambda stored: stored.decode("utf-8", "surrogateescape")
     if new:

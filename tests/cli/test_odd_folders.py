@@ -147,9 +147,43 @@ def test_what_is_no_file_is_named_and_not_waited_for(run, name):
         done = run_command(line[0], run, *line[1:])
         assert done.returncode == 2
         assert f"{name}: is no regular file" in done.stderr
-    odd.unlink()
-    odd.symlink_to("/dev/zero")
-    assert f"{name}: is no regular file" in run_command("explain", run).stderr
+
+
+READERS = (["report"], ["show", "1"], ["explain"], ["compare"], ["runs"], ["reproduce"],
+           ["calibrate", "--draw", 2], ["baseline", "-o", "out.json"])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["summary.json", "questions.jsonl", "per_query.csv", "config.yaml", "rankings", "new"]
+)
+def test_a_link_in_a_run_folder_is_named_and_not_followed(run, tmp_path, name):
+    """The first line of the file behind it stood in the error, and so in logs of CI."""
+    private = tmp_path / "private"
+    private.mkdir() if name == "rankings" else private.write_text("root:x:0:0:mine\n")
+    link = run / name
+    if link.exists():
+        link.rename(tmp_path / "old")
+    link.symlink_to(private)
+
+    for line in READERS:
+        place = run.parent if line == ["runs"] else run
+        done = run_command(line[0], place, *line[1:], cwd=tmp_path)
+        assert f"{name}: is no regular file" in done.stdout + done.stderr, line
+        assert done.returncode == (0 if line == ["runs"] else 2), line
+        assert "mine" not in done.stdout + done.stderr
+
+
+def test_latest_leads_to_a_folder_beside_it_only(run, tmp_path):
+    latest = run.parent / "latest"
+    assert run_command("explain", latest).returncode == 0
+    run.rename(tmp_path / "elsewhere")
+    latest.unlink()
+    latest.symlink_to(tmp_path / "elsewhere")
+
+    for place in (latest, latest.parent):
+        done = run_command("explain", place)
+        assert done.returncode == 2
+        assert "latest:1: found" in done.stderr
 
 
 def test_calibrate_names_the_verdicts_that_are_missing(run):

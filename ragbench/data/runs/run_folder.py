@@ -104,6 +104,7 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
+_PAGES = ("report.html", "report.md", "junit.xml")
 # Bytes of a system's name in a file name: file systems take 255, with suffixes.
 LONGEST_NAME = 200
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
@@ -387,16 +388,17 @@ def resolve_run_folder(path: Path) -> Path:
     `latest` may be a link or a file with the name of a folder beside it.
 
     Raises:
-        DataError: There is no run (names the nearest folder with one), a file of it is a pipe or
-            device, or `latest` cannot be read.
+        DataError: There is no run (names the nearest folder with one), a file of it is a link, a
+            pipe or a device, or `latest` cannot be read.
     """
+    # a link to the run, or on systems without links a file with its name
+    if path.name == LATEST and (path.is_symlink() or os.path.isfile(path)):
+        run = _read_pointer(path)
+        if os.path.isfile(path):
+            return resolve_run_folder(run)
     if os.path.isfile(path / "summary.json"):
-        if (odd := odd_file(path)) is not None:
-            raise DataError("is no regular file", file=odd, allowed="a run folder of ragbench run")
+        check_links(path)
         return path
-    # a file with the name of the run, on systems without links
-    if path.name == LATEST and os.path.isfile(path):
-        return resolve_run_folder(_read_pointer(path))
     if os.path.exists(path / LATEST):
         return resolve_run_folder(path / LATEST)
     inside = sorted(p.parent.name for p in path.glob(f"*/{LATEST}"))
@@ -410,13 +412,22 @@ def resolve_run_folder(path: Path) -> Path:
     )
 
 
-def _read_pointer(path: Path) -> Path:
-    """Return the folder that a file `latest` names.
+def check_links(folder: Path) -> None:
+    """Raise a `DataError` for a link, a pipe or a device in a run folder.
 
-    Raise a `DataError` if it cannot be read or holds no name.
+    Links in place of the pages are allowed: nothing reads them, and writing replaces them.
+    """
+    if (odd := odd_file(folder, _PAGES)) is not None:
+        raise DataError("is no regular file", file=odd, allowed="a run folder of ragbench run")
+
+
+def _read_pointer(path: Path) -> Path:
+    """Return the folder that `latest`, a link or a file, names.
+
+    Raise a `DataError` if it cannot be read, or does not hold the name of a folder beside it.
     """
     try:
-        name = path.read_text(encoding="utf-8").strip()
+        name = os.readlink(path) if path.is_symlink() else path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read: {error}", file=path, allowed=_POINTER) from error
     if name == LATEST or not re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):

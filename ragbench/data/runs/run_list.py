@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary
+from ragbench.data.runs.run_folder import LATEST, check_links, read_manifest, read_summary
 from ragbench.errors import DataError
 from ragbench.files import names_in
 from ragbench.json_yaml import load_yaml
@@ -93,6 +93,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
     unreadable: list[RunEntry] = []
     for path in sorted(_run_folders(root)):
         try:
+            check_links(path)
             summary, facts = read_summary(path), read_facts(path)
         except DataError as error:
             # the list names the folder already
