@@ -22,7 +22,12 @@ MOST_NODES = 1_000_000
 
 
 class YamlError(ValueError):
-    """YAML that is not valid or too large; `line` is None if it is unknown."""
+    """YAML that is not valid or too large; `line` is None if it is unknown.
+
+    Attributes:
+        problem: The mistake, without the line.
+        line: Line from 1; None if unknown.
+    """
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         """Add the line, counted from 1, to the message."""
@@ -40,7 +45,8 @@ def load_json(
     """Parse a JSON text.
 
     A text that may have more than `most` values is refused before it is parsed: empty lists take 30
-    times as much memory as their text.
+    times as much memory as their text. NaN and infinities are numbers unless a hook refuses them;
+    of repeated keys the last counts.
 
     Args:
         text: The text, or its bytes in UTF-8.
@@ -75,7 +81,7 @@ def _count(text: str | bytes, sign: str) -> int:
 
 
 def first_repeated(keys: Sequence[str]) -> str:
-    """Return the first key that occurs twice; one must.
+    """Return the first key that occurs twice; a `StopIteration` if none does.
 
     It counts in one pass: a search for each of a million keys would take hours.
     """
@@ -85,6 +91,8 @@ def first_repeated(keys: Sequence[str]) -> str:
 
 def load_yaml(text: str, *, typed: bool = False) -> Any:
     """Parse a YAML document; scalars are texts unless `typed`.
+
+    An empty text gives None. Untyped, null is '' or the word.
 
     Raises:
         YamlError: The text is not YAML, nested more than 100 deep, or too large by its aliases.

@@ -29,7 +29,7 @@ _options: dict[str, Any] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of the plug-in."""
+    """Declare `--ragbench-baseline`, `--ragbench-update` and `--ragbench-strict`."""
     group = parser.getgroup("ragbench", "retrieval and answers")
     group.addoption(
         "--ragbench-baseline",
@@ -61,7 +61,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the shared folder."""
+    """Remove the options and the shared folder, if there is one."""
     _options.clear()
     if _folder in config.stash:
         import shutil
@@ -70,7 +70,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the undecided gates, which pytest counts as skipped tests."""
+    """Print the undecided gates, which pytest counts as skipped tests; nothing without any."""
     undecided = [
         report
         for report in terminalreporter.stats.get("skipped", ())
@@ -98,7 +98,8 @@ def ragbench_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Return a function that runs an experiment once per session, also with xdist.
 
     The function takes a YAML file and `overrides`. It also takes the other arguments of
-    `ragbench.run_experiment`, such as objects; such an experiment runs at each call.
+    `ragbench.run_experiment`, such as objects; such an experiment runs at each call. It returns an
+    `Experiment`, and raises as `run_experiment` does.
     """
 
     def run(source: Any, overrides: Mapping[str, Any] | None = None, **live: Any) -> Any:
@@ -116,6 +117,9 @@ def assert_retrieval(
 ) -> None:
     """Assert that the measures of a run reach their limits.
 
+    An undecided measure, such as one without values, is a warning, or fails with
+    `--ragbench-strict`.
+
     Args:
         run: Query id -> document id -> score, or another run of `ragbench.evaluate_run`.
         qrels: Query id -> document id -> grade, likewise.
@@ -124,6 +128,9 @@ def assert_retrieval(
 
     Raises:
         AssertionError: A measure is below its limit; the message has all of these measures.
+        DataError: The run or the qrels have a wrong form.
+        OptionError: A measure or `decide` is unknown.
+        ConfigError: A limit is not allowed.
 
     Example:
         >>> qrels = {"q1": {"d1": 1}, "q2": {"d2": 1}}
@@ -156,6 +163,7 @@ def assert_not_worse(
         AssertionError: A measure dropped; the message has its interval and the worst queries.
         DataError: The two cannot be compared.
         OptionError: There is no baseline.
+        ConfigError: A measure or the system is unknown, or a margin is not allowed.
     """
     from ragbench.errors import DataError, OptionError
 
@@ -181,7 +189,7 @@ def assert_not_worse(
 
 
 def _decide(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> list[Decision]:
-    """Return the decisions of `ragbench.check_gates` as records."""
+    """Return the decisions of `ragbench.check_gates` as records; errors are those of it."""
     from ragbench.experiment.gates import check_gates
     from ragbench.records.codec import from_json
     from ragbench.records.gate import Decision
@@ -190,7 +198,7 @@ def _decide(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> list
 
 
 def _judge(decisions: Sequence[Decision]) -> None:
-    """Raise an AssertionError for failed gates, and warn of undecided ones."""
+    """Raise an AssertionError for failed gates, also undecided if strict; else warn of these."""
     from ragbench.errors import visible
     from ragbench.report.ci import worst_lines
 
@@ -224,11 +232,11 @@ def _shared_runs(config: pytest.Config) -> SharedRuns:
 
 
 class GateFailed(Exception):
-    """Gate that did not pass; pytest prints its message without a traceback."""
+    """Error of a gate that did not pass; pytest prints its message without a traceback."""
 
 
 class ExperimentFile(pytest.File):
-    """YAML file with gates."""
+    """YAML file with gates, collected as a test per gate."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item per gate, and with `--ragbench-update` an item per baseline file.
@@ -264,7 +272,7 @@ class _Item(pytest.Item):
         self.gates = gates
 
     def experiment(self) -> Any:
-        """Run the experiment of the file once per session; add its tables to the test report."""
+        """Return the experiment of the file, run once per session; add its tables to the report."""
         from ragbench.report.terminal import render_terminal
 
         experiment = _shared_runs(self.config).run(self.path, self.gates.overrides)
@@ -282,7 +290,7 @@ class _Item(pytest.Item):
 
 
 class GateItem(_Item):
-    """Gate as a test."""
+    """Gate as a test, which runs the experiment of its file."""
 
     def __init__(self, *, gate: tuple[str, int | None], **options: Any) -> None:
         super().__init__(**options)

@@ -71,7 +71,7 @@ _NAME_AND_NUMBER = re.compile("[A-Za-z_.-]+[0-9]{0,4}")  # `answer_2024` is the 
 
 
 def _normalized(name: str) -> str:
-    """Return the words of a name: `X-Api-Key` is `x_api_key`."""
+    """Return the words of a name, without digits: `X-Api-Key` is `x_api_key`; '' for none."""
     return "_".join(_WORD.findall(name)).lower()
 
 
@@ -107,6 +107,8 @@ def is_secret_variable(name: str) -> bool:
 def is_secret_place(keys: Sequence[str]) -> bool:
     """Return True if a key on the path to a value is secret, as all keys below `headers` or `auth`.
 
+    No keys give False.
+
     Example:
         >>> is_secret_place(["headers", "X-Tenant"]), is_secret_place(["headers", "Accept"])
         (True, False)
@@ -121,7 +123,7 @@ def is_harmless(header: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Return True for values such as `none`, which stand for a key that nobody checks."""
+    """Return True for '' and values such as `none`, which stand for a key that nobody checks."""
     return value.strip().lower() in _PLACEHOLDERS
 
 
@@ -168,7 +170,7 @@ def _is_secret_in_query(name: str, value: str, *, by_length: bool) -> bool:
 
 
 def _address_spans(text: str, *, strict: bool) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the logins and the secret parts of queries in addresses.
+    """Yield (start, end) of the logins and the secret parts of queries in addresses.
 
     With `strict`, a user without a password and a long value of a query count as secrets: in an
     address that is an option of a config, they are keys.
@@ -190,7 +192,10 @@ def _is_address(value: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _spans(value: str) -> tuple[tuple[int, int], ...]:
-    """Return the spans of a value that are secret, by their form or the name before them."""
+    """Return the sorted (start, end) of secret parts, by their form or the name before them.
+
+    () if there are none; spans may overlap.
+    """
     if value.startswith(_PRIVATE_KEY) or _VENDOR.fullmatch(value):
         return ((0, len(value)),)
     if _is_address(value) or re.fullmatch(r"\?\S+", value):
@@ -236,7 +241,7 @@ def looks_secret(value: str) -> bool:
 
 
 def mask_secrets(value: str) -> str:
-    """Return an address or another text with `***` for the secrets in it.
+    """Return an address or another text with `***` for the secrets in it; else as it is.
 
     Example:
         >>> mask_secrets("http://me:pw@host/v1?api_key=ab12&k=10")
@@ -267,7 +272,8 @@ def _masked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 class Redactor:
     """Replacement of secrets in texts by `${NAME}`, their variable or place in a config.
 
-    A secret part of an address becomes `***`. An object without any secret is False.
+    A secret part of an address becomes `***`. An object without any secret is False. Values shorter
+    than 6 characters stay, except in their address; placeholders such as `none` stay too.
 
     Example:
         >>> clean = Redactor({"API_KEY": "sk-12/34", "PIN": "4"})
@@ -293,7 +299,7 @@ class Redactor:
                 self._needles.append((word, pattern, form, replacements[part]))
 
     def __call__(self, text: str) -> str:
-        """Return a text without secrets."""
+        """Return a text with each secret replaced; without secrets as it is."""
         for word, pattern, form, replacement in self._needles:
             # most texts hold no secret: the cheap search for a word saves compiling the pattern
             if word in text:
@@ -343,6 +349,7 @@ def _places_in_address(value: str) -> Iterator[tuple[str, str]]:
     """Yield the secret parts of an address with their context, each with its replacement.
 
     The context, such as `me:pw@` or `sig=ab`, allows to remove parts that are too short alone.
+    Nothing for an address without login and secret query.
     """
     spans = _spans(value)
     for match in _USER.finditer(value):
@@ -382,7 +389,7 @@ def _base64_pattern(encoded: str) -> re.Pattern[str]:
 
 
 def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """Return a text without the given secrets, name -> value.
+    """Return a text without the given secrets (name -> value), as `Redactor` replaces them.
 
     Example:
         >>> redact("no host in http://me:hunter2@h/v1", {"URL": "http://me:hunter2@h/v1"})

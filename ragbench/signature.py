@@ -20,6 +20,8 @@ from typing import Any
 class Signature:
     """Name of a score with the parts that it depends on.
 
+    Equal parts in another order are another signature.
+
     Example:
         >>> str(Signature("bleu", (("tokenize", "13a"), ("v", "1"))))
         'bleu|tokenize:13a|v:1'
@@ -38,7 +40,10 @@ class Signature:
 
     @classmethod
     def parse(cls, text: str) -> Signature:
-        """Parse the text of a signature; a part without a colon has an empty value."""
+        """Parse the text of a signature; a part without a colon has an empty value.
+
+        Nothing is raised: '' is a signature with an empty name.
+        """
         name, *parts = text.split("|")
         pairs = (part.partition(":") for part in parts)
         return cls(name, tuple((key, value) for key, _, value in pairs))
@@ -56,11 +61,13 @@ class Signature:
         return dict(self.parts).get(name)
 
     def with_parts(self, **parts: Any) -> Signature:
-        """Return a signature with further parts at its end."""
+        """Return a signature with further parts at its end; those that are None are left out."""
         return Signature(self.name, self.parts + Signature.of("", **parts).parts)
 
     def replacing(self, **parts: Any) -> Signature:
         """Return a signature with other values of existing parts; new parts are ignored.
+
+        A part whose new value is None stays as it is.
 
         Example:
             >>> str(Signature.of("map", qrels="3f1c", v=1).replacing(qrels="none", gain="exp"))
@@ -72,9 +79,10 @@ class Signature:
         )
 
     def differences(self, other: Signature) -> list[tuple[str, str | None, str | None]]:
-        """List (part, own value, other value) for each difference; the name is the part "".
+        """Return (part, own value, other value) for each difference; the name is the part "".
 
-        A part that one signature lacks has the value None there.
+        A part that one signature lacks has the value None there. Equal signatures give []; the
+        order of parts does not count.
         """
         own_parts, other_parts = (
             {"": self.name, **dict(self.parts)},
@@ -95,7 +103,7 @@ def _word(value: Any) -> str:
 
 
 def order_key(seed: int, identifier: str) -> str:
-    """Return a sort key that puts identifiers into a random order of a seed.
+    """Return a sort key (12 hexadecimal digits) that puts identifiers into a random order.
 
     The order of two identifiers does not depend on the others, so that samples stay stable.
 
@@ -107,7 +115,7 @@ def order_key(seed: int, identifier: str) -> str:
 
 
 def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
-    """Return the first hexadecimal digits of a SHA-256 over pieces of content.
+    """Return the first `length` (at most 64) hexadecimal digits of a SHA-256 over pieces.
 
     Each piece is preceded by its length, so that moving text between pieces changes the
     fingerprint. No pieces have a fingerprint too.
@@ -125,6 +133,10 @@ def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
 
 
 def fingerprint_json(value: Any, length: int = 12) -> str:
-    """Return the fingerprint of a JSON-like value; the order of keys does not matter."""
+    """Return the fingerprint of a JSON-like value; the order of keys does not matter.
+
+    Values that JSON lacks count by their text. Raises TypeError for keys of different types,
+    ValueError for a circle.
+    """
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
     return fingerprint([text], length)

@@ -55,7 +55,9 @@ Answers = str | Answer | Sequence[str | Answer] | Callable[[Mapping[str, Any]], 
 class ChatServer:
     """Server of chat completions on 127.0.0.1 while a `with` block runs.
 
-    `received` lists the requests in the order of their arrival.
+    `received` lists the requests in the order of their arrival. Entering the block raises an
+    OSError if the port is taken; 404 answers other paths than `/chat/completions`, and is not
+    recorded.
 
     Args:
         answers: The answers: a text, an `Answer`, a sequence of them (the last is repeated), or a
@@ -96,7 +98,10 @@ class ChatServer:
         self._http.server_close()
 
     def answer(self, request: Received) -> Answer:
-        """Record a request and return its answer; an error of an answer function is raised."""
+        """Record a request and return its answer.
+
+        An error of an answer function is raised, and an IndexError for an empty sequence.
+        """
         with self._lock:
             number = len(self.received)
             self.received.append(request)
@@ -183,7 +188,7 @@ def _chunks(request: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
 
 
 def _usage(request: Mapping[str, Any], text: str) -> dict[str, int]:
-    """Return the usage of a request, with words and punctuation marks counted as tokens."""
+    """Return prompt, completion and total tokens: words and punctuation marks are counted."""
     prompts = (str(message.get("content")) for message in request.get("messages", ()))
     sent = sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
     received = len(_TOKEN.findall(text))

@@ -24,7 +24,13 @@ from ragbench.text.chunk import Chunking, splitter_options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """Keys of every component: time limit, concurrency and version."""
+    """Keys of every component: time limit, concurrency and version.
+
+    Attributes:
+        timeout: Seconds of one call; None sets no limit, or 60 for foreign code.
+        concurrency: Number of calls side by side, from 1.
+        version: Word in the cache keys; None without one.
+    """
 
     timeout: Annotated[float | None, Option("Time limit of one call, in seconds.", gt=0)] = None
     concurrency: Annotated[int, Option("Number of concurrent calls.", ge=1)] = 1
@@ -63,7 +69,8 @@ def load_type(entry: KeyEntry, family: Family, context: Context) -> tuple[str, A
     """Return the name and class of `type:`; None, with a problem in the report, if there is none.
 
     Problems are an entry that is no mapping, a missing or unknown type, and code that cannot be
-    imported or must not be.
+    imported or must not be. Errors of importing are problems too; only Ctrl-C and SystemExit pass
+    through.
     """
     node, report = entry.node, context.report
     if not isinstance(node.value, dict):
@@ -96,7 +103,7 @@ def options_of(component: Any) -> dict[str, DeclaredOption]:
     """Return the options that a component declares; empty if its annotations cannot be resolved.
 
     A class of the user may have annotations that only a type checker resolves; then its signature
-    alone is checked.
+    alone is checked. In the order of the parameters.
     """
     try:
         return declared_options(component)
@@ -113,7 +120,8 @@ def check_component(
         name: Its name in the config.
         entry: Its key and mapping.
         family: The family that `type` belongs to.
-        context: Report, folders and retrievers; receives the references of the component.
+        context: Report, folders and retrievers; receives the references of the component, and its
+            declared block.
     """
     node, report = entry.node, context.report
     n_problems = len(report)
@@ -164,7 +172,10 @@ def retriever_family(node: Node) -> Family:
 
 
 def common_keys(family: Family) -> dict[str, DeclaredOption]:
-    """Return the keys that every member of a family takes; empty for data sets and executors."""
+    """Return the keys that every member of a family takes.
+
+    {} for data sets, executors and judges.
+    """
     if family.noun == "generator":
         return declared_options(Common) | declared_options(GeneratorCommon)
     if family.noun == "reranker":
@@ -176,6 +187,8 @@ def _build(
     name: str, loaded: tuple[str, Any], values: Mapping[str, Any], keys: Sequence[str], place: Place
 ) -> Component:
     """Return the component from its valid values.
+
+    Foreign code without a time limit gets `PYTHON_TIMEOUT`.
 
     Args:
         name: Its name in the config.
@@ -210,7 +223,8 @@ def _undeclared(
 ) -> list[str]:
     """Return the keys of an entry that the user's component accepts without declaring them.
 
-    Required parameters of a class that the entry lacks are reported.
+    Required parameters of a class that the entry lacks are reported. They are in the order of the
+    file; [] for a component that declares all.
     """
     defaults, takes_any = keyword_parameters(cls) or ({}, True)
     for key, default in defaults.items() if inspect.isclass(cls) else ():
@@ -232,7 +246,10 @@ def is_opaque(component: object) -> bool:
 
 
 def indexes(component: object) -> bool:
-    """Return True if a retriever indexes documents, which can then be cut into chunks."""
+    """Return True if a retriever indexes documents, which can then be cut into chunks.
+
+    By its attribute `indexes`, else by a method `index`.
+    """
     declared = getattr(component, "indexes", None)
     # a class of the user need not inherit from the protocol that has the attribute
     return callable(getattr(component, "index", None)) if declared is None else bool(declared)
@@ -242,6 +259,9 @@ def check_chunk(node: Node, type_name: str, component: Any, context: Context) ->
     """Return the chunking of an entry; None, with a problem in the report, if it is wrong.
 
     A retriever that does not index documents has no chunking.
+
+    Raises:
+        KeyError: The entry has no key `chunk`.
     """
     entry, report = node.entries[CHUNK], context.report
     block = entry.node
@@ -271,7 +291,11 @@ def check_chunk(node: Node, type_name: str, component: Any, context: Context) ->
 
 
 def check_dataset_options(dataset: KeyEntry, report: Report) -> None:
-    """Check `columns` and `split` as the loaders do, so that their mistakes get places too."""
+    """Check `columns` and `split` as the loaders do, so that their mistakes get places too.
+
+    Problems go into the report, also of the key `columns` that is no mapping; a value with a
+    problem is not checked again.
+    """
     from ragbench.data.files.columns import check_mapping
     from ragbench.data.loaders.base import parse_split
 

@@ -37,7 +37,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 def _style(value: str) -> str | None:
-    """Return the style of a text: double quotes if it reads back differently without; else None."""
+    """Return '"' for a text that reads back differently without quotes; else None."""
     # without quotes, a number in the place of `${NAME}` would no longer be text
     if isinstance(value, Quoted) and "${" in value:
         return '"'
@@ -110,7 +110,8 @@ def _with_texts(value: Any, path_text: Callable[[str], str]) -> Any:
 def _metric(metric: Metric, metric_name: str, path_text: Callable[[str], str]) -> str:
     """Return the name of a metric with texts for its absolute paths.
 
-    A name without such paths, or with a variable in it, stays as written.
+    A name without such paths, or with a variable in it, stays as written. The paths are relative to
+    the folder of the run.
     """
     declared = declared_options(metric.declaration.function)
     paths = {

@@ -22,7 +22,10 @@ from ragbench.score.base import add_option
 
 
 def gate_kinds() -> list[type[Gate]]:
-    """Return the class of every kind of gate, built-in ones first; broken packages are left out."""
+    """Return the class of every kind of gate, built-in ones first; broken packages are left out.
+
+    In the order of their names in the family.
+    """
     kinds = []
     for name in GATES.names():
         try:
@@ -50,7 +53,7 @@ def gate_options() -> dict[str, DeclaredOption]:
 
 
 def kind_of_gate(values: Mapping[str, Any]) -> tuple[type[Gate] | None, list[GateProblem]]:
-    """Return the kind of gate that some keys mean, and the mistakes in the keys.
+    """Return (kind of gate that some keys mean, mistakes in the keys).
 
     The kind is None if the keys fit no kind or several, or if a required key is missing.
 
@@ -109,6 +112,7 @@ def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | Non
     """Return the names of all pairs, `retriever/generator`.
 
     A generator that is None has a problem, or is a live object, and is paired with all retrievers.
+    Retriever by retriever; [] without retrievers or generators.
     """
     return [
         f"{retriever}/{name}"
@@ -122,7 +126,7 @@ def gate_scores(metrics: Metrics) -> GateNames:
     """Return the scores of a checked `metrics` block, for gates that name them.
 
     Blocks that are left out are open kinds: the data decide their scores. With several judges the
-    names of rubrics have the judge in parentheses.
+    names of rubrics have the judge in parentheses. A name that is no score is left out.
     """
     measures, generation = metrics.retrieval.measures, metrics.generation
     scores = [score_facts(name, "retrieval") for name in measures or ()]
@@ -143,6 +147,8 @@ def gate_scores(metrics: Metrics) -> GateNames:
 
 def check_gates(node: Node, names: GateNames, context: Context) -> tuple[Gate, ...]:
     """Return the gates without a problem; problems go into the report.
+
+    In the order of the list; () for a value that is no list.
 
     Args:
         node: The list.
@@ -174,7 +180,8 @@ def _check_gate(
 ) -> Gate | None:
     """Return the gate of an entry with valid values; None, with a problem, if it fits no kind.
 
-    A gate with other problems is returned, and its problems are in the report.
+    A gate with other problems is returned, and its problems are in the report. A gate on a sweep
+    gets its combinations as systems.
     """
     present = {key: values[key] for key in node.entries if values[key] is not None}
     kind, problems = kind_of_gate(present)
@@ -193,7 +200,10 @@ def _check_gate(
 
 
 def _report(gate: Node, problems: Iterable[GateProblem], report: Report) -> None:
-    """Report the problems of a gate at the places of their values."""
+    """Report the problems of a gate at the places of their values.
+
+    `{}` in the text of a problem becomes its value.
+    """
     for problem in problems:
         node = gate if problem.key is None else gate.get(problem.key) or gate
         if problem.part is not None:

@@ -36,7 +36,10 @@ _NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 
 
 def config_schema() -> Schema:
-    """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
+    """Return the JSON Schema (draft 2020-12) of everything that this version understands.
+
+    It is made of the built-in types and those of installed packages that can be imported.
+    """
     from ragbench.config.gates import gate_options
     from ragbench.data import LOADERS
     from ragbench.executors import EXECUTORS
@@ -128,6 +131,8 @@ def _metrics() -> Schema:
 
 def _mapping(definition: str) -> Schema:
     """Return the JSON Schema of an object with component names as keys.
+
+    Names have letters, digits, '_', '.', '=' and '-'.
 
     Args:
         definition: Name of the definition in `$defs` that every value follows.
@@ -262,7 +267,7 @@ def _type(annotation: Any, option: Option | None = None) -> Schema:
 
 
 def _example(name: str, measure: Callable[..., object]) -> str:
-    """Return a measure as a config may name it: with a cut-off if it needs one."""
+    """Return a measure as a config may name it: with @10, or @0.5, if it needs a cut-off."""
     from ragbench.score.retrieval.base import spec_of
 
     spec = spec_of(measure)
@@ -272,5 +277,8 @@ def _example(name: str, measure: Callable[..., object]) -> str:
 
 
 def _suggested(names: Iterable[str]) -> Schema:
-    """Return the schema of a text for which an editor offers names."""
+    """Return the schema of a text for which an editor offers names.
+
+    Other texts are allowed too.
+    """
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}]}

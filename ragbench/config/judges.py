@@ -24,7 +24,14 @@ _FILE_SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCommon:
-    """Keys of every judge: rubrics, and when and what it judges."""
+    """Keys of every judge: rubrics, and when and what it judges.
+
+    Attributes:
+        rubrics: Names, files or mappings; None takes the default rubrics.
+        when: `available` skips the judge if its key is not set.
+        pairs: Pairs of systems that pairwise rubrics compare; None depends on their number.
+        nuggets: File of nuggets; None makes them from the references.
+    """
 
     rubrics: Annotated[
         list[str | dict[str, Any]] | None,
@@ -57,7 +64,7 @@ def check_judges(node: Node, place: Place, context: Context) -> dict[str, JudgeB
     """Return the judges by name; None if a single judge is wrong, else without the wrong ones.
 
     The block has several judges if all its values are mappings; a single judge is named by its
-    type.
+    type. They are in the order of the file; an empty mapping gives {}.
 
     Args:
         node: The block.
@@ -129,8 +136,8 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
 def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSource, ...]:
     """Return the sources of the rubrics: built-in names, mappings, absolute paths of files.
 
-    Unknown rubrics are reported and left out. Without any, these are the default rubrics of the
-    judge.
+    Unknown and repeated rubrics are reported and left out. Without any, these are the default
+    rubrics of the judge.
 
     Args:
         node: The list of rubrics; None if the judge has no such key.
@@ -216,7 +223,8 @@ def report_misplaced(node: Node, expected: Kind, report: Report) -> bool:
 def check_rubric(node: Node, context: Context) -> tuple[str, str | Path] | None:
     """Return a rubric's name and its source; None, with a problem, if it is unknown or wrong.
 
-    The source is the name of a built-in rubric, or the absolute path of a file.
+    The result is (name, source); the source is the name of a built-in rubric, or the absolute path
+    of a file.
     """
     from ragbench.score.judge.rubric import built_in_rubrics, is_built_in, load_rubric, read_rubric
 

@@ -66,7 +66,10 @@ def load_config(
     live_apps: Collection[str] = (),
     code: Sequence[Path] | None = None,
 ) -> schema.ExperimentConfig:
-    """Read and check a config as a whole, and return it with all its defaults.
+    """Return a config, read and checked as a whole, with all its defaults.
+
+    A variable `${VAR}` that is not set, and a secret in the name of a folder, are problems too.
+    Secrets are noted, so that printed texts mask them.
 
     Args:
         source: The YAML file, or its content as a mapping.
@@ -141,7 +144,8 @@ def load_config(
 def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.ExperimentConfig:
     """Return the data set and judges of a config in a run folder; all other blocks are left out.
 
-    A run folder is data: code that the config names is a problem and is not imported.
+    A run folder is data: code that the config names is a problem and is not imported. It has no
+    retrievers, generators, apps and gates.
 
     Args:
         path: The file.
@@ -174,7 +178,10 @@ def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
 
 
 def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
-    """Yield the environment variables that options name in place of a key: `api_key_env: NAME`."""
+    """Yield the environment variables that options name in place of a key: `api_key_env: NAME`.
+
+    Components come first, then judges; a name may come twice.
+    """
     judges = (config.metrics.judges or {}).values()
     systems = (config.retrievers, config.generators, config.apps)
     options = [component.options for block in systems for component in block.values()]
@@ -210,7 +217,10 @@ class Surroundings:
 
 
 class TreeCheck:
-    """Checks of one tree, block by block; its problems go into a report."""
+    """Checks of one tree, block by block; its problems go into a report.
+
+    `build` checks all blocks once; nothing is raised for a mistake in the config.
+    """
 
     def __init__(self, tree: Node, report: Report, path: Path | None, around: Surroundings) -> None:
         self.tree, self.report, self.path = tree, report, path
@@ -273,7 +283,10 @@ class TreeCheck:
         )
 
     def expanded(self) -> Node:
-        """Return the tree with one component for each combination of a sweep."""
+        """Return the tree with one component for each combination of a sweep.
+
+        As it is without sweeps.
+        """
         tree = self.tree
         for block, swept in self.swept.items():
             if swept.members:
@@ -343,7 +356,10 @@ class TreeCheck:
     def _components(
         self, block: str, family_of: Callable[[Node], Family]
     ) -> dict[str, schema.Component | None]:
-        """Return the checked components of a block by name; a wrong one is None."""
+        """Return the checked components of a block by name; a wrong one is None.
+
+        In the order of the file.
+        """
         return {
             name: check_component(name, entry, family_of(entry.node), self.context)
             for name, entry in self.swept[block].components.items()
@@ -369,7 +385,7 @@ class TreeCheck:
                 self.report.wrong(entries[name], problem, allowed)
 
     def _may_bring_systems(self, loaders: Family) -> bool:
-        """Return True if the loader reads systems from records, or is not built in."""
+        """Return True if the loader is not built in, or its type is pairs, records or traces."""
         type_name = self._item("dataset").text("type")
         return type_name not in loaders.table or type_name in ("pairs", "records", "traces")
 

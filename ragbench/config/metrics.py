@@ -32,6 +32,8 @@ _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metr
 def check_metrics(node: Node | None, context: Context) -> schema.Metrics:
     """Return the checked block `metrics`; problems go into the report.
 
+    Values with a problem keep their defaults.
+
     Args:
         node: The block; None if the config has none, which gives the defaults.
         context: Report, folders and retrievers of the config.
@@ -84,7 +86,7 @@ def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
 def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] | None:
     """Return the metrics of `metrics.generation`; None if a name is not text.
 
-    Unknown names are reported and left out.
+    Unknown names are reported and left out. Repeated names are reported and left in.
     """
     from ragbench.score.text.notation import parse_metric
 
@@ -120,6 +122,8 @@ def _parse_names(
     names: Node, parse: Callable[[str], Any], noun: str, report: Report
 ) -> list[tuple[Node, Any]]:
     """Return the names of a list with their parsed scores; wrong and repeated names are reported.
+
+    In the order of the list. A name that YAML cut at a comma is reported once.
 
     Args:
         names: The list; elements that are not text are left out, as they have a problem already.
@@ -195,6 +199,8 @@ _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 def _match(node: Node, ties: Any, context: Context) -> schema.Match | None:
     """Return the block `match`; None if its level is wrong.
 
+    Other problems are reported, and the block is returned.
+
     Args:
         node: The block.
         ties: Value of `metrics.retrieval.ties`, which `level: text` restricts; None if it is wrong.
@@ -231,6 +237,8 @@ def _fill(
     node: Node, metrics: schema.Metrics, has_judges: bool, context: Context
 ) -> schema.Fill | None:
     """Return the block `fill`; None if it has a problem, or if its judge has one.
+
+    Without a name in it, the only judge counts.
 
     Args:
         node: The block.
@@ -284,6 +292,7 @@ def _rubric(
     """Return the name or file of the rubric of `fill`; None, with a problem, if it is not found.
 
     A rubric that cannot grade passages, or that the judge cannot apply, is reported and returned.
+    Without the key it is the default rubric.
     """
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import load_rubric
@@ -316,7 +325,9 @@ def _rubric(
 def check_statistics(node: Node, context: Context) -> schema.Statistics:
     """Return the checked block `statistics`; problems go into the report.
 
-    Problems are also combinations that make no sense, such as `mcnemar` with clusters.
+    Problems are also combinations that make no sense, such as `mcnemar` with clusters. Values with
+    a problem keep their defaults; `bh` becomes `benjamini_hochberg`, and repeated slices count
+    once.
     """
     values = context.check(node, declared_options(schema.Statistics))
     baseline = node.get("baseline")
@@ -352,7 +363,8 @@ def check_statistics(node: Node, context: Context) -> schema.Statistics:
 def check_causes(node: Node, metrics: schema.Metrics, context: Context) -> CauseRules:
     """Return the rules of the block `causes`; problems go into the report.
 
-    A `measure` in it must be a score of answers that the block `metrics` computes.
+    A `measure` in it must be a score of answers that the block `metrics` computes. Values with a
+    problem keep their defaults.
     """
     declared = declared_options(CauseRules)
     values = context.check(node, declared, extra=tuple(CauseRules.blocks))

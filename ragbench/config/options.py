@@ -87,7 +87,7 @@ def check_value(node: Node, option: DeclaredOption, report: Report) -> Any:
 
 @dataclass
 class Context:
-    """State that the checks of one config share.
+    """State that the checks of one config share; `TreeCheck` makes it.
 
     Attributes:
         base: The folder that paths are relative to.
@@ -100,6 +100,7 @@ class Context:
             config.
         filled: Place -> the value that the checks give it.
         paths: Places of values that are paths.
+        report: Receives the problems.
     """
 
     report: Report
@@ -127,7 +128,7 @@ class Context:
         """Return the valid values of a block, with absolute paths and the defaults of absent keys.
 
         The block is remembered for the resolved config. A key with a problem is left out, as in
-        `check_options`.
+        `check_options`. Paths that do not exist, and code that cannot be imported, are problems.
 
         Args:
             node: The block.
@@ -235,7 +236,7 @@ def references_of(
     """Return the retrievers that options name, with the places of the names.
 
     In a list, a swept retriever is replaced in `values` by its combinations. Unknown names are
-    reported and left out.
+    reported and left out. In the order of the options; [] without any.
     """
     references: list[tuple[str, Node]] = []
     for key, option in declared.items():
@@ -257,7 +258,7 @@ def references_of(
 
 
 def check_reference(node: Node, context: Context, *, many: bool = False) -> tuple[str, ...]:
-    """Return the retrievers that a name means; none, with a problem, if it is unknown.
+    """Return the retrievers that a name means; (), with a problem, if it is unknown.
 
     Args:
         node: The name.
@@ -283,7 +284,10 @@ def check_reference(node: Node, context: Context, *, many: bool = False) -> tupl
 
 
 def report_cycles(references: Mapping[str, Sequence[tuple[str, Node]]], report: Report) -> None:
-    """Report each cycle of retrievers that refer to each other, at the reference that closes it."""
+    """Report each cycle of retrievers that refer to each other, at the closing reference.
+
+    A retriever that refers to itself is a cycle. Without cycles nothing happens.
+    """
     unsorted = {name: dict(targets) for name, targets in references.items()}
     while unsorted:
         try:
@@ -301,7 +305,10 @@ def report_cycles(references: Mapping[str, Sequence[tuple[str, Node]]], report: 
 
 
 def resolve_path(node: Node, context: Context) -> Path | None:
-    """Return the absolute path of a value; None, with a problem, if no such file exists."""
+    """Return the absolute path of a value; None, with a problem, if nothing exists there.
+
+    `~` is the home folder. The place is added to `context.paths`.
+    """
     text, base = str(node.value), context.base
     context.paths.add(node.path)
     # `os.path` raises ValueError for a NUL character
@@ -360,7 +367,10 @@ def _resolve_options(
 
 
 def load_named(node: Node, context: Context) -> object:
-    """Return the object that a value names, not called; None, with a problem, if it is missing."""
+    """Return the object that a value names, not called; None, with a problem, if it is missing.
+
+    Also None, with a problem, if code is forbidden.
+    """
     if context.refuses(node):
         return None
     try:
@@ -397,7 +407,7 @@ def _check_arguments(factory: Any, node: Node, args: Node | None, report: Report
 
 
 def keyword_parameters(function: Any) -> tuple[dict[str, object], bool] | None:
-    """Return the defaults of a function's keyword parameters, and whether it has `**kwargs`.
+    """Return (name -> default of a function's keyword parameters, whether it has `**kwargs`).
 
     A parameter without a default has `REQUIRED`. None if the function has no readable signature.
     """

@@ -21,6 +21,8 @@ _PLAIN_KEY = re.compile(r"[^\s.\"'=]+")
 def dotted(path: Iterable[str]) -> str:
     """Return a path as `--set` takes it; keys with a dot, a quote, `=` or a space stand in quotes.
 
+    An empty path gives ''.
+
     Example:
         >>> dotted(["retrievers", "a.b", "k1"])
         'retrievers."a.b".k1'
@@ -29,7 +31,7 @@ def dotted(path: Iterable[str]) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return names joined by commas; after the first 20 `...`."""
+    """Return names joined by commas, the first 20 and then `...`; '' without names."""
     return ", ".join([*names[:_SHOWN_NAMES], "..."] if len(names) > _SHOWN_NAMES else names)
 
 
@@ -56,7 +58,10 @@ def _names_secret(line: str) -> bool:
 
 @dataclass(slots=True)
 class Report:
-    """Problems of a config, each once; sorted by their places when they are raised."""
+    """Problems of a config, each once; sorted by their places when they are raised.
+
+    Its length is the number of problems; `error` makes the error to raise.
+    """
 
     _problems: dict[Problem, None] = field(default_factory=dict)
 
@@ -74,7 +79,7 @@ class Report:
         allowed: str | None = None,
         nearest: str | None = None,
     ) -> None:
-        """Add one problem.
+        """Add one problem; an equal problem is added once.
 
         Args:
             place: Place in the file, or the override.
@@ -103,7 +108,7 @@ class Report:
         self.wrong(placed, problem.found, problem.allowed, problem.nearest)
 
     def include(self, problems: Iterable[Problem]) -> None:
-        """Add problems of another report."""
+        """Add problems of another report, each once."""
         self._problems |= dict.fromkeys(problems)
 
     def conceal(self, lines: Sequence[str]) -> None:
@@ -119,7 +124,7 @@ class Report:
         }
 
     def under(self, path: KeyPath) -> list[Problem]:
-        """Return the problems at a path or below it."""
+        """Return the problems at a path or below it, in the order of adding; all for ()."""
         prefix = dotted(path)
         return [
             problem
@@ -128,7 +133,7 @@ class Report:
         ]
 
     def error(self, subject: str, clean: Callable[[str], str] = str) -> ConfigError:
-        """Return every problem as one error, in file order; problems of overrides come last.
+        """Return every problem as one error, in file order; those of overrides come last.
 
         Args:
             subject: Name of the config in the first line.

@@ -51,7 +51,10 @@ class Environment:
         return {**values, **self.defaults, **self.literal}
 
     def record(self) -> dict[str, EnvironmentVariable]:
-        """Return the variables as a manifest records them: without the values of secrets."""
+        """Return the variables as a manifest records them: without the values of secrets.
+
+        In the order of the file.
+        """
         return {
             name: variable_record(r.value if r.is_set else None, secret=name in self.hidden)
             for name, r in self.references.items()
@@ -68,7 +71,8 @@ def environment_of(tree: Node, declared: Collection[KeyPath] = ()) -> Environmen
     """Return the variables of a tree with their values, and its secrets.
 
     A value is a secret by the name of its variable, by the keys or the declaration of its option,
-    or by its form; a secret in one place is a secret everywhere.
+    or by its form; a secret in one place is a secret everywhere. Variables that the config does not
+    name are left out.
 
     Args:
         tree: The config, with variables replaced.
@@ -101,7 +105,10 @@ def environment_of(tree: Node, declared: Collection[KeyPath] = ()) -> Environmen
 
 
 def _after_flags(node: Node) -> Iterator[KeyPath]:
-    """Yield the places of list elements that follow a flag such as `--api-key`."""
+    """Yield the places of list elements that follow a flag such as `--api-key`.
+
+    A value that begins with '-' is a flag itself.
+    """
     for flag, part in itertools.pairwise(node.elements):
         is_flag = isinstance(flag.value, str) and flag.value.startswith("-")
         is_value = isinstance(part.value, str) and not part.value.startswith("-")
@@ -141,7 +148,10 @@ def _texts_beside_secrets(node: Node, hidden: Collection[str]) -> list[str]:
 
 
 def report_secret_paths(tree: Node, environment: Environment, report: Report) -> None:
-    """Report secrets in names of folders, from where they cannot be removed later."""
+    """Report secrets in `name`, `output`, `cache` and `cache_also`, which become folders.
+
+    Afterwards they could not be removed. An existing folder is allowed.
+    """
     for key in ("name", "output", "cache", "cache_also"):
         for node in () if (block := tree.get(key)) is None else block.scalars():
             value = str(node.value)
@@ -177,7 +187,7 @@ def resolve_config(tree: Node, context: Context, environment: Environment) -> di
 
     Values of variables are written out; `${NAME}` stands for secrets alone, `***` for a secret in
     the config itself. Read again, with the same secrets in the environment, it gives the same
-    config.
+    config. Empty blocks and nulls at the top level are left out.
 
     Args:
         tree: The checked tree.

@@ -41,7 +41,10 @@ _PartColumns = dict[str, str | list[str]]
 
 
 def scaffold_beir(file: Path) -> tuple[str, Sequence[str]]:
-    """Return a config for a folder `dataset` in the BEIR layout, and a note on how to fill it."""
+    """Return (YAML for a folder `dataset` in the BEIR layout, list with one note to fill it).
+
+    Nothing is written or read but the template.
+    """
     text = _template("beir").replace("@FILE@", str(file)).replace("@PATH@", "dataset")
     folder = file.parent / "dataset"
     return text, [f"put your data into {folder}, or change dataset.path"]
@@ -50,7 +53,7 @@ def scaffold_beir(file: Path) -> tuple[str, Sequence[str]]:
 def scaffold_records(
     file: Path, records: Path, corpus: Path | None = None, chosen: PartMap | None = None
 ) -> tuple[str, Sequence[str]]:
-    """Return a config that reads a file of records, and notes on the columns and the corpus.
+    """Return (YAML that reads a file of records, notes on the columns and the corpus).
 
     Columns are guessed from names and contents. With a corpus, the config retrieves from it; gold
     and corpus are compared at once, so that mistakes of the data are errors here.
@@ -64,6 +67,7 @@ def scaffold_records(
     Raises:
         DataError: No column has the question, the part of a column cannot be told, or the data are
             wrong.
+        MissingExtra: A file needs a package that is not installed.
     """
     from ragbench.data.files.collection import read_corpus
 
@@ -88,10 +92,11 @@ def scaffold_records(
 def _guess_columns(
     records: Path, corpus: Corpus | None, user_columns: PartMap
 ) -> tuple[_PartColumns, list[str]]:
-    """Return the column or columns of each part, and notes on other possible readings.
+    """Return (part -> column or columns, notes on other possible readings).
 
     Raises:
-        DataError: No column has the question, or the part of a column cannot be told.
+        DataError: The file cannot be read, no column has the question, or the part of a column
+            cannot be told.
     """
     from ragbench.data.files.columns import with_paths
     from ragbench.data.files.gold import DocumentNames
@@ -131,7 +136,7 @@ def _guess_columns(
 
 
 def _remove_empty_gold(columns: _PartColumns, rows: Sequence[Entry], groups: PartMap) -> list[str]:
-    """Remove guessed columns of gold that are empty in every row; return a note for each."""
+    """Remove guessed columns of gold that are empty in every row; return a note for each, or []."""
     notes = []
     for part in ("relevant", "reference_contexts", "reference"):
         column = columns.get(part)
@@ -171,7 +176,7 @@ def _settle_answer(
 def _systems_of_corpus(
     file: Path, records: Path, columns: _PartColumns, corpus: Path, documents: Corpus
 ) -> tuple[str, str, list[str]]:
-    """Return the YAML of corpus and systems, the key `match` or an empty text, and notes.
+    """Return (YAML of corpus and systems, the key `match` or '', notes).
 
     Raises:
         DataError: The records cannot be read, or none of their gold documents is in the corpus.
@@ -205,7 +210,7 @@ def _systems_of_corpus(
 def _match(
     collection: Collection, corpus: Corpus, column: str, records: Path
 ) -> tuple[str, list[str]]:
-    """Return the key `match` and notes: gold ids are ids, or metadata values, of the corpus.
+    """Return (key `match` or '', notes): gold ids are ids, or metadata values, of the corpus.
 
     The key is empty if some gold ids are ids of the corpus, or if there is no gold.
 
@@ -272,7 +277,10 @@ def _template(name: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return a text as YAML reads it back: in quotes where it needs them, `${` escaped."""
+    """Return a text as YAML reads it back: in quotes where it needs them, `${` escaped.
+
+    JSON quotes are used.
+    """
     if _PLAIN_SCALAR.fullmatch(text) and text.casefold() not in _YAML_WORDS:
         return text
     return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

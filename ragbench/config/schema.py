@@ -33,7 +33,14 @@ SLICES = ("query_length", "relevant", "answerable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Rules for hits: which retrieved passages count as relevant."""
+    """Rules for hits: which retrieved passages count as relevant.
+
+    Attributes:
+        level: Rule by which a hit meets a judgement.
+        id: Metadata key with the document of a passage; None without one.
+        separator: Text before the number of a part in ids; None without one.
+        overlap: Share of words, above 0 up to 1; None takes the default.
+    """
 
     level: Annotated[
         Literal["id", "document", "text"],
@@ -197,6 +204,8 @@ class BudgetLimits:
 class Component:
     """A checked entry of `dataset`, `retrievers`, `generators` or `apps`, or the executor.
 
+    `check_component` makes it.
+
     Attributes:
         name: Its name; `dataset` for the data set, `executor` for the executor.
         type: Text of the key `type`.
@@ -306,6 +315,13 @@ class ExperimentConfig:
         literal_secrets: Places where a secret stands in the config itself, as dotted keys.
         resolved: The config as plain data: sweeps, defaults and variables written out, paths as
             written; `${VAR}` stands for secrets alone.
+        name: Name of the experiment and of its folder.
+        dataset: Loader of the data set with its options.
+        seed: Seed of all random choices.
+        max_failed: Share of failed items, 0 to 1, above which a run is incomplete.
+        budget: Limits in USD, tokens and minutes.
+        gates: Checked gates, in the order of the file.
+        output: Folder of the runs, relative to the working directory.
     """
 
     name: str

@@ -45,6 +45,8 @@ class ScalarError(ValueError):
 def resolve(text: str) -> Scalar:
     """Return the value of an unquoted word as YAML 1.2 core reads it.
 
+    Words such as `yes` and dates are text; `.inf` and `.nan` are floats.
+
     Raises:
         ScalarError: A number has a leading zero, which YAML 1.1 reads as octal and YAML 1.2 as
             decimal, or more than 300 characters.
@@ -101,6 +103,7 @@ class Reference:
         value: Value of the variable; empty if it is not set.
         default: Texts and references that count if the value is empty; None without a default.
         is_set: Whether the environment has the variable, empty or not.
+        name: Name of the variable.
     """
 
     name: str
@@ -122,7 +125,7 @@ class Reference:
 
 
 def text_of(parts: Sequence[str | Reference]) -> str:
-    """Return the text of a scalar with its references replaced."""
+    """Return the text of a scalar with its references replaced; '' for no parts."""
     return "".join(part if isinstance(part, str) else part.text for part in parts)
 
 
@@ -148,7 +151,7 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of the config: a scalar, a list or a mapping.
+    """A value of the config: a scalar, a list or a mapping; the YAML and Python readers make it.
 
     Attributes:
         value: The scalar, the elements of the list, or key -> entry of the mapping.
@@ -156,6 +159,7 @@ class Node:
         source: A scalar as it is written, without quotes.
         quoted: Whether a scalar stands in quotes.
         parts: Texts and references of a scalar with `${VAR}` in it; else empty.
+        place: Place of the value in the file.
     """
 
     value: Scalar | tuple[Node, ...] | dict[str, KeyEntry]
@@ -199,12 +203,15 @@ class Node:
         return None if entry is None else entry.node
 
     def text(self, key: str) -> str | None:
-        """Return the value of a key if it is text; else None."""
+        """Return the value of a key if it is text, also an empty one; else None."""
         node = self.get(key)
         return node.value if node is not None and isinstance(node.value, str) else None
 
     def quote(self) -> str:
-        """Return the value as messages quote it: `1.4`, `'abc'`, `a list`; long texts are cut."""
+        """Return the value as messages quote it: `1.4`, `'abc'`, `a list`; long texts are cut.
+
+        Cut after 60 characters; a text stands in quotes.
+        """
         if isinstance(self.value, dict):
             return "a mapping" if self.value else "{}"
         if isinstance(self.value, tuple):
@@ -222,7 +229,7 @@ class Node:
         return f"{repr(text) if is_text else text}{note}"
 
     def plain(self) -> Any:
-        """Return the value as lists, dicts and scalars, with `${VAR}` replaced."""
+        """Return the value as new lists, dicts and scalars, as they are in the tree."""
         if isinstance(self.value, dict):
             return {key: entry.node.plain() for key, entry in self.value.items()}
         if isinstance(self.value, tuple):
@@ -231,6 +238,8 @@ class Node:
 
     def with_entry(self, key: str, node: Node, place: Place | None = None) -> Node:
         """Return the mapping with one value added or replaced; a replaced value keeps its position.
+
+        The node itself is not changed; one that is no mapping becomes one.
 
         Args:
             key: The key.
@@ -242,7 +251,7 @@ class Node:
         return replace(self, value={**self.entries, key: KeyEntry(place, node)})
 
     def without(self, key: str) -> Node:
-        """Return the mapping without a key."""
+        """Return a copy of the mapping without a key, which need not exist."""
         return replace(self, value={k: e for k, e in self.entries.items() if k != key})
 
 
@@ -254,7 +263,7 @@ def alternatives(tree: Node) -> Iterator[tuple[list[KeyPath], Node]]:
     """Yield paths and a tree for each round of repeated keys: second values, third values, ...
 
     In each tree these values replace the first ones, so that all values of a key can be checked.
-    Ends after 20 rounds.
+    Ends after 20 rounds. Nothing without a repeated key.
     """
     # a limit, as each round checks the whole config again
     for number in range(MAX_REPEATS):
@@ -294,7 +303,8 @@ class PythonReader:
     def read(self, value: Any, path: KeyPath = (), depth: int = 0) -> Node:
         """Return the tree of a value; a part that no config can hold is reported and becomes null.
 
-        Enumerations, paths and NumPy scalars become texts and numbers.
+        Enumerations of texts, paths and NumPy scalars become texts and numbers. More than 50 levels
+        are a problem.
         """
         if depth > MAX_DEPTH:
             return self._refuse(f"more than {MAX_DEPTH} levels", path)

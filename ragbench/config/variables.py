@@ -88,7 +88,7 @@ def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> N
 
     A variable that is empty counts as absent if there is a default, as in a shell. A variable that
     is not set, without a default, is a problem. The value of an unquoted `${N:-3}` is read as YAML:
-    3 is a number. `$${` stands for `${`.
+    3 is a number. `$${` stands for `${`. The tree itself is not changed.
 
     Args:
         node: The tree.
@@ -170,7 +170,7 @@ LONG_SECRET = 8
 
 
 def contains_secret(value: str, secret: str) -> bool:
-    """Return True if a value is the secret, or contains it and the secret is long.
+    """Return True if a value is the secret, or contains one of 8 or more characters.
 
     Placeholders such as `***` are no secrets.
     """
@@ -188,7 +188,8 @@ _BLOCKS = {("retrievers",), ("generators",), ("apps",)}
 def is_hidden(node: Node, reference: Reference) -> bool:
     """Return True if the value of a variable in a scalar is a secret.
 
-    It is one by the name of the variable, by the keys of the scalar, or by its form.
+    It is one by the name of the variable, by the keys of the scalar, or by its form. An empty value
+    is no secret by its form.
     """
     if secrets.is_secret_variable(reference.name) or in_secret_option(node.path):
         return True
@@ -233,7 +234,7 @@ def reads_environment(text: str) -> bool:
 
 
 def names_in(text: str) -> list[str]:
-    """Return the variables that a text of a config names, those in defaults included.
+    """Return the variables that a text of a config names, in order, those in defaults included.
 
     Example:
         >>> names_in("Bearer ${TOKEN:-none} $${NOT}")
@@ -255,6 +256,7 @@ def apply_overrides(
     """Return the tree with values added or replaced; wrong overrides are reported and left out.
 
     A key with a dot in it stands in quotes: `retrievers."a.b".k1`; a number is the index of a list.
+    They apply in order, so that a later one wins; the tree itself is not changed.
 
     Args:
         tree: The config.
@@ -292,7 +294,7 @@ def _read(overrides: Overrides, report: Report) -> Iterable[Node]:
 
 
 def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None]:
-    """Return the keys of an override and the text behind its `=`, None without one.
+    """Return (keys of an override, text behind its `=` or None without one).
 
     No keys, with a problem, if the dotted key is malformed.
     """
@@ -373,7 +375,8 @@ def expand_sweeps(block: Node, report: Report) -> Expanded:
     """Return the components of a block, an entry with `sweep` as one component per combination.
 
     These are named `swept-k1=0.9-b=0.4`; the last key varies fastest. A malformed sweep, and a name
-    that exists already, are reported; a malformed sweep is left out.
+    that exists already, are reported; a malformed sweep is left out. In the order of the file,
+    combinations in the place of their entry. Without sweeps `members` is empty.
     """
     components: dict[str, KeyEntry] = {}
     members: dict[str, tuple[str, ...]] = {}
@@ -391,7 +394,7 @@ def expand_sweeps(block: Node, report: Report) -> Expanded:
 def _grid(name: str, entry: KeyEntry, sweep: Node, report: Report) -> dict[str, KeyEntry]:
     """Return an entry for every combination of a sweep, by name.
 
-    Empty if the sweep is malformed.
+    Empty if the sweep is malformed. Names that differ only in case get `_2`, `_3`, ...
     """
     if not _is_well_formed(entry.node, sweep, report):
         return {}
@@ -434,7 +437,7 @@ def _is_set(node: Node, key: str) -> bool:
 def _is_well_formed(component: Node, sweep: Node, report: Report) -> bool:
     """Return True if a sweep has only lists of values for options that are not set.
 
-    Else report it.
+    Else report it. At most 1,000 combinations.
     """
     if not sweep.entries:
         problem = f"{sweep.quote()} is not a mapping" if sweep.value != {} else "the sweep is empty"

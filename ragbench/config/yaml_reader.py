@@ -64,7 +64,8 @@ class _StopReadingError(Exception):
 def read_file(path: Path, report: Report) -> Node | None:
     """Return the tree of a config file.
 
-    None, with a problem, if it is no mapping in UTF-8 and YAML.
+    None, with a problem, if it cannot be read or is no mapping in UTF-8 and YAML; nothing is
+    raised.
     """
     file = os.fspath(path)
     try:
@@ -88,6 +89,8 @@ def read_file(path: Path, report: Report) -> Node | None:
 def read_yaml(text: str, file: str | None, report: Report) -> Node | None:
     """Return the tree of a YAML text; None, with a problem, if it cannot be read at all.
 
+    An empty text gives a null. Mistakes that leave a tree, such as repeated keys, are problems too.
+
     Args:
         text: The text.
         file: Name of the file, for places; None for a text without a file.
@@ -103,7 +106,7 @@ def read_yaml(text: str, file: str | None, report: Report) -> Node | None:
 def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Node | None:
     """Return the tree of one value, as in `--set key=value`.
 
-    None, with a problem, if it is no YAML.
+    None, with a problem, if it is no YAML. An empty text is null.
 
     Args:
         text: The value.
@@ -115,7 +118,7 @@ def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Node |
 
 
 def _decode(data: bytes, file: str, report: Report) -> str | None:
-    """Return the text of a file; None, with a problem at the byte, if it is not UTF-8."""
+    """Return the text of a file without a byte order mark; None, with a problem, if not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -335,7 +338,7 @@ _CLOSING_BRACKET = {"[": "]", "{": "}"}
 
 
 def _describe_problem(problem: str, context: str, word: str) -> tuple[str, str | None]:
-    """Return a syntax error in plain words, and what is allowed instead.
+    """Return (syntax error in plain words, what is allowed instead or None).
 
     Args:
         problem: Message of the parser.
