@@ -4,11 +4,13 @@
     python benchmarks/scale.py documents [--documents N ...] [--retrievers bm25 exact faiss]
     python benchmarks/scale.py rows [--rows N ...] [--workers N ...]
     python benchmarks/scale.py judgements [--judgements N ...]
+    python benchmarks/scale.py systems [--systems N ...] [--folders N]
 
 The first is an experiment over run files, beside `ragbench compare` on the same files. Bar: twice
 of what `compare` takes, for the first run and for one that has everything stored. The others
-are in `scale_parts.py`: they print one line of JSON for each size, and have no bar; with `--keep`,
-the lines go to `scale.jsonl`, of which `docs/scale.md` is made.
+are in `scale_parts.py`: they print one line of JSON for each size; with `--keep`, the lines go to
+`scale.jsonl`, of which `docs/scale.md` is made. Only systems have a bar, of memory: 600 MB for 200
+systems over 200 queries, 1 GB for a page of 50 run folders of 10 systems each.
 
 Each command is a fresh process. CPU time, that of the system included, and the most memory that it
 had.

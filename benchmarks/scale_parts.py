@@ -1,4 +1,4 @@
-"""The parts of `scale.py` that may take long: documents, rows of a run file, judgements.
+"""The parts of `scale.py` that may take long: documents, rows, judgements, systems.
 
 `python benchmarks/scale_parts.py` alone measures each of them at a small size.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import subprocess
@@ -277,12 +278,40 @@ def of_judgements(counts: Sequence[int]) -> Iterator[Line]:
             }
 
 
+def of_systems(counts: Sequence[int], folders: int) -> Iterator[Line]:
+    """Run so many run files over 200 queries, then write one page for folders of 10 systems."""
+    from scale import write_files
+
+    for count in counts:
+        with tempfile.TemporaryDirectory() as name:
+            write_files(Path(name), 200, count, 10)
+            line = took(["-m", "ragbench", "run", "run.yaml", "--quiet"], Path(name))
+            yield {"part": "systems", "systems": count, **line, "bar_mb": 100 + 2.5 * count}
+    with tempfile.TemporaryDirectory() as name:
+        folder, head = (
+            Path(name),
+            "statistics: {resamples: 1000}\nmetrics: {retrieval: {top_k: 10}}\n",
+        )
+        write_files(folder, 200, 10 * folders, 10)
+        for run in range(folders):
+            files = range(10 * run, 10 * run + 10)
+            named = "".join(f"  s{n}: {{type: run_file, path: {n}.trec}}\n" for n in files)
+            (folder / "run.yaml").write_text(
+                f"name: r{run}\ndataset: {{type: trec, qrels: qrels.txt, topics: topics.tsv}}\n"
+                f"{head}retrievers:\n{named}"
+            )
+            took(["-m", "ragbench", "run", "run.yaml", "--quiet"], folder)
+        runs = [f"runs/r{run}" for run in range(folders)]
+        line = took(["-m", "ragbench", "report", *runs, "-o", "page.html"], folder)
+        yield {"part": "page", "folders": folders, **line, "bar_mb": 100 + 18 * folders}
+
+
 def main(arguments: Sequence[str]) -> None:
     if arguments and arguments[0].startswith("_"):
         {"_search": search, "_judge": lambda n: judge(int(n))}[arguments[0]](arguments[1])
         return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("documents", "rows", "judgements", "all"))
+    parser.add_argument("part", choices=("documents", "rows", "judgements", "systems", "all"))
     parser.add_argument("--documents", type=int, nargs="+", default=[20_000])
     parser.add_argument("--retrievers", nargs="+", default=["bm25", "exact"])
     parser.add_argument("--queries", type=int, default=100)
@@ -290,6 +319,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--judgements", type=int, nargs="+", default=[500])
+    parser.add_argument("--systems", type=int, nargs="+", default=[50])
+    parser.add_argument("--folders", type=int, default=5, help="run folders of 10 systems")
     parser.add_argument("--keep", action="store_true", help=f"append the lines to {KEPT.name}")
     chosen = parser.parse_args(arguments)
     os.environ["SCALE_WIDTH"] = str(chosen.width)
@@ -297,14 +328,19 @@ def main(arguments: Sequence[str]) -> None:
         "documents": lambda: of_documents(chosen.documents, chosen.retrievers, chosen.queries),
         "rows": lambda: of_rows(chosen.rows, chosen.workers),
         "judgements": lambda: of_judgements(chosen.judgements),
+        "systems": lambda: of_systems(chosen.systems, chosen.folders),
     }
+    missed = 0
     for part in parts if chosen.part == "all" else [chosen.part]:
         for line in parts[part]():
             text = json.dumps(line)
             print(text, flush=True)
+            missed += float(line.get("bar_mb", math.inf)) < float(line["peak_mb"])
             if chosen.keep:
                 with KEPT.open("a", encoding="utf-8") as stream:
                     stream.write(f"{text}\n")
+    if missed:
+        sys.exit(f"{missed} lines are beyond their bar_mb")
 
 
 if __name__ == "__main__":

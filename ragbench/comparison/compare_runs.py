@@ -312,11 +312,11 @@ def better_than(
         return worse
     up = columns[names[0]].direction == "higher"
     # two-sided tests: the sign of the summed differences tells the winner
-    tests = zip(pairs.first, pairs.second, pairs.differences.T, pairs.p_values, strict=True)
-    for first, second, d, p in tests:
+    tests = zip(pairs.first, pairs.second, pairs.observed, pairs.p_values, strict=True)
+    for first, second, observed, p in tests:
         if p <= 1 - confidence:
             x, y = names[first], names[second]
-            winner, loser = (x, y) if (np.nansum(d) > 0) == up else (y, x)
+            winner, loser = (x, y) if (observed > 0) == up else (y, x)
             worse[winner].append(loser)
     return {name: sorted(losers, key=names.index) for name, losers in worse.items()}
 

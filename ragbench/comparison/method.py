@@ -165,7 +165,7 @@ def adjust_family(
             name = "t_test" if kind == "t" else kind
             p[columns] = getattr(stats, f"{name}_p_values")(differences[:, columns])
     if correction == "max_t":
-        adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=seed, _sums=sums)
+        adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=seed)
     elif correction == "none":
         adjusted = p.copy()
     else:

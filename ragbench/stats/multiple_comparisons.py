@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,7 @@ from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_sums
 from ragbench.stats.difference import paired_differences
-from ragbench.stats.paired_tests import EXACT_UP_TO, SumsOf, all_flips, random_flips, tolerance
+from ragbench.stats.paired_tests import EXACT_UP_TO, all_flips, random_flips, tolerance
 from ragbench.stats.resampling import RESAMPLES
 from ragbench.types import FloatArray
 
@@ -127,7 +126,6 @@ def max_t_p_values(
     side: Side = "both",
     resamples: int = RESAMPLES,
     seed: int = 0,
-    _sums: SumsOf | None = None,
 ) -> FloatArray:
     """Test each column of paired differences, adjusted for the family of all columns.
 
@@ -173,23 +171,15 @@ def max_t_p_values(
 
     p_values = np.full(table.shape[1], np.nan)
     scored = ~np.isnan(table).all(axis=0)
-    d = np.nan_to_num(table[:, scored])
-    largest, norm = _scales(d)
-    d = (-d if side == "lower" else d) / largest / norm
-    observed = np.abs(d.sum(axis=0)) if side == "both" else d.sum(axis=0)
+    table = -table[:, scored] if side == "lower" else table[:, scored]
+    columns = _Standardized.of(table)
+    observed = np.abs(columns.observed) if side == "both" else columns.observed
     # Most extreme first; rounding may order ties either way, since their p-values are levelled.
     order = np.argsort(-observed, kind="stable")
-    d, threshold = d[:, order], (observed - tolerance(d))[order]
+    d, threshold = columns.scale(np.nan_to_num(table))[:, order], (observed - columns.slack)[order]
 
-    changed = d.any(axis=1)
-    exact = int(np.count_nonzero(changed)) <= EXACT_UP_TO
-    if exact:
-        blocks = all_flips(d[changed])
-    elif _sums is None:
-        blocks = random_flips(d, resamples, seed)
-    else:
-        block = (_sums(np.flatnonzero(scored)) / largest / norm)[:, order]
-        blocks = iter([-block if side == "lower" else block])
+    exact = int(np.count_nonzero(columns.changed)) <= EXACT_UP_TO
+    blocks = all_flips(d[columns.changed]) if exact else random_flips(d, resamples, seed)
     extreme, total = np.zeros(d.shape[1]), 0
     for sums in blocks:
         highest = _highest(np.abs(sums, out=sums) if side == "both" else sums, steps)
@@ -247,6 +237,7 @@ def tied_with_best(
 # How much larger than a difference the scores may be of which it is one: beyond it, rounding of
 # their sums would come near to what counts as a tie.
 _MOST_CANCELLED = 100
+_BLOCK_BYTES = 8 * 2**20  # of flipped sums: more would not stay in the caches
 
 
 class SystemPairs:
@@ -254,12 +245,13 @@ class SystemPairs:
 
     The sum of a difference under sign flips is the difference of two such sums. So all pairs, in
     every test, take one product for each system, where products of all pairs would take as many as
-    there are pairs; and what is asked for twice is computed once. Pairs are in the order of
-    `itertools.combinations`. OptionError if `values` is no table or holds an infinity; other
-    options are checked on first use.
+    there are pairs. Pairs are tested in blocks: memory grows with the number of systems, but for a
+    few numbers per pair. OptionError if `values` is no table or holds an infinity, or for a wrong
+    number of resamples or seed; clusters are checked on first use.
 
     Attributes:
-        first: Number of the first system of each pair, from 0; shape (pairs,).
+        first: Number of the first system of each pair, from 0, in the order of
+            `itertools.combinations`; shape (pairs,).
         second: Number of the second system of each pair.
     """
 
@@ -273,36 +265,47 @@ class SystemPairs:
     ) -> None:
         """Take a table (n queries, s systems) of one measure; NaN where a system is not scored."""
         self._table = arguments.matrix("SystemPairs", "values", values)
+        arguments.whole_number("SystemPairs", "resamples", resamples, least=1)
+        arguments.whole_number("SystemPairs", "seed", seed, least=0)
         self._clusters, self._resamples, self._seed = clusters, resamples, seed
-        pairs = list(combinations(range(self._table.shape[1]), 2))
-        self.first, self.second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        self.first, self.second = np.triu_indices(self._table.shape[1], 1)
 
-    @cached_property
-    def differences(self) -> FloatArray:
-        """The differences of all pairs, a row for each query or cluster.
+    @property
+    def observed(self) -> FloatArray:
+        """Sum of first minus second system over the root of the sum of squares, by pair.
 
-        First minus second system, NaN where either is not scored. OptionError if there is not one
-        cluster label per query.
+        0 without common queries. OptionError if there is not one cluster label per query.
         """
-        return self._by_unit(self._table[:, self.first], self._table[:, self.second])
-
-    def _by_unit(self, systems: FloatArray, rivals: FloatArray) -> FloatArray:
-        differences = paired_differences(systems, rivals)
-        return differences if self._clusters is None else cluster_sums(differences, self._clusters)
+        return self._standardized.observed
 
     @cached_property
     def p_values(self) -> FloatArray:
         """P-values of all pairs by `max_t_p_values`.
 
         Shape (pairs,), adjusted for the family of all pairs; NaN without common queries.
-        OptionError for a wrong option.
+        OptionError if there is not one cluster label per query.
         """
-        return max_t_p_values(
-            self.differences,
-            resamples=self._resamples,
-            seed=self._seed,
-            _sums=lambda pairs: self.sums(self.first[pairs], self.second[pairs]),
-        )
+        columns = self._standardized
+        if np.count_nonzero(columns.changed) <= EXACT_UP_TO:
+            changed = [np.nan_to_num(d)[columns.changed] for d in self._differences()]
+            # a row of zeros changes no sum: where no query changed, p is 1
+            d = np.vstack([np.zeros(len(columns.scored)), np.hstack(changed)])
+            return np.where(columns.scored, max_t_p_values(d), np.nan)
+        statistics = np.abs(columns.observed)
+        # Most extreme first, as in `max_t_p_values`; the maxima run from the other end.
+        order = np.argsort(-statistics, kind="stable")
+        threshold = statistics - columns.slack
+        extreme, highest = np.empty(len(order)), np.zeros(self._resamples)
+        for block in self._blocks(order[::-1]):
+            sums = self.sums(self.first[block], self.second[block])
+            sums /= columns.largest[block]
+            sums /= columns.norm[block]
+            for pair, flipped in zip(block, np.abs(sums, out=sums).T, strict=True):
+                np.maximum(highest, flipped, out=highest)
+                extreme[pair] = np.count_nonzero(highest >= threshold[pair])
+        p_values = np.empty(len(order))
+        p_values[order] = np.maximum.accumulate((extreme[order] + 1) / (self._resamples + 1))
+        return np.where(columns.scored, p_values, np.nan)
 
     def tied_with_best(self, *, higher_is_better: bool, alpha: float) -> NDArray[np.bool_]:
         """Return the result of the function `tied_with_best` for these scores.
@@ -330,12 +333,8 @@ class SystemPairs:
         either system did not score counts 0. OptionError for a wrong cluster, seed or number.
         """
         one, other = np.asarray(systems, np.intp), np.asarray(rivals, np.intp)
-        low, high = np.minimum(one, other), np.maximum(one, other)
-        n_systems = self._table.shape[1]
-        places = low * (2 * n_systems - low - 1) // 2 + high - low - 1  # among all combinations
-        sign = np.where(one < other, 1.0, -1.0)
-        d = np.nan_to_num(sign * self.differences[:, places])
-        sums: FloatArray = self._flipped[:, one] - self._flipped[:, other]
+        d = np.nan_to_num(self._by_unit(self._table[:, one], self._table[:, other]))
+        sums: FloatArray = (self._flipped[one] - self._flipped[other]).T
         # where one of the three was not scored, a sum has queries that the difference has not
         lacks = np.isnan(self._table)
         uneven = (lacks != lacks[:, :1]).any(axis=0)
@@ -343,8 +342,32 @@ class SystemPairs:
         size = np.abs(np.nan_to_num(self._basis)).sum(axis=0)
         apart |= size[one] + size[other] > _MOST_CANCELLED * np.abs(d).sum(axis=0)
         if apart.any():
-            sums[:, apart] = self._flip(d[:, apart])
+            sums[:, apart] = self._flip(d[:, apart]).T
         return sums
+
+    def _blocks(self, pairs: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Yield the pairs in blocks of bounded size, at least one block."""
+        width = max(1, _BLOCK_BYTES // (8 * max(self._resamples, len(self._table))))
+        for start in range(0, max(1, len(pairs)), width):
+            yield pairs[start : start + width]
+
+    def _differences(self) -> Iterator[FloatArray]:
+        """Yield the differences of a block of pairs at a time, a row for each query or cluster."""
+        for block in self._blocks(np.arange(len(self.first))):
+            one, other = self.first[block], self.second[block]
+            yield self._by_unit(self._table[:, one], self._table[:, other])
+
+    def _by_unit(self, systems: FloatArray, rivals: FloatArray) -> FloatArray:
+        differences = paired_differences(systems, rivals)
+        return differences if self._clusters is None else cluster_sums(differences, self._clusters)
+
+    @cached_property
+    def _standardized(self) -> _Standardized:
+        parts = [_Standardized.of(differences) for differences in self._differences()]
+        changed = np.asarray(np.any([part.changed for part in parts], axis=0))
+        columns = map(np.concatenate, zip(*(part[:-1] for part in parts), strict=True))
+        scored, largest, norm, observed, slack = columns
+        return _Standardized(scored, largest, norm, observed, slack, changed)
 
     @cached_property
     def _basis(self) -> FloatArray:
@@ -356,21 +379,53 @@ class SystemPairs:
 
     @cached_property
     def _flipped(self) -> FloatArray:
+        """Sums of the basis under the flips of the seed, shape (systems, resamples)."""
         return self._flip(np.nan_to_num(self._basis))
 
     def _flip(self, columns: FloatArray) -> FloatArray:
-        return np.concatenate(list(random_flips(columns, self._resamples, self._seed)))
+        flipped = np.empty((columns.shape[1], self._resamples))
+        end = 0
+        for sums in random_flips(columns, self._resamples, self._seed):
+            start, end = end, end + len(sums)
+            flipped[:, start:end] = sums.T
+        return flipped
 
 
-def _scales(d: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return two factors of the root of each column's sum of squares, which no flip changes.
+class _Standardized(NamedTuple):
+    """Columns of differences divided by the roots of their sums of squares, which no flip changes.
 
-    Both have shape (m,), and are 1 for a column of zeros.
+    Attributes:
+        scored: True for each column with a value.
+        largest: Largest size of a value of each column, or 1: the first factor of the root.
+        norm: Second factor of the root, or 1.
+        observed: Sum of each column after the division.
+        slack: Rounding error of this sum.
+        changed: True for each row that is not 0 in every column.
     """
-    most = np.abs(d).max(axis=0, initial=0.0)
-    largest = np.where(most > 0, most, 1.0)
-    norm = np.sqrt(((d / largest) ** 2).sum(axis=0))  # so that no square overflows or vanishes
-    return largest, np.where(norm > 0, norm, 1.0)
+
+    scored: NDArray[np.bool_]
+    largest: FloatArray
+    norm: FloatArray
+    observed: FloatArray
+    slack: FloatArray
+    changed: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, differences: FloatArray) -> _Standardized:
+        """Return the facts of a table of differences; NaN counts as 0."""
+        d = np.nan_to_num(differences)
+        most = np.abs(d).max(axis=0, initial=0.0)
+        largest = np.where(most > 0, most, 1.0)
+        norm = np.sqrt(((d / largest) ** 2).sum(axis=0))  # so that no square overflows or vanishes
+        norm = np.where(norm > 0, norm, 1.0)
+        scored, d = ~np.isnan(differences).all(axis=0), d / largest / norm
+        changed = np.asarray(d.any(axis=1))
+        return cls(np.asarray(scored), largest, norm, d.sum(axis=0), tolerance(d), changed)
+
+    def scale(self, differences: FloatArray) -> FloatArray:
+        """Return a table of the same columns after the division."""
+        scaled: FloatArray = differences / self.largest / self.norm
+        return scaled
 
 
 def _highest(statistics: FloatArray, steps: Steps) -> FloatArray:

@@ -1,5 +1,6 @@
 """Max-T against every sign written out in plain Python, SciPy for one column, and error rates."""
 
+import tracemalloc
 from itertools import combinations, product
 
 import numpy as np
@@ -267,6 +268,30 @@ def test_all_pairs_in_both_tests_take_one_product_for_each_system(monkeypatch):
 
     assert pairs.p_values.shape == (45,)
     assert flipped == [10]
+
+
+def test_pairs_in_blocks_have_the_same_p_values(monkeypatch):
+    scores = np.random.default_rng(2).normal(0.5, 0.1, (40, 9)) + np.linspace(0, 0.1, 9)
+    whole = SystemPairs(scores, resamples=500).p_values
+
+    for pairs_of_a_block in (1, 7):
+        monkeypatch.setattr(multiple_comparisons, "_BLOCK_BYTES", 8 * 500 * pairs_of_a_block)
+        np.testing.assert_array_equal(SystemPairs(scores, resamples=500).p_values, whole)
+
+
+def test_memory_grows_with_systems_not_with_their_pairs():
+    """40 systems have 780 pairs, 80 systems 3,160: four times as many."""
+
+    def peak(systems):
+        pairs = SystemPairs(np.random.default_rng(3).random((60, systems)), resamples=1_000)
+        tracemalloc.start()
+        pairs.tied_with_best(higher_is_better=True, alpha=0.05)
+        try:
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(80) <= 2.3 * peak(40)
 
 
 @pytest.mark.parametrize(
