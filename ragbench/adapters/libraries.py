@@ -22,6 +22,8 @@ Factory = Annotated[
 ]
 IdField = Annotated[str | None, Option("Metadata key with the ids that the judgements use.")]
 
+# Metadata keys in which LangChain, LlamaIndex and Haystack keep the file that a chunk comes from.
+FILE_KEYS = ("source", "file_path", "file_name")
 _USUAL_KEYS = ("_id", "id")
 
 
@@ -205,8 +207,10 @@ class HitReader:
             raise AdapterError(
                 "a hit has neither an id nor a text, allowed: an id, or a text to make one of"
             )
-        self._from["hash"] += 1
-        self._keys = tuple(map(str, metadata))
+        # a run matches the file of a chunk with the documents of its corpus
+        if not any(key in metadata for key in FILE_KEYS):
+            self._from["hash"] += 1
+            self._keys = tuple(map(str, metadata))
         return f"text-{fingerprint([text], 16)}"
 
     @property

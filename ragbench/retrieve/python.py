@@ -158,7 +158,31 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
         raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
     hits = [_read_hit(hit, position) for position, hit in enumerate(answer, start=1)]
-    return Retrieved(first_documents(hits, top_k), queries)
+    return Retrieved(first_documents(separate_chunks(hits), top_k), queries)
+
+
+def separate_chunks(hits: list[ScoredDocument]) -> list[ScoredDocument]:
+    """Return the hits with an id for each of several texts that share the id of their document.
+
+    A hit that repeats an earlier id with another text is another chunk of the same document: its
+    id becomes `id#2`, `id#3`, ..., and `document` is the id. Other hits stay as they are.
+
+    Example:
+        >>> hits = [ScoredDocument("a.md", text="Io."), ScoredDocument("a.md", text="Europa.")]
+        >>> [(hit.id, hit.document) for hit in separate_chunks(hits)]
+        [('a.md', None), ('a.md#2', 'a.md')]
+    """
+    texts_of: dict[str, list[str]] = {}
+    separated = []
+    for hit in hits:
+        texts = texts_of.setdefault(hit.id, [])
+        if hit.text is not None and hit.text not in texts:
+            texts.append(hit.text)
+        number = 1 if hit.text is None else 1 + texts.index(hit.text)
+        if number > 1:
+            hit = replace(hit, id=f"{hit.id}#{number}", document=hit.document or hit.id)
+        separated.append(hit)
+    return separated
 
 
 def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocument]:

@@ -11,6 +11,7 @@ from ragbench.cli.run import command as run_command
 from ragbench.errors import DataError
 from ragbench.types import ScoredDocument
 
+MEASURES = ["mrr", "answer_hit@1", "answer_hit@2"]
 TEXTS = {f"d{n}": f"Moon {n} is {word}." for n, word in enumerate(("hot", "icy", "dark", "red"))}
 
 
@@ -144,16 +145,22 @@ class Hits:
     ("made", "expected"),
     [
         (
-            lambda name: ScoredDocument(f"u-{name}!", metadata={"n": 1, "source": f"{name}.md"}),
+            lambda name: ScoredDocument(f"u-{name}!", metadata={"n": 1, "doc": f"{name}.md"}),
             "mine: none of its 12 hits is known to the judgements, such as 'u-d0!', while metadata "
-            "'source' of the hits is; allowed: id_field: source; or metrics.retrieval: match: "
-            "{level: document, id: metadata.source} where hits are parts of these",
+            "'doc' of the hits is; allowed: id_field: doc; or metrics.retrieval: match: "
+            "{level: document, id: metadata.doc} where hits are parts of these",
         ),
         (
             lambda name: ScoredDocument(f"{name}.md::0"),
             "mine: none of its 12 hits is known to the judgements, such as 'd0.md::0', while what "
             "stands before '::' is; allowed: metrics.retrieval: match: {level: document, "
             'separator: "::"}',
+        ),
+        (
+            lambda name: ScoredDocument(f"id {name}", metadata={"page": 1}),
+            "mine: none of its 12 hits, such as 'id%20d0', is a document of the corpus, such as "
+            "'d0.md', or of the judgements such as 'd0.md'; allowed: hits with the ids of "
+            "documents; id_field names a metadata key with the id (page)",
         ),
     ],
 )
@@ -178,3 +185,80 @@ def test_one_known_hit_is_enough(write):
         "mine: 9 of 12 hits have ids that no document of the corpus has, and count as unjudged; "
         "make the ids equal, or set id_field",
     )
+
+
+@pytest.mark.parametrize(
+    "hit",
+    [
+        lambda name: ScoredDocument(f"/abs/docs/{name}.md"),
+        lambda name: ScoredDocument(f"docs/{name}.md"),
+        lambda name: ScoredDocument(f"C:\\docs\\{name.upper()}.MD"),
+        lambda name: ScoredDocument(name),
+        lambda name: ScoredDocument(f"uuid-{name}", metadata={"source": f"/abs/docs/{name}.md"}),
+        lambda name: ScoredDocument(f"uuid-{name}", metadata={"file_path": f"../docs/{name}.md"}),
+    ],
+)
+def test_hits_are_matched_with_documents_as_gold_ids_are(write, hit):
+    metrics = {"retrieval": {"measures": ["mrr"]}}
+    config = write(asked(lambda n: {"relevant": f"d{n}"}), retrievers={}, metrics=metrics)
+
+    experiment = rb.run_experiment(config, retrievers={"mine": Hits(hit)})
+
+    # all documents in one order: the gold ones are at ranks 1, 2 and 3
+    scores = experiment.per_query["mine"]["mrr"]
+    assert list(scores.values()) == pytest.approx([1, 1 / 2, 1 / 3])
+    assert experiment.record.warnings == ()
+    assert (
+        "mine: 12 of 12 hits were matched with documents of the corpus by path, file name or title"
+        in experiment.record.notes
+    )
+
+
+def test_a_name_of_several_documents_matches_none(write, tmp_path):
+    config = write(asked(lambda n: {"relevant": f"d{n}.md"}), retrievers={})
+    for folder in ("old", "new"):
+        (tmp_path / "docs" / folder).mkdir()
+        (tmp_path / "docs" / folder / "leave.md").write_text("Leave.", encoding="utf-8")
+
+    with pytest.raises(DataError, match=r"none of its 3 hits, such as 'leave\.md', is a"):
+        rb.run_experiment(config, retrievers={"mine": lambda question, top_k: ["leave.md"]})
+
+
+def test_without_a_corpus_other_ids_are_a_warning(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = (json.dumps({"question": q, **gold}) for q, gold in asked(lambda n: {"relevant": "d"}))
+    (tmp_path / "qa.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    config = {"dataset": {"type": "records", "path": "qa.jsonl"}, "retrievers": {}}
+
+    experiment = rb.run_experiment(config, retrievers={"mine": lambda question, top_k: ["u1"]})
+
+    assert (
+        "mine: none of its 3 hits is known to the judgements, such as 'u1' (judgements such as "
+        "'d'): if its ids mean other things than those of the judgements, its scores mean nothing"
+        in experiment.record.warnings
+    )
+
+
+def test_chunks_of_one_document_keep_their_texts(write):
+    """The answer is in the second chunk of the document, at rank 2 of the passages."""
+    rows = [("Which moon is hot?", {"relevant": "d0", "reference": "volcanoes"})]
+    chunks = ["Moon 0 is near.", "It has volcanoes."]
+    config = write(rows, retrievers={}, metrics={"retrieval": {"measures": MEASURES}})
+
+    experiment = rb.run_experiment(
+        config,
+        retrievers={
+            "documents": lambda question, top_k: [
+                *({"id": "d0.md", "text": text} for text in chunks),
+                {"id": "d1.md", "text": "Moon 1."},
+            ],
+            "chunks": lambda question, top_k: [
+                {"id": f"c{n}", "text": text, "metadata": {"source": "docs/d0.md"}}
+                for n, text in enumerate(chunks)
+            ],
+        },
+    )
+
+    for name in ("documents", "chunks"):
+        scores = [list(experiment.per_query[name][measure].values()) for measure in MEASURES]
+        assert scores == [[1.0], [0.0], [1.0]], name

@@ -109,7 +109,7 @@ def test_progress_of_an_index_is_told_whole_whoever_tells_it(tmp_path, monkeypat
         def index(self, corpus):
             self.advance(1)
 
-    for name, text in (("corpus", "abc"), ("queries", "q")):
+    for name, text in (("corpus", ("a", "b", "d1")), ("queries", "q")):
         lines = [f'{{"_id": "{each}", "text": "{each}"}}\n' for each in text]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
     (tmp_path / "qrels").mkdir()

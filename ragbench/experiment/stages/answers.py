@@ -41,6 +41,7 @@ from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator
 from ragbench.generate.python import read_answer
 from ragbench.llm import Estimate
+from ragbench.retrieve.python import separate_chunks
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 from ragbench.types.rows import Mapped
@@ -197,7 +198,7 @@ def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
         return Outcome(None, Cause.ERROR, row.error)
     if row is None or row.contexts is None:
         return Outcome(None, Cause.NO_CONTEXTS)
-    return Outcome(Retrieved([_as_hit(document) for document in row.contexts], row.queries))
+    return Outcome(Retrieved(_hits_of(row.contexts), row.queries))
 
 
 def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
@@ -210,12 +211,15 @@ def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
         return Outcome(None, outcome.cause, outcome.detail, outcome.latency_ms)
     if prediction.contexts is None:
         return Outcome(None, Cause.NO_CONTEXTS)
-    hits = [_as_hit(document) for document in prediction.contexts]
-    return Outcome(Retrieved(hits, prediction.queries), latency_ms=outcome.latency_ms)
+    retrieved = Retrieved(_hits_of(prediction.contexts), prediction.queries)
+    return Outcome(retrieved, latency_ms=outcome.latency_ms)
 
 
-def _as_hit(document: Document) -> ScoredDocument:
-    return ScoredDocument(document.id, None, document.text, document.title, document.metadata)
+def _hits_of(passages: Sequence[Document]) -> list[ScoredDocument]:
+    """Return the passages of an answer as hits, in their order, also chunks of one document."""
+    return separate_chunks(
+        [ScoredDocument(p.id, None, p.text, p.title, p.metadata) for p in passages]
+    )
 
 
 class AnswerQueries(StoredStage):

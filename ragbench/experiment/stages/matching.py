@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, islice
+from pathlib import PurePosixPath
 
+from ragbench.adapters.libraries import FILE_KEYS
 from ragbench.config.schema import Match
+from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import FileRankings, Outcome
@@ -21,6 +24,7 @@ from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.packed_documents import record_ids
+from ragbench.types.rows import Mapped
 
 # Queries whose hits are in memory at a time.
 _BLOCK = 64
@@ -74,6 +78,17 @@ def rank_outcomes(
     """
     run, n_unknown, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
     notes, warnings = list[str](), list[str]()
+    # an index of all other names of the documents is only worth its time for other ids
+    if corpus is not None and 2 * n_unknown > len(run):
+        name_documents = partial(_name_documents, document_of_hit=_hit_resolver(corpus))
+        resolved = Mapped(name_documents, outcomes)
+        resolved_run, n_left, has_chunks = _run_of(name, retriever, queries, resolved, corpus)
+        if n_left < n_unknown:
+            notes.append(
+                f"{n_unknown - n_left} of {len(run)} hits were matched with documents of the "
+                "corpus by path, file name or title"
+            )
+            run, n_unknown, is_cut, outcomes = resolved_run, n_left, has_chunks, resolved
     if repeated := sum(run.duplicates.values()):
         notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
     if run.substituted:
@@ -106,6 +121,44 @@ def rank_outcomes(
         warnings=[f"{name}: {warning}" for warning in warnings],
         is_cut=is_cut,
     )
+
+
+def _hit_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], str | None]:
+    """Return a function from a hit to the id of its document; None for an unknown document.
+
+    The id of the hit, and the file that its metadata names, are read as gold ids are: as a path, a
+    file name with or without its ending, or a title, if exactly one document has it.
+    """
+    names = DocumentNames(corpus)
+
+    @cache
+    def resolve(text: str) -> str | None:
+        steps = text.replace("\\", "/").split("/")
+        # a path may begin anywhere above the corpus; only a text with an ending is surely a path
+        starts = range(len(steps) if PurePosixPath(steps[-1]).suffix else 1)
+        for ids in (names.resolve("/".join(steps[start:])) for start in starts):
+            if ids:
+                return ids[0] if len(ids) == 1 else None
+        return None
+
+    def document_of_hit(hit: ScoredDocument) -> str | None:
+        texts = (hit.id, *(str(hit.metadata[key]) for key in FILE_KEYS if key in hit.metadata))
+        return next(filter(None, map(resolve, texts)), None)
+
+    return document_of_hit
+
+
+def _name_documents(
+    outcome: Outcome[Retrieved], document_of_hit: Callable[[ScoredDocument], str | None]
+) -> Outcome[Retrieved]:
+    """Return an outcome whose hits name their documents, where these are known."""
+    if outcome.value is None:
+        return outcome
+    hits = [
+        hit if hit.document is not None else replace(hit, document=document_of_hit(hit))
+        for hit in outcome.value.documents
+    ]
+    return replace(outcome, value=replace(outcome.value, documents=hits))
 
 
 def _run_of(
@@ -149,25 +202,27 @@ def _run_of(
 
 
 def refuse_other_ids(ranking: RetrieverRun, plan: Plan) -> None:
-    """Check that ids of hits are those of the qrels, if another part of the hits is.
+    """Check that any hit of a ranking is judged or in the corpus.
 
-    No check without qrels or hits, and if any hit is judged or in the corpus. Other ids that
-    nothing explains pass.
+    No check without hits or qrels, and if all measures read texts.
 
     Raises:
-        DataError: A key of the metadata, or the part of the ids before a separator, is judged.
+        DataError: No hit is judged or in the corpus. The message names the metadata key, or the
+            part of the ids before a separator, that is judged; or an id of a hit and a judged one.
     """
     qrels, corpus = plan.qrels, plan.corpus
-    if qrels is None or not len(ranking.run):
+    reads_ids = any(m.spec.reads != "passages" for m in parse_measures(plan.measures))
+    if qrels is None or not reads_ids or not len(ranking.run):
         return
-    judged = set(qrels.documents)
+    judged = dict.fromkeys(qrels.documents)  # in their order: every run names the same example
     names = (hit.document or hit.id for _, hits in _hits(ranking) for hit in hits)
     if any(name in judged or name in corpus for name in names):
         return
     hits = [hit for _, hits in _hits(ranking) for hit in hits]
     problem = f"none of its {len(ranking.run)} hits is known to the judgements"
     example = f"such as '{hits[0].id}'"
-    for key in dict.fromkeys(key for hit in hits for key in hit.metadata):
+    keys = list(dict.fromkeys(key for hit in hits for key in hit.metadata))
+    for key in keys:
         if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits):
             match = f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
             raise DataError(
@@ -182,6 +237,19 @@ def refuse_other_ids(ranking: RetrieverRun, plan: Plan) -> None:
                 record=ranking.name,
                 allowed=f'metrics.retrieval: match: {{level: document, separator: "{separator}"}}',
             )
+    judgement = f"judgements such as '{next(iter(judged))}'"
+    if documents := plan.collection.documents:
+        raise DataError(
+            f"none of its {len(ranking.run)} hits, {example}, is a document of the corpus, such as "
+            f"'{documents[0].id}', or of the {judgement}",
+            record=ranking.name,
+            allowed="hits with the ids of documents; id_field names a metadata key with the id "
+            f"({', '.join(keys) or 'the hits have no metadata'})",
+        )
+    ranking.warnings.append(
+        f"{ranking.name}: {problem}, {example} ({judgement}): if its ids mean other things than "
+        "those of the judgements, its scores mean nothing"
+    )
 
 
 def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
