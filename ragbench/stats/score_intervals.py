@@ -361,7 +361,7 @@ def _above(values: FloatArray, alpha: float) -> float:
 
 
 def tail_distance(null: Tilted, mean: float, n: int) -> float:
-    """Return how far a mean of n draws lies in the upper tail, in standard normal deviates.
+    """Return the distance of a mean of n draws from the centre, in standard normal deviates.
 
     It lies between the mean of `null`, from which they are drawn, and the largest value there.
 
