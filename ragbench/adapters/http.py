@@ -245,7 +245,7 @@ class Endpoint:
                 connection.close()
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=remaining_s)
-        connection.response_class = _Response
+        connection.response_class = _WatchedResponse
         return connection, False
 
     def _read(self, text: bytes) -> Any:
@@ -261,7 +261,7 @@ class Endpoint:
             raise CallFailure(Cause.MALFORMED, f"{self.address}: {problem}") from None
 
 
-class _Response(http.client.HTTPResponse):
+class _WatchedResponse(http.client.HTTPResponse):
     """Response that notices bytes behind its body.
 
     Attributes:
