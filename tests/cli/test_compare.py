@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 from xml.etree import ElementTree
 
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made
 
 def ragbench(*arguments, cwd, code=0):
     """Run the command; return what it printed on stdout, and on stderr."""
-    done = run_command(*arguments, cwd=cwd)
+    env = {**os.environ, "RAGBENCH_CACHE": str(cwd / "cache")}
+    done = run_command(*arguments, cwd=cwd, env=env)
     assert done.returncode == code, done.stderr
     return done.stdout, done.stderr
 

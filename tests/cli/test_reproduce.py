@@ -11,7 +11,7 @@ from ragbench.records.manifest import Choices
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 
-def test_the_same(after_quickstart, quickstart):
+def test_the_same(after_small_run, quickstart):
     code, text, problems = quickstart("reproduce", "runs/quickstart", "--quiet")
 
     assert code == 0, problems
