@@ -35,10 +35,27 @@ class Reference:
     """Who computes the other value."""
     bar: float
     """The largest difference that is allowed; 0 where all bits must be equal."""
-    pairs: Callable[[int], Pairs]
+    pairs: Callable[[Any], Pairs]
     """Draws so many times the usual number of cases, always the same ones."""
     relative: bool = False
     """Whether differences are divided by the other value."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the usual cases, in the place of a number of times: at least one of each kind."""
+
+    parts: int
+
+    def __rmul__(self, cases: Any) -> Any:
+        """Return a part of a number of cases, or the first part of a list of them."""
+        if isinstance(cases, int):
+            return max(cases // self.parts, 1)
+        return cases[: max(len(cases) // self.parts, 1)]
+
+    def __radd__(self, start: int) -> int:
+        """Return the end of a range of one case."""
+        return start + 1
 
 
 @dataclass(frozen=True)
@@ -75,8 +92,8 @@ def declared_by_tests(folder: str) -> tuple[list[Reference], dict[str, str]]:
     return references, reasons
 
 
-def compare(reference: Reference, times: int = 1) -> Found:
-    """Compare all cases."""
+def compare(reference: Reference, times: int | Part = 1) -> Found:
+    """Compare all cases, several times as many, or a part of them."""
     values, largest = 0, 0.0
     for ours, theirs in reference.pairs(times):
         apart = _distances(ours, theirs, reference.relative)
