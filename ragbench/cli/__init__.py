@@ -102,7 +102,11 @@ def group() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit; results go to stdout, everything else to stderr."""
+    """Run the command line and exit; results go to stdout, all else to stderr.
+
+    It does not return: it raises SystemExit with the exit code, or ends the process with 130 if
+    interrupted.
+    """
     # SIGTERM and SIGHUP interrupt as Ctrl-C does, so that a run ends with code 130 and resumes;
     # `nohup` sets SIGHUP to be ignored, which stays
     if threading.current_thread() is threading.main_thread():
@@ -142,7 +146,10 @@ def _finished(is_closed: bool) -> int:
 
 
 def _exit_code() -> int:
-    """Run the command, print the message of its error, and return the exit code."""
+    """Run the command, print the message of its error, and return the exit code.
+
+    No error is raised; 70 is a bug of ragbench, and 2 a mistake of the user.
+    """
     try:
         code = group.main(standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -102,7 +102,7 @@ def _remove(entries: list[CacheEntry]) -> None:
 
 
 def _size(size: float) -> str:
-    """Format a number of bytes: `800 B`, `1.2 kB`."""
+    """Format a number of bytes: `800 B`, `1.2 kB`; a unit is 1,000 of the smaller one, up to GB."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -113,7 +113,7 @@ def _size(size: float) -> str:
 def _amount(
     text: str | None, units: Mapping[str, float], option: str, examples: str
 ) -> float | None:
-    """Parse a number with a unit, such as `12h`, in days or bytes; None for a missing option.
+    """Parse a number with a unit, such as `12h`, in days or bytes; None for None.
 
     Raises:
         BadParameter: The text has another form or unit; the message has the `examples`.

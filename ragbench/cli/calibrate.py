@@ -172,7 +172,8 @@ def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Collecti
     """Raise a usage error for uses that exclude each other, and for options of other uses.
 
     `is_used` tells which of `--draw`, `--labels`, `--ratings` and `--probe` were passed, `choices`
-    names the parameters that have a value.
+    names the parameters that have a value. The first mistake is raised; allowed uses return
+    nothing.
     """
     is_drawing, has_labels, has_ratings, is_probing = is_used.values()
     refuse(

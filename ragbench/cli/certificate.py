@@ -47,6 +47,10 @@ class Request:
         probes: Whether to judge the sample again with the passages reversed.
         scale: Scale of the labels; None means the scale of each rubric.
         trusted: Addresses that probes may send to; a run folder may name any address.
+        run: Judged run whose scores are compared.
+        output: File to write; None writes none, and a sheet goes to stdout.
+        confidence: Level of the intervals, such as 0.95.
+        as_json: True prints JSON in place of tables.
     """
 
     run: JudgedRun
@@ -70,7 +74,11 @@ def _write(
     *,
     as_json: bool,
 ) -> None:
-    """Write a certificate or probe report to `output`, and print it as a table or JSON."""
+    """Write a certificate or probe report to `output`, if not None, and print it.
+
+    It is printed as a table or JSON, and notes go to stderr. Raises a DataError if the file cannot
+    be written.
+    """
     text = to_json(codec.to_json(record))
     if output is not None:
         write_file(output, text)
@@ -89,7 +97,8 @@ def draw_sheet(
 
     Raises:
         UsageError: The file exists: it may hold labels.
-        DataError: The run lacks a rubric or a system, or has fewer answers.
+        DataError: The run lacks a rubric or a system, or has fewer answers; the data set has
+            changed since the run, or the sheet cannot be written.
     """
     run, output = request.run, request.output
     if output is not None and output.exists():
@@ -124,6 +133,8 @@ def certify_judge(
 
     Raises:
         DataError: A file of labels cannot be read, or names no answer of the run.
+        OptionError: A rubric or column is unknown.
+        UsageError: A column has another form than NAME=COLUMN.
     """
     run = request.run
     chosen = {score.name: score for score in run.select_scores(request.rubrics)}
@@ -159,6 +170,7 @@ def certify_ratings(
     Raises:
         UsageError: `scale` is None, or there are two rubrics.
         DataError: The table cannot be read.
+        OptionError: A column is unknown.
     """
     if scale is None:
         raise click.UsageError("--ratings needs the scale of the labels, such as --scale 1..5")
@@ -173,7 +185,10 @@ def certify_ratings(
 
 
 def probe_judge(request: Request) -> None:
-    """Judge a sample with reversed passages, print the shift, and write it; needs no labels."""
+    """Judge a sample with reversed passages, print the shift, and write it; needs no labels.
+
+    Raises as `_probe_judges` does, and a DataError if the file cannot be written.
+    """
     chosen = request.run.select_scores(request.rubrics)
     probe_results, notes = _probe_judges(request, chosen)
     report = probe_report(request.run, chosen, probe_results, confidence=request.confidence)
@@ -204,7 +219,10 @@ def _probe_judges(
         Score name -> probe -> result, and a note for each judge with the number of calls.
 
     Raises:
-        DataError: The data set has changed since the run, or an address is not trusted.
+        DataError: The data set has changed since the run, or its config cannot be read.
+        OptionError: An address or variable of the run folder is not trusted.
+        MissingExtra: The judge needs a package that is not installed.
+        AdapterError: A key or a server of the judge is missing.
     """
     run, seed = request.run, request.seed
     questions = _read_questions(run)
@@ -263,6 +281,7 @@ def _read_questions(run: JudgedRun) -> Mapping[str, sheet.Question]:
 
     Raises:
         DataError: Questions or gold answers differ from those of the run.
+        ConfigError: The config of the run folder is wrong.
     """
     collection = load_collection(load_saved(run.folder / "config.yaml", ()))
     for part in ("queries", "answers"):

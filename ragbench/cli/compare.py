@@ -114,7 +114,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
 
 
 def _render(result: Comparison, form: str) -> str:
-    """Render a comparison in one of `_FORMATS`."""
+    """Return a comparison as text in one of `_FORMATS`; a KeyError for another format."""
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
@@ -138,7 +138,7 @@ def _render(result: Comparison, form: str) -> str:
 
 
 def _gates(result: Comparison) -> tuple[Decision, ...]:
-    """Return the decisions of --fail-if, as gates of a run have them."""
+    """Return the decisions of --fail-if, as gates of a run have them; () without conditions."""
     from ragbench.records.gate import Decision
 
     return tuple(

@@ -96,6 +96,8 @@ def init(
 def _parse_columns(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
     """Parse `PART=COLUMN` into part -> column, or columns of a part that may have several.
 
+    No pairs give {}.
+
     Raises:
         BadParameter: The part is unknown, has no column, or has two and may have one.
     """
@@ -159,7 +161,10 @@ def validate(config: Path, overrides: tuple[str, ...]) -> None:
 
 
 def _plan_lines(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
-    """Return label -> names of the systems and scores of a run, or a note on a missing package."""
+    """Return label -> names of the systems and scores of a run, or a note on a missing package.
+
+    Errors of `make_plan` other than MissingExtra pass through.
+    """
     from ragbench.errors import MissingExtra
     from ragbench.experiment.plan.components import startup_problems
     from ragbench.experiment.plan.plan import make_plan
@@ -219,7 +224,10 @@ def _format_count(number: int, singular: str, plural: str) -> str:
 
 
 def _format(value: Any) -> str:
-    """Format a value in one line; a list has its length first, None is `none`."""
+    """Format a value in one line; a list has its length first, None is `none`.
+
+    At most 72 characters.
+    """
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):

@@ -41,6 +41,8 @@ class ListEntry:
         options: Options of the component as JSON objects; empty for a rubric.
         group: Heading of a measure in the list; None for other kinds.
         facts: Further JSON keys of metrics and rubrics.
+        name: Name in a config.
+        help: What it is, in a sentence; for a broken package its error.
     """
 
     name: str
@@ -50,7 +52,10 @@ class ListEntry:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as a JSON object; `built` is always true, for scripts that read it."""
+        """Return the entry as a JSON object; `built` is always true, for scripts that read it.
+
+        Keys are `name`, `help`, `built`, `options`, `group` for a measure, and those of `facts`.
+        """
         group = {} if self.group is None else {"group": self.group}
         content = {"name": self.name, "help": self.help, "built": True, "options": self.options}
         return {**group, **content, **self.facts}
@@ -138,7 +143,10 @@ def _print_prompts(name: str, as_json: bool) -> None:
 
 
 def _group_entries(entries: Sequence[ListEntry]) -> list[tuple[str, ListEntry]]:
-    """Join entries that differ in their names only; return the joined names with one of them."""
+    """Join entries that differ in their names only; return (joined names, one of the entries).
+
+    In the order of their first names; entries without options are not joined.
+    """
     groups: dict[str, list[ListEntry]] = {}
     for entry in entries:
         key = str(replace(entry, name="")) if entry.options else entry.name
@@ -165,7 +173,11 @@ def _wrap(line: str, indent: str) -> str:
 def _list_components(kind: str) -> list[ListEntry]:
     """List the members of a family; measures are sorted by their groups.
 
-    A member whose package is broken has the error as its help.
+    A member whose package is broken has the error as its help. Others are in the order of
+    `Family.names`, built-in ones first.
+
+    Raises:
+        KeyError: The kind is unknown.
     """
     from ragbench.errors import DataError
     from ragbench.score.retrieval.base import Group, spec_of
@@ -215,7 +227,7 @@ def _metric_facts(kind: str, name: str, component: object) -> dict[str, Any]:
 
 
 def _list_rubrics() -> list[ListEntry]:
-    """List the built-in rubrics with their needs, method, direction and judges."""
+    """Return an entry for each built-in rubric, with its needs, method, direction and judges."""
     from ragbench.score.judge import JUDGES
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import built_in_rubrics, describe_rubric, load_rubric
@@ -237,7 +249,11 @@ def _list_rubrics() -> list[ListEntry]:
 
 
 def _describe_options(component: Any, *, k_is_required: bool) -> list[dict[str, Any]]:
-    """Return the options of a component as JSON objects, in the order of its constructor."""
+    """Return the options of a component as JSON objects, in the order of its constructor.
+
+    Keys are `name`, `help`, `allowed`, `required` and `default` (None if required); [] without
+    options.
+    """
     rows = []
     for option in declared_options(component).values():
         default = None if option.required else option.default

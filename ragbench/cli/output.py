@@ -50,7 +50,7 @@ Form = Literal["table", "trec", "json", "csv"]
 
 
 def refuse(*rules: tuple[object, str]) -> None:
-    """Raise a usage error with the text of the first rule whose condition holds."""
+    """Raise a usage error with the text of the first (condition, text) whose condition holds."""
     for is_broken, text in rules:
         if is_broken:
             raise click.UsageError(text)
@@ -60,7 +60,10 @@ def refuse(*rules: tuple[object, str]) -> None:
 def resumable(
     how: str = "replies of models are stored; the same command asks for the rest",
 ) -> Iterator[None]:
-    """Print the text `how` on stderr if Ctrl-C interrupts the block, and raise the error again."""
+    """Print the text `how` on stderr if Ctrl-C interrupts the block, and raise the error again.
+
+    Other errors pass through without the text.
+    """
     try:
         yield
     except BaseException as error:
@@ -75,7 +78,7 @@ class Door:
     Libraries may print a secret of a config, or text of a model that controls the terminal. Callers
     write text that is already safe to `stream` itself: progress bars, colours, data for programs.
     On stderr, long lines are cut. A leading carriage return stays, since progress bars of other
-    packages draw their line again.
+    packages draw their line again. `open_doors` makes one for stdout and stderr.
     """
 
     def __init__(self, stream: TextIO, *, is_stderr: bool) -> None:
@@ -85,7 +88,7 @@ class Door:
             stream.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        """Write a text without secrets, its control characters made visible.
+        """Write a text without secrets, its control characters made visible; return the length.
 
         Raises:
             TypeError: The text is no `str`.
@@ -101,12 +104,12 @@ class Door:
         return self.stream.write(start + (shortened(line) if self._is_stderr else line))
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write several texts."""
+        """Write several texts, as `write` does; no line ends are added."""
         for line in lines:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the stream behind the door."""
+        """Return an attribute of the stream behind the door; an AttributeError if it has none."""
         return getattr(self.stream, name)
 
 
@@ -153,7 +156,11 @@ codecs.register_error("ragbench.exact", _escaped_or_raw)
 
 
 def write_exactly(text: str) -> None:
-    """Write data for programs on stdout; ids are written as the bytes that were read."""
+    """Write data for programs on stdout; ids are written as the bytes that were read.
+
+    Secrets and control characters are not removed. Characters that the encoding lacks become
+    escapes.
+    """
     stream = behind(sys.stdout)
     stream.flush()  # text written before must come first: the buffer below bypasses it
     stream.buffer.write(text.encode(stream.encoding, "ragbench.exact"))
@@ -161,7 +168,7 @@ def write_exactly(text: str) -> None:
 
 
 def open_doors() -> tuple[TextIO, TextIO]:
-    """Replace stdout and stderr by doors; return the original streams."""
+    """Replace stdout and stderr by doors; return (stdout, stderr) as they were."""
     streams = sys.stdout, sys.stderr
     sys.stdout = Door(streams[0], is_stderr=False)
     sys.stderr = Door(streams[1], is_stderr=True)
@@ -175,7 +182,13 @@ def behind(stream: TextIO | Door) -> TextIO:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Format of scores, and the parts to print: values per query, and the summary of means."""
+    """Format of scores, and the parts to print: values per query, and the summary of means.
+
+    Attributes:
+        form: `table`, `trec`, `json` or `csv`.
+        per_query: True to print the values of each query.
+        summary: True to print the means.
+    """
 
     form: Form
     per_query: bool
@@ -193,6 +206,7 @@ def write_scores(
     """Write scores as a table, JSON or CSV.
 
     Notes are part of a table; for other formats they go to stderr. `facts` are further JSON keys.
+    The format trec counts as CSV here.
     """
     from ragbench.report.scores import render_csv, render_json, render_table
 
@@ -235,7 +249,10 @@ def write_json(text: str) -> None:
 
 
 def write_drawn(text: str, styles: Iterable[str]) -> None:
-    """Write a drawn text; only the escape sequences in `styles` reach the terminal."""
+    """Write a drawn text; only the escape sequences in `styles` reach the terminal.
+
+    A line end is added.
+    """
     parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
     cleaned = (part if number % 2 else visible(part) for number, part in enumerate(parts))
     behind(sys.stdout).write("".join(cleaned) + "\n")
@@ -251,7 +268,7 @@ def terminal_width() -> int:
 
 
 def write_notes(notes: Sequence[str]) -> None:
-    """Write a line `note: ...` on stderr for each note."""
+    """Write a line `note: ...` on stderr for each note, in order; nothing without notes."""
     from ragbench.report.text import printable
 
     for note in notes:
@@ -268,7 +285,8 @@ def report_to_github(
 
     The variable `GITHUB_STEP_SUMMARY` names the file of the summary; annotations need
     `GITHUB_ACTIONS=true`. Without these variables, nothing happens. `config` is None for gates of
-    the command line, whose annotations have no file.
+    the command line, whose annotations have no file. `report` is called only if the summary is
+    written.
 
     Raises:
         DataError: The file of the summary cannot be written.

@@ -155,7 +155,9 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
 
 
 def _read_explanation(run: Path, system: str | None, cause: str | None) -> Explanation:
-    """Read causes and comparisons of a run; None selects every system, or every cause.
+    """Return causes and comparisons of a run; None selects every system, or every cause.
+
+    A cause without queries gives no rows.
 
     Raises:
         DataError: The run cannot be read, or lacks the system.
@@ -180,7 +182,10 @@ def _read_explanation(run: Path, system: str | None, cause: str | None) -> Expla
 
 
 def _check_systems(names: Iterable[str], system_names: Collection[str], run: Path) -> None:
-    """Raise a DataError for the first name that is no system of the run."""
+    """Raise a DataError for the first name that is no system of the run.
+
+    The error has the nearest name; no names pass.
+    """
     from ragbench.errors import DataError
     from ragbench.registry import nearest, shown
 

@@ -114,7 +114,7 @@ def command(
 
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:
-    """Render the tables for the terminal, with the path of the page in the last line."""
+    """Return the tables for the terminal, with the path of the page in the last line."""
     from ragbench.report.terminal import render_terminal
 
     color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -235,7 +235,10 @@ def plan(
 
 
 def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:
-    """Yield a line per stage, indented below the stage that it reads."""
+    """Yield a line per stage, indented below the stage that it reads.
+
+    In the order of the steps.
+    """
     for node in nodes:
         name = f"{indent}{node.name}"
         yield f"{name:<{_NAMES}} {_state(node)}"
@@ -243,7 +246,10 @@ def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:
 
 
 def _state(node: Step) -> str:
-    """Return `stored`, or the items to do and their calls: `3 of 66 queries to do, 3 calls`."""
+    """Return `stored`, or the items to do and their calls: `3 of 66 queries to do, 3 calls`.
+
+    It is `stored` without open items too. Calls are left out for a stage that asks no model.
+    """
     from ragbench.report.text import counted
 
     n_open = node.items - node.stored
@@ -258,7 +264,10 @@ def _state(node: Step) -> str:
 
 
 def _cost(plan_forecast: Forecast) -> Iterator[str]:
-    """Yield the calls, tokens and cost of all models, and each budget that may not be enough."""
+    """Yield the calls, tokens and cost of all models, and each budget that may not be enough.
+
+    Without a model the only line says so; costs are in USD.
+    """
     if not plan_forecast.asks_models:
         yield "models: no calls"
         return
@@ -278,7 +287,10 @@ def _range(numbers: tuple[float, float], number_format: str = ",.0f") -> str:
 
 
 def _power(plan: Plan) -> Iterator[str]:
-    """Yield the smallest detectable difference, for similar and for different systems."""
+    """Yield the smallest detectable difference, for similar and for different systems.
+
+    It is for paired scores, by standard deviations of 0.15 and 0.3.
+    """
     from ragbench.stats import minimum_detectable_difference
 
     n = len(plan.queries)

@@ -181,7 +181,10 @@ def command(
 
 
 def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
-    """Check the arguments of a score of runs, and print the scores."""
+    """Check the arguments of a score of runs, and print the scores.
+
+    Raises a UsageError for arguments that do not fit, else as `score_runs`.
+    """
     is_mixed = files and ("qrels" in options or "runs" in options)
     refuse((is_mixed, "pass QRELS RUN..., or --qrels and --run, not both"))
     qrels, runs = options.pop("qrels", None), options.pop("runs", ())
@@ -210,7 +213,10 @@ def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> No
 
 
 def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
-    """Check the arguments of a score of predictions, and print the scores."""
+    """Check the arguments of a score of predictions, and print the scores.
+
+    Raises a UsageError for arguments that do not fit, else as `score_predictions`.
+    """
     shared = ("predictions", "references", "measures")
     names = {p.name: p.opts[0] for p in command.params if p.name not in shared}
     of_runs = [*files[:1], *(option for name, option in names.items() if name in options)]

@@ -42,6 +42,8 @@ def score_runs(
 ) -> None:
     """Score run files and print the scores.
 
+    Runs are in their order; runs with one tag are named by their files.
+
     Args:
         qrels: File of the relevance judgements.
         runs: Run files; `-` is standard input.
@@ -99,6 +101,8 @@ def score_runs(
 def _facts(names: Sequence[str], output: Output) -> list[str]:
     """Return the names that are facts of a run: `runid`, `num_q`, `relstring.20`.
 
+    Facts of the sets come first, each once; [] without facts.
+
     Raises:
         OptionError: `relstring`, a text per query, without `-q --format trec`.
     """
@@ -124,6 +128,9 @@ def _score(
     """Score a run file; `-` is standard input.
 
     `length` is the number of grades in the text of `relstring`; None makes no such text.
+
+    Raises:
+        DataError: The file cannot be read, a line is wrong, or no query is judged.
     """
     written_measures = [replace(measure, label=name) for name, measure in measures.items()]
     with _reading_progress(run) as advance:
@@ -171,7 +178,10 @@ def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
 
 
 def _notes(scored: ScoredFile, rules: Rules) -> Iterator[str]:
-    """Yield notes on queries and documents that the means count as 0 or leave out."""
+    """Yield notes on queries and documents that the means count as 0 or leave out.
+
+    Counts of 0 have no note.
+    """
     counts = scored.evaluation.counts
     if rules.judged_only:
         yield f"{scored.name}: -J: unjudged documents were removed before scoring"
@@ -200,6 +210,7 @@ def score_predictions(
     Raises:
         OptionError: An unknown metric.
         DataError: A file cannot be read, or no prediction has a reference.
+        MissingExtra: A metric or a Parquet file needs a package that is not installed.
     """
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer

@@ -42,7 +42,10 @@ class ScoreCell:
 
     @property
     def text(self) -> str:
-        """Return the whole cell: `0.446 * [0.412, 0.480]`."""
+        """Return the whole cell: `0.446 * [0.412, 0.480]`.
+
+        Without mark and interval the value alone.
+        """
         return " ".join(filter(None, [self.value, SIGNS[self.mark], self.interval]))
 
 
@@ -64,7 +67,10 @@ class DifferenceCell:
 
     @property
     def text(self) -> str:
-        """Return the whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`."""
+        """Return the whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`.
+
+        Empty without an outcome and a value.
+        """
         # without a test there is only a verdict such as "baseline", or the value
         if not self.p:
             return self.outcome or self.value

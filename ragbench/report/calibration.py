@@ -41,12 +41,15 @@ _NAMES = {
 
 
 def render_certificate(certificate: JudgeCertificate) -> str:
-    """Return a certificate as text; a number that could not be computed has its reason."""
+    """Return a certificate as text; a number that could not be computed has its reason.
+
+    The text ends with a line end; without rubrics it is that alone.
+    """
     return _page(_score(name, rubric, certificate) for name, rubric in certificate.rubrics.items())
 
 
 def _page(blocks: Iterable[Sequence[str]]) -> str:
-    """Join blocks of lines with an empty line between them."""
+    """Join blocks of lines with an empty line between them, and a line end at the end."""
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
@@ -56,7 +59,10 @@ def _head(run: str, name: str, rubric: JudgedRubric) -> str:
 
 
 def render_probes(document: ProbeReport) -> str:
-    """Return the results of bias probes, which ask judges again and need no labels."""
+    """Return the results of bias probes, which ask judges again and need no labels.
+
+    The last line explains the intervals.
+    """
     blocks = []
     for name, rubric in document.rubrics.items():
         head = f"{_head(document.run, name, rubric)}, asked again"
@@ -90,7 +96,11 @@ def _score(name: str, rubric: CertifiedRubric, certificate: JudgeCertificate) ->
 
 
 def _agreement(rubric: CertifiedRubric) -> list[str]:
-    """Return the lines of the agreement table, one line per statistic."""
+    """Return the lines of the agreement table, one line per statistic.
+
+    Raises:
+        KeyError: A statistic has no known name.
+    """
     agreement, ceiling = rubric.agreement, rubric.ceiling
     columns = [["agreement", *(_NAMES[name] for name in agreement)]]
     columns.append(["judge and people", *map(_cell, agreement.values())])
@@ -113,13 +123,16 @@ def _correlations(rubric: CertifiedRubric) -> list[str]:
 
 
 def _levels(rubric: CertifiedRubric) -> dict[str, CorrelationLevel]:
-    """Return the name and the coefficients of each level of correlation."""
+    """Return the name and the coefficients of each level of correlation.
+
+    The keys are `item`, `question` and `system`.
+    """
     levels = rubric.correlations
     return {"item": levels.item, "question": levels.question, "system": levels.system}
 
 
 def _cell(coefficient: AgreementFound | None) -> str:
-    """Return a statistic with its interval as text; `-` if it is missing."""
+    """Return a statistic with its interval as text; `-` if it is missing or not defined."""
     if coefficient is None or coefficient.value is None:
         return MISSING
     return with_interval(coefficient.value, coefficient.interval)
@@ -138,7 +151,10 @@ def _confusion(rubric: CertifiedRubric) -> list[str]:
 
 
 def _probes(probes: Mapping[str, ProbeFound]) -> Iterator[str]:
-    """Yield a line per bias probe with its value, interval and finding."""
+    """Yield a line per bias probe with its value, interval and finding.
+
+    A probe that was not measured has its reason. Nothing without probes.
+    """
     for name, probe in probes.items():
         label = f"bias, {name.replace('_', ' ')}"
         if probe.status != "measured":
@@ -160,7 +176,10 @@ def _flips(probe: ProbeFound) -> str:
 
 
 def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
-    """Yield the lines of the corrected means and differences, then the reasons for missing ones."""
+    """Yield the lines of the corrected means and differences, then the reasons for missing ones.
+
+    Nothing without corrections.
+    """
     rows = [
         (
             printable(name),

@@ -75,10 +75,11 @@ _CUT = "\n\n(cut here: the report in the run folder is complete)\n"
 
 
 def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
-    """Return a GitHub workflow command for each gate that did not pass; none if all passed.
+    """Return a GitHub workflow command for each gate that did not pass; [] if all passed.
 
     The annotation stands at the line of the gate in `file`, the config relative to the repository.
-    None, for gates of a command line, gives annotations without a file.
+    None, for gates of a command line, gives annotations without a file. A refused or failed gate is
+    an error, an undecided one a warning. In the order of the gates.
 
     Example:
         >>> gate = Decision(
@@ -107,7 +108,10 @@ def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
 
 
 def step_summary(report: str) -> str:
-    """Return a Markdown report, cut at a line end to the largest size that GitHub shows."""
+    """Return a Markdown report, cut at a line end to the largest size that GitHub shows.
+
+    The limit is 1 MiB in UTF-8; a cut report ends with a note.
+    """
     text = f"{report}\n"
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= SUMMARY_LIMIT:

@@ -97,7 +97,10 @@ class Block:
     counts: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[str, str, tuple[LetteredCell, ...]]]:
-        """Return letter, name and cells of each system."""
+        """Return letter, name and cells of each system.
+
+        In the order of the block.
+        """
         return zip(self.letters, self.systems, self.cells, strict=True)
 
 
@@ -108,7 +111,10 @@ def gate_line(gate: ComparedGate) -> str:
 
 
 def describe_subject(comparison: ComparedRuns) -> str:
-    """Return the names of the compared runs, and the number of queries of the comparison."""
+    """Return the names of the compared runs, and the number of queries of the comparison.
+
+    With one source, it names that and its baseline.
+    """
     base, *rivals = map(printable, comparison.sources)
     queries = counted(comparison.queries, "queries")
     # a query whose text, judgements or gold differ between runs is not comparable
@@ -121,7 +127,10 @@ def describe_subject(comparison: ComparedRuns) -> str:
 
 
 def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
-    """Yield a table for each set of systems that share measures, such as rankings and answers."""
+    """Yield a table for each set of systems that share measures, such as rankings and answers.
+
+    In the order of the measures.
+    """
     systems = {system.name: system for system in comparison.systems}
     groups: dict[tuple[str, ...], list[MeasureComparison]] = {}
     for family in comparison.measures:
@@ -145,7 +154,10 @@ def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
 def _cell(
     systems: Mapping[str, ComparedSystem], name: str, family: MeasureComparison
 ) -> LetteredCell:
-    """Return the cell of a system by a measure; `-` without a mean."""
+    """Return the cell of a system by a measure; `-` without a mean.
+
+    The best mean is marked for all systems with an equal one.
+    """
     score = systems[name].scores[family.measure]
     if score.mean is None:
         return LetteredCell(MISSING)
@@ -161,7 +173,10 @@ def _cell(
 
 
 def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each comparison, under `DIFFERENCE_HEADS`."""
+    """Yield the cells of each comparison, under `DIFFERENCE_HEADS`.
+
+    In the order of the measures; nothing without comparisons.
+    """
     for family in comparison.measures:
         for row in family.comparisons:
             change = (MISSING, "")
@@ -194,7 +209,8 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     """Return a comparison as aligned text, with the verdicts first.
 
-    Measures that do not fit into `width`, the columns of the terminal, go into a further table.
+    Measures that do not fit into `width`, the columns of the terminal, go into a further table. The
+    text ends with a line end. Questions are cut at `width`.
     """
     lines = [describe_subject(comparison), *changed_lines(comparison)]
     lines += [*nothing_told(comparison.measures), *map(gate_line, _sorted_gates(comparison))]
@@ -218,13 +234,13 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
 
 
 def _sorted_gates(comparison: ComparedRuns) -> list[ComparedGate]:
-    """Return the gates, undecided ones first, because they need a decision."""
+    """Return the gates: undecided, failed, passed, each in their order; [] without gates."""
     order = ("undecided", "fail", "pass")
     return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
 
 
 def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:
-    """Return id, baseline score, score and difference of a moved query as text."""
+    """Return (id, baseline score, score, signed difference) of a moved query as text."""
     scores = (significant(query.baseline_score), significant(query.score))
     return (printable(query.query_id), *scores, difference(query.difference, None)[0])
 
@@ -266,7 +282,13 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
 
 
 def render_csv(comparison: ComparedRuns) -> str:
-    """Return the differences as CSV with all digits; a missing value is an empty cell."""
+    """Return the differences as CSV with all digits; a missing value is an empty cell.
+
+    The header is `COLUMNS`; without comparisons it is all.
+
+    Raises:
+        KeyError: A compared system is not among the systems of the record.
+    """
     systems = {system.name: system for system in comparison.systems}
     rows: list[list[str | float | None]] = []
     for family in comparison.measures:
@@ -287,7 +309,10 @@ def render_csv(comparison: ComparedRuns) -> str:
 
 
 def render_markdown(comparison: ComparedRuns) -> str:
-    """Return a comparison as GitHub-flavoured Markdown; letters are in `<sup>`."""
+    """Return a comparison as GitHub-flavoured Markdown; letters are in `<sup>`.
+
+    Moved queries and causes are folded. The text ends with a line end.
+    """
     blocks = [[escape(describe_subject(comparison))], _nested(changed_lines(comparison))]
     blocks.append([escape(line) for line in nothing_told(comparison.measures)])
     if gates := _sorted_gates(comparison):
@@ -355,6 +380,8 @@ _ESCAPES = {
 def escape_latex(text: str) -> str:
     r"""Return a text with escapes, so that LaTeX shows it literally.
 
+    Line ends stay.
+
     Example:
         >>> print(escape_latex("hit_rate@1 & 95 %"))
         hit\_rate@1 \& 95 \%
@@ -366,7 +393,7 @@ def render_latex(comparison: ComparedRuns) -> str:
     """Return the scores as LaTeX tables with booktabs rules, one for each `Block`.
 
     Superscript letters are the systems that a value is significantly better than; the best value of
-    a measure is bold.
+    a measure is bold. Without tables it is the comment on booktabs alone.
     """
     caption = [f"{describe_subject(comparison)}."]
     caption += [f"Superscripts: {text}." for sign, text in _legend(comparison) if "letters" in sign]

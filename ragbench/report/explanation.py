@@ -33,6 +33,8 @@ _LONGEST = 72  # characters of a question
 class Explanation:
     """Content of an explanation: the systems, the causes that changed, and the selected queries.
 
+    The command `explain` makes it; the renderers of this module print it.
+
     Attributes:
         summary: The run.
         comparisons: Its comparisons, with the causes that changed.
@@ -51,7 +53,7 @@ class Explanation:
 
     @property
     def systems(self) -> list[SystemSummary]:
-        """Return the selected systems."""
+        """Return the selected systems in the order of the run; [] for an unknown name."""
         return [s for s in self.summary.systems if self.system in (None, s.name)]
 
     @property
@@ -62,7 +64,11 @@ class Explanation:
     def groups(self) -> Iterable[tuple[str, AnswerCause, list[CauseRow]]]:
         """Yield system, cause and queries, in the order of the tables.
 
-        Right answers are included only if `right` is the selected cause.
+        Right answers are included only if `right` is the selected cause. A group without queries is
+        left out.
+
+        Raises:
+            KeyError: A row has a system that the run lacks.
         """
         system_order = {system.name: place for place, system in enumerate(self.summary.systems)}
         cause_order = {cause: place for place, cause in enumerate(CAUSES)}
@@ -82,7 +88,8 @@ class Explanation:
 def render_table(explanation: Explanation, width: int = 100) -> str:
     """Return an explanation as text: a line per system, changed causes, then the queries.
 
-    `width` is the columns of the terminal: sentences are wrapped, questions are cut.
+    `width` is the columns of the terminal: sentences are wrapped, questions are cut. Of a system
+    and cause that are not selected, 10 queries are listed. The text ends with a line end.
     """
     # names come from files, so that they may hold control codes
     title = f"{printable(explanation.summary.name)}: {TITLE}"
@@ -137,7 +144,11 @@ def render_markdown(explanation: Explanation) -> str:
 
 
 def explanation_json(explanation: Explanation) -> dict[str, object]:
-    """Return an explanation as an object for JSON."""
+    """Return an explanation as an object for JSON.
+
+    Its keys are `schema`, `name`, `run_id`, `systems`, `flows` and `queries`; a question that is
+    not known is ''.
+    """
     return {
         "schema": "ragbench.explanation/1",
         "name": explanation.summary.name,
@@ -160,7 +171,7 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
 
 
 def _slice_lines(system: SystemSummary, width: int) -> list[str]:
-    """Return a line per slice with its causes; empty without slices."""
+    """Return a line per slice with its causes; [] without slices."""
     rows = [
         (f"  {printable(field)} {printable(name)}:", cause_sentence(causes))
         for field, slices in system.causes_by.items()
@@ -171,6 +182,6 @@ def _slice_lines(system: SystemSummary, width: int) -> list[str]:
 
 
 def _legend(explanation: Explanation) -> list[str]:
-    """Return sign and meaning of the causes that occur."""
+    """Return a line with sign and meaning for each cause that occurs, in the order of `CAUSES`."""
     counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
     return [f"{CAUSE_SIGNS[cause]} {CAUSE_SAYS[cause]}" for cause in CAUSES if counts[cause]]

@@ -95,7 +95,10 @@ def headline(
 
 
 def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
-    """Return a sentence for each reason why measures cannot distinguish the systems."""
+    """Return a sentence for each reason why measures cannot distinguish the systems.
+
+    Measures with one reason and kind share a sentence; [] without any.
+    """
     by_reason: dict[tuple[str, str | None], list[str]] = {}
     for family in families:
         if family.tells_nothing:
@@ -157,7 +160,10 @@ def _best_is_baseline(
 
 
 def _names(systems: Sequence[str], word: str = "and") -> str:
-    """Join the names of systems as in a sentence."""
+    """Join the names of systems as in a sentence.
+
+    '' without names.
+    """
     return listed([*map(printable, systems)], word)
 
 
@@ -213,7 +219,8 @@ def legend(
 ) -> list[tuple[str, str]]:
     """Return sign and meaning of the signs that occur in the sections.
 
-    `several_answers` is True if a query has several answers, which the intervals then cover.
+    `several_answers` is True if a query has several answers, which the intervals then cover. In a
+    fixed order: scores, differences, verdicts; [] without signs.
     """
     confidence = percent(comparisons.confidence or 0.95)
     cells = [cell for s in sections for m in s.measures for cell in m.scores]
@@ -240,7 +247,10 @@ def legend(
 
 
 def footnotes(explained: Iterable[tuple[str, str]]) -> list[str]:
-    """Write signs with their meanings in three lines at most: scores, differences, verdicts."""
+    """Write signs with their meanings in three lines at most: scores, differences, verdicts.
+
+    A group without signs has no line.
+    """
     scores, differences, verdicts = list[str](), list[str](), list[str]()
     for sign, meaning in explained:
         is_difference = sign in _DIFFERENCE_SIGNS or sign.startswith("vs ")
@@ -275,7 +285,7 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
 def interval_and_p(
     families: Sequence[MeasureComparison], confidence: float | None, *, corrected: bool = True
 ) -> list[tuple[str, str]]:
-    """Return explanations for differences whose interval and p seem to disagree; else empty.
+    """Return explanations for differences whose interval and p seem to disagree; else [].
 
     `better` and `worse` need both. They may disagree because the test looks only at the signs of
     the queries that changed, and a corrected p is for a whole family. With 5 of 30 hits lost, p is

@@ -51,7 +51,8 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     """Return the content of a report.
 
     Sections have the order retrieval, generation, then one for each judge; systems and measures
-    have the order of the summary.
+    have the order of the summary. Foreign texts are made printable. A run without scores has the
+    headline 'nothing was scored'.
 
     Args:
         summary: The run.
@@ -109,7 +110,13 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
-    """Return the scores of each section: kind and judge -> system -> measure -> score."""
+    """Return the scores of each section: kind and judge -> system -> measure -> score.
+
+    Sections are in the order retrieval, generation, judge; {} without scores.
+
+    Raises:
+        ValueError: A kind is none of these.
+    """
     groups: dict[Group, dict[str, dict[str, SystemScore]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
@@ -162,7 +169,10 @@ def _headlines(
 
 
 def _subject(summary: Summary) -> str:
-    """Return data set, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`."""
+    """Return data set, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`.
+
+    Unknown sizes are left out.
+    """
     dataset = summary.dataset or Dataset()
     parts = [printable(dataset.name)] if dataset.name else []
     nouns = ("queries", "documents", "judgements")
@@ -194,7 +204,7 @@ def _gate(gate: Decision) -> GateRow:
 def _price(summary: Summary, comparisons: Comparisons) -> str:
     """Return latency, tokens and cost of the best system of each kind and of its baseline.
 
-    Empty if none is known.
+    Empty if none is known. Latencies are in milliseconds, cost in USD.
     """
     kinds = {name: score.kind for s in summary.systems for name, score in s.scores.items()}
     families = [f for f in comparisons.measures if f.best and f.measure in kinds]
@@ -222,7 +232,10 @@ _MOST_DOUBTS = 6
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
-    """Yield reasons to distrust the scores: failed items, few queries, an uncertified judge."""
+    """Yield reasons to distrust the scores: failed items, few queries, an uncertified judge.
+
+    Nothing if there are none; at most 6 scores with failed items are listed.
+    """
     failed = [
         f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "
         f"{printable(system.name)}{causes(score.failed.items())}"
@@ -250,7 +263,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
 
 
 def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, ...]]:
-    """Return the cells of each system under `COST_HEADS`; empty if all are unknown."""
+    """Return the cells of each system under `COST_HEADS`; [] if all are unknown."""
     rows = []
     for system in systems:
         times, tokens = timing.of(system.name), system.tokens or TokenCounts()
@@ -264,7 +277,10 @@ def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, 
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
-    """Join lists of sentences without repetitions."""
+    """Join lists of sentences without repetitions.
+
+    In their order, made printable.
+    """
     return tuple(dict.fromkeys(printable(line) for source in sources for line in source))
 
 
@@ -290,7 +306,8 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
     """Return the slices that got worse, and a line per field; None without any slice.
 
     Rows are sorted by p-value. The line of a field has the number of slices, and the names of
-    slices with too few queries for a test.
+    slices with too few queries for a test. At most 10 rows; equal p-values are ordered by the size
+    of the loss.
     """
     rows = comparisons.slices
     if not rows:

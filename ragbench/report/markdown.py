@@ -52,7 +52,10 @@ class Markdown(str):
 
 
 def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
-    """Return the results as GitHub-flavoured Markdown; the first line is the main result."""
+    """Return the results as GitHub-flavoured Markdown; the first line is the main result.
+
+    The text ends with a line end.
+    """
     page = lay_out(summary, comparisons)
     first, *headlines = page.headlines
     blocks = [[f"ragbench: {escape(page.name)}: {escape(first)}"]]
@@ -88,14 +91,17 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
 
 
 def render_chapter(name: str, chapter: Chapter) -> str:
-    """Return a chapter as a report of its own; it must have a headline."""
+    """Return a chapter as a report of its own; a ValueError without a headline."""
     first, *headlines = map(escape, chapter.headlines)
     head = [f"ragbench: {escape(name)}: {first}"]
     return join_blocks([head, *([line] for line in headlines), *_chapter(chapter)])
 
 
 def join_blocks(blocks: Iterable[Sequence[str]]) -> str:
-    """Join blocks of lines with an empty line between them, without empty blocks."""
+    """Join blocks of lines with an empty line between them, without empty blocks.
+
+    It ends with a line end, also without blocks.
+    """
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -136,7 +142,8 @@ def table_lines(
 ) -> list[str]:
     """Return the lines of a table with escaped cells.
 
-    With `numbers` all columns but the first are aligned right.
+    With `numbers` all columns but the first are aligned right. Without rows only head and rule
+    remain.
     """
     head, *body = ([escape(cell) for cell in row] for row in (heads, *rows))
     # GitHub aligns a column by its rule
@@ -170,7 +177,10 @@ def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
 
 
 def share_table(systems: Sequence[SystemSummary]) -> list[str]:
-    """Return a table of the number of queries of each cause, with shares and their intervals."""
+    """Return a table of the number of queries of each cause, with shares and their intervals.
+
+    A cause that no system has is left out; a system without it has 0.
+    """
     present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
     rows = []
     for system in systems:

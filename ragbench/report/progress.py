@@ -25,6 +25,8 @@ _SECONDS, _LONGEST_SECONDS = 10.0, 300.0  # between two lines: at first, and at 
 class StageProgress:
     """Running stage: counts the items that are done; safe to use from several threads.
 
+    `Progress.stage` makes it.
+
     Attributes:
         name: Name of the stage in its lines.
         total: Number of all items; None if it is unknown.
@@ -92,7 +94,7 @@ class Progress:
     duration, with and without a terminal. `NO_COLOR` is honoured. A terminal that cannot move its
     cursor (`TERM=dumb`) gets lines only. Without a bar, a long stage reports its progress every 10
     seconds, or every `RAGBENCH_PROGRESS` seconds, and less often the longer it runs; 0 prints the
-    last line only.
+    last line only. Runs and commands use `stage`.
 
     Example:
         >>> import io
@@ -128,7 +130,9 @@ class Progress:
     def stage(
         self, name: str, total: int | None = None, unit: str = "queries"
     ) -> Iterator[StageProgress]:
-        """Show a stage while the block runs; stages may overlap.
+        """Show a stage while the block runs, and yield its `StageProgress`; stages may overlap.
+
+        The last line is printed after an error too, and says 'stopped'.
 
         Args:
             name: Name of the stage.
@@ -175,7 +179,11 @@ class Progress:
 
 
 def _seconds_between() -> float:
-    """Return the seconds between two progress lines, by `RAGBENCH_PROGRESS`."""
+    """Return the seconds between two progress lines, by `RAGBENCH_PROGRESS`; 10 without it.
+
+    Raises:
+        OptionError: The variable is no number of seconds from 0 on.
+    """
     text = os.environ.get(SECONDS_VARIABLE)
     try:
         seconds = float(text) if text else _SECONDS

@@ -28,6 +28,8 @@ def render_query(
 ) -> str:
     """Return the gold, rankings, answers and verdicts of a query as text.
 
+    The text ends with a line end. An unknown system is not shown, without an error.
+
     Args:
         view: The query with its rankings, answers and verdicts.
         systems: Names of the systems to show; empty shows all.
@@ -65,7 +67,10 @@ class _QueryText:
         self.printed: set[str] = set()
 
     def wrapped(self, text: str, head: str, lines: int | None = None) -> list[str]:
-        """Return a text wrapped after its head; at most `lines` lines, None for all."""
+        """Return a text wrapped after its head; at most `lines` lines, None for all.
+
+        An empty text gives the head alone.
+        """
         rows = textwrap.wrap(
             printable(text),
             width=max(self.width, 40),
@@ -239,7 +244,7 @@ def _prompt_lines(text: str) -> Iterator[str]:
 def generator_prompt(answer: AnswerView) -> str:
     """Return the prompt of an answer with its passages filled in; empty if it is not stored.
 
-    A passage without a stored text stays a placeholder: `[[passage 1]]`.
+    A passage without a stored text stays a placeholder: `[[passage 1]]`. Numbers are from 1.
     """
     texts = [passage.text for passage in answer.passages or ()]
 
@@ -309,7 +314,10 @@ def prompts_sent(
 
 
 def _full_text(passage: Passage | None) -> str | None:
-    """Return title and text as a model gets them; None if the text is not stored in full."""
+    """Return title and text as a model gets them.
+
+    None if the text is not stored in full, or there is no passage.
+    """
     if passage is None or passage.text is None or (isinstance(passage, TextRow) and passage.cut):
         return None
     # as `Document.full_text` joins them for models

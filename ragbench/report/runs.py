@@ -83,7 +83,7 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
 
 
 def changed_lines(compared: ComparedRuns) -> list[str]:
-    """Return lines on the changes of each run since the first; empty for a single run."""
+    """Return lines on the changes of each run since the first; [] for a single run."""
     if len(compared.runs) < 2:
         return []
     base, *later_runs = compared.runs
@@ -97,7 +97,7 @@ def changed_lines(compared: ComparedRuns) -> list[str]:
 
 
 def moved_causes(compared: ComparedRuns) -> list[str]:
-    """Return lines on the questions whose cause changed between runs; empty for a single run."""
+    """Return lines on the questions whose cause changed between runs; [] for a single run."""
     lines = []
     # systems of one run have their moves in the tables of the run
     for flow in compared.causes if len(compared.runs) > 1 else ():
@@ -230,6 +230,8 @@ def moved_head(moved: MovedQueries) -> str:
 class Trends:
     """Score of an experiment over its runs, oldest first.
 
+    `trends_of` makes it.
+
     Attributes:
         experiment: Name of the experiment.
         score: Name of the score.
@@ -249,7 +251,10 @@ class Trends:
 
     @property
     def notes(self) -> list[str]:
-        """Return warnings for readers of the trend; empty if the scores are comparable."""
+        """Return warnings for readers of the trend.
+
+        [] if the scores are comparable and all systems are shown.
+        """
         notes = [
             f"{printable(self.score)} of {printable(run)} has other options or judgements than "
             "that of the previous run: the two are not comparable"
@@ -282,7 +287,11 @@ class Trends:
 
 
 def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
-    """Return the trend of the score of each experiment with several scored runs."""
+    """Return the trend of the score of each experiment with several scored runs.
+
+    In the order of the first runs; [] without an experiment with two scored runs. Unreadable runs
+    do not count.
+    """
     by_name: dict[str, list[RunEntry]] = {}
     for entry in entries:
         if entry.problem is None and entry.score is not None:
@@ -293,7 +302,10 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
 
 
 def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
-    """Return the trend of the runs of an experiment, by the score of its newest run."""
+    """Return the trend of the runs of an experiment, by the score of its newest run.
+
+    At most 12 systems.
+    """
     score = runs[-1].score or ""
     # a run whose first score is another one has no place in this trend
     scores = [run.scores if run.score == score else {} for run in runs]
@@ -325,7 +337,10 @@ def _rank(score: SystemScore | None) -> tuple[bool, float]:
 
 
 def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
-    """Return the list of runs, unreadable runs and trends as lines of text."""
+    """Return the list of runs, unreadable runs and trends as lines of text.
+
+    Without entries there are no lines.
+    """
     rows = [_HEADS, *_rows(entries, folder)]
     lines = draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
     lines += _problems(entries, folder)
@@ -337,7 +352,10 @@ def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
 
 
 def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, list[Picture]]:
-    """Return the content of the page of a list of runs, and the pictures of its trends."""
+    """Return the content of the page of a list of runs, and the pictures of its trends.
+
+    Without a readable run the headline says so.
+    """
     all_trends = trends_of(entries)
     rows = tuple(_rows(entries, folder))
     grids = [Grid("the runs, oldest first", _HEADS, rows, words=True)] if rows else []
@@ -356,7 +374,10 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
 
 
 def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
-    """Yield a sentence per experiment: the best system of its newest run, and its changes."""
+    """Yield a sentence per experiment: the best system of its newest run, and its changes.
+
+    In the order of the first runs.
+    """
     readable = [entry for entry in entries if entry.problem is None]
     counts = Counter(entry.name for entry in readable)
     # entries are sorted oldest first, so that the dictionary keeps the newest of a name
@@ -405,6 +426,10 @@ def _problems(entries: Sequence[RunEntry], folder: Path) -> list[str]:
 
 
 def place_of(entry: RunEntry, folder: Path) -> str:
-    """Return the path of a run relative to the listed folder; its name if it is that folder."""
+    """Return the path of a run relative to the listed folder; its name if it is that folder.
+
+    Raises:
+        ValueError: The run is not below the folder.
+    """
     relative = entry.path.relative_to(folder)
     return str(relative) if relative.parts else entry.path.name

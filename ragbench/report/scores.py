@@ -91,7 +91,7 @@ class ScoredFile:
         """Yield (query id, score -> value), sorted by the bytes of the ids as in trec_eval.
 
         A query that the run lacks, or that has no judgements, has no row. The value of a score that
-        does not apply to a query is None.
+        does not apply to a query is None. The keys are in the order of the scores.
         """
         columns = self.evaluation.columns
         values = {name: column.values.tolist() for name, column in columns.items()}
@@ -113,7 +113,10 @@ def render_csv(
     """Return the scores as CSV with all digits; a missing value is an empty cell.
 
     With `per_query` the queries come first; with `summary` the last row of a system has the means,
-    with the `query_id` `all`.
+    with the `query_id` `all`. Files are in their order.
+
+    Raises:
+        IndexError: There is no file.
     """
     # imported here, as in `_counts`: reading run folders would slow down each start of `score`
     from ragbench.data.runs.run_folder import to_csv
@@ -134,11 +137,16 @@ def render_json(
 ) -> str:
     """Return the scores as JSON; a missing value is null.
 
+    The text is ASCII and ends with a line end.
+
     Args:
         systems: The scored files; their entries have the form of summary.json.
         per_query: Add the value of each query.
         summary: Add the means.
         facts: Further keys beside `systems`: the data and options of the scores.
+
+    Raises:
+        IndexError: There is no file.
     """
     content = {
         "schema": SCHEMA,
@@ -151,7 +159,10 @@ def render_json(
 
 
 def _system(scored: ScoredFile, per_query: bool, summary: bool) -> dict[str, Any]:
-    """Return the JSON object of a file."""
+    """Return the JSON object of a file.
+
+    Keys are `name`, `file`, `counts`, and `scores` and `per_query` if asked for.
+    """
     evaluation = scored.evaluation
     entry = {"name": scored.name, "file": scored.source, "counts": evaluation.counts}
     if summary:
@@ -178,12 +189,17 @@ def render_table(
 ) -> str:
     """Return the scores as aligned text, with intervals and counts, then the notes.
 
+    The text ends with a line end.
+
     Args:
         systems: The scored files, one column each; those that do not fit go into a further table.
         per_query: Add a row for each query and score.
         summary: Add a row for the mean of each score.
         notes: Lines at the end.
         width: Columns of the terminal.
+
+    Raises:
+        IndexError: There is no file.
     """
     keys = _keys(systems, per_query, summary)
     heads = ("query", "measure") if per_query else ("measure",)
@@ -277,7 +293,8 @@ def render_trec(
     """Return a block of lines per run: name, query id or `all`, value, separated by tabs.
 
     Measures have the order of trec_eval, not of the request; measures that it lacks come last,
-    under our names.
+    under our names. Files are in their order; values have four decimals, sums none. A score without
+    a value has no line.
 
     Args:
         systems: The scored runs.
@@ -397,7 +414,7 @@ def _as_trec_eval_adds(values: Iterable[float], aggregate: str) -> float:
 
 
 def _line(name: str, query: str, value: str) -> str:
-    """Return a line in the format of trec_eval."""
+    """Return a line in the format of trec_eval, with its line end."""
     return f"{name:<22}\t{query}\t{value}\n"
 
 

@@ -53,6 +53,9 @@ def build_section(
         scores: System -> measure -> score.
         summary: The run, for baselines and labels of judges.
         families: Measure -> comparisons by it; a measure without tests is missing.
+
+    Raises:
+        KeyError: A system of `scores` is not in the summary.
     """
     kind, judge = group
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
@@ -80,7 +83,10 @@ def build_section(
 
 
 def baselines_of(summary: Summary, scores: Scores) -> dict[str, str | None]:
-    """Return the baseline of each system of a section; None for a system that is a baseline."""
+    """Return the baseline of each system of a section; None for a system that is a baseline.
+
+    A system that the summary lacks is absent. By the first score of each system.
+    """
     return {
         system.name: system.baseline_by(next(iter(scores[system.name]), ""))
         for system in summary.systems
@@ -187,7 +193,7 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
 
     One line if all scores have the same counts. Otherwise a line for the most frequent counts, one
     for each other number of not applicable items, and one for each system with failed items, with
-    their causes and the bounds of the means. Empty without scores.
+    their causes and the bounds of the means. [] without scores.
     """
     # equal counts are stated once, however many scores have them
     groups: dict[Key, list[tuple[str, str]]] = {}
@@ -250,7 +256,10 @@ def _with_bounds(measure: str, score: SystemScore) -> str:
 
 
 def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
-    """Return the names of measures, each with its systems unless all systems are listed."""
+    """Return the names of measures, each with its systems unless all systems are listed.
+
+    In the order of their first places.
+    """
     by_measure: dict[str, list[str]] = {}
     for system, measure in places:
         by_measure.setdefault(measure, []).append(printable(system))
@@ -262,7 +271,10 @@ def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
 
 
 def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
-    """Return the chapter of a pairwise rubric: ranking, pairs and win rates of the systems."""
+    """Return the chapter of a pairwise rubric: ranking, pairs and win rates of the systems.
+
+    The matrix of win rates is there from three systems on.
+    """
     confidence, baseline = percent(summary.confidence), printable(entry.baseline)
     declared = summary.judges.get(entry.judge) or DeclaredJudge()
     judged = f"judged by {printable(entry.model)}"

@@ -37,6 +37,8 @@ def render_terminal(
 ) -> str:
     """Return the results as text; the first line names the experiment, the data and the baseline.
 
+    The text ends with a line end.
+
     Args:
         summary: The run.
         comparisons: The tests of the run.
@@ -79,7 +81,10 @@ def render_terminal(
 
 
 def _tables(section: Section, width: int, color: bool) -> list[str]:
-    """Return the lines of a section's tables: each measure with its differences to the right."""
+    """Return the lines of a section's tables: each measure with its differences to the right.
+
+    A group of columns is never split.
+    """
     groups = []
     for measure in section.measures:
         marks: list[str] = [cell.mark for cell in measure.scores]

@@ -21,7 +21,9 @@ _LONGEST_LINE = 10_000
 
 
 def significant(value: float | None) -> str:
-    """Format a number with three significant digits and all digits before the point; None is `-`.
+    """Format a number with three significant digits and all digits before the point.
+
+    None is `-`, NaN a ValueError.
 
     Example:
         >>> [significant(x) for x in (0.4020000001, 1, 0, 1234.5, 0.00001234, None)]
@@ -51,7 +53,13 @@ def interval(pair: Sequence[float | None] | None) -> str:
 
 
 def with_intervals(values: Sequence[str], intervals: Sequence[str]) -> list[str]:
-    """Join each value with its interval, padded so that the intervals align in a column."""
+    """Join each value with its interval, padded so that the intervals align in a column.
+
+    A value without an interval has no blanks at its end.
+
+    Raises:
+        ValueError: The lists differ in length.
+    """
     longest = max(map(len, values), default=0)
     both = zip(values, intervals, strict=True)
     return [f"{value:{longest}} {interval}".rstrip() for value, interval in both]
@@ -96,7 +104,7 @@ def probability(p: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share as a percentage without trailing zeros: `95 %`, `99.5 %`."""
+    """Format a share (0 to 1) as a percentage without trailing zeros: `95 %`, `99.5 %`."""
     return f"{share * 100:.6g} %"
 
 
@@ -119,7 +127,10 @@ def causes(failed: Iterable[tuple[str, int]]) -> str:
 
 
 def listed(words: Sequence[str], word: str = "and") -> str:
-    """Join words as a sentence does: `a, b and c`, or with another `word` than "and"."""
+    """Join words as a sentence does: `a, b and c`, or with another `word` than "and".
+
+    No words give ''.
+    """
     return f" {word} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
@@ -176,7 +187,10 @@ def display_width(text: str) -> int:
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
     """Pad the cells of each column to the same display width and return the rows of the table.
 
-    A column must have at least one cell.
+    A column must have at least one cell. No columns give [].
+
+    Raises:
+        ValueError: A column has no cell, or columns differ in length.
     """
     padded = []
     for cells in columns:
@@ -213,7 +227,7 @@ def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str
     """Return the lines of an aligned table.
 
     With `width`, a long last cell is wrapped, indented to its start; if it has too little room
-    there, it goes below the other cells. None wraps nothing.
+    there, it goes below the other cells. None wraps nothing. No columns give [].
 
     Example:
         >>> draw([["q1", "q22"], ["gold a at rank 14, and it reads 5", "right"]], width=35)
@@ -249,6 +263,8 @@ _LISTED_MOVES = 6
 def sparkline(values: Sequence[float | None]) -> str:
     """Draw values as a line of bars from the smallest to the largest value; None is a gap.
 
+    NaN and infinities are gaps too; equal values are drawn at half height, and no values give ''.
+
     Example:
         >>> sparkline([0.1, 0.2, None, 0.4])
         '▁▃ █'
@@ -277,6 +293,8 @@ def move_words(move: CauseMove) -> str:
 
 def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
     """Return the counts of the causes in one phrase, in the order of `CAUSES`, without zeros.
+
+    Without queries: 'of 0 queries: '.
 
     Example:
         >>> cause_sentence({"right": 61, "not_retrieved": 17, "refused": 0, "not_used": 22})
@@ -307,7 +325,8 @@ def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
 def cause_lines(systems: Sequence[SystemSummary], width: int | None = None) -> list[str]:
     """Return a line per system with its name, a bar of its causes and their counts.
 
-    Systems without causes are left out. `width` wraps long lines; None does not.
+    Systems without causes are left out. `width` wraps long lines; None does not. [] if no system
+    has causes.
     """
     with_causes = [system for system in systems if system.causes]
     if not with_causes:
@@ -320,7 +339,8 @@ def cause_lines(systems: Sequence[SystemSummary], width: int | None = None) -> l
 def flow_lines(flow: CauseFlow) -> list[str]:
     """Return lines on the queries whose cause differs between a baseline and a system.
 
-    The first line has the totals; then a line per pair of causes, with the first query ids.
+    The first line has the totals; then a line per pair of causes, with the first query ids. At most
+    6 ids a line.
     """
     moved = sum(len(move.queries) for move in flow.moves)
     gained = sum(len(move.queries) for move in flow.moves if move.after == "right")

@@ -63,10 +63,15 @@ def pack_queries(
 ) -> PageData:
     """Return the queries on which systems differ most, in the order of the data set.
 
+    Verdicts, answers and passages are cut at the limits of this module.
+
     Args:
         views: The run.
         queries: Largest number of queries.
         characters: Largest number of characters of their JSON; at least one query is included.
+
+    Raises:
+        DataError: A file of the run is damaged.
     """
     ids, summary, packer = views.ids, views.summary, _Packer(views)
     texts, size = dict[int, str](), 0
@@ -130,7 +135,11 @@ def _encoded(text: str) -> bytes:
 
 
 def _by_difference(views: QueryViews) -> list[int]:
-    """Return the rows of the queries, those with the largest differences over all scores first."""
+    """Return the rows of the queries, those with the largest differences over all scores first.
+
+    Ties are in the order of the data set. A score adds at most 1; a query without two values of a
+    score gets 0 for it.
+    """
     spread = np.zeros(len(views.ids))
     for score in dict.fromkeys(name for scores in views.columns.values() for name in scores):
         values = np.array([scores[score] for scores in views.columns.values() if score in scores])
@@ -143,7 +152,10 @@ def _by_difference(views: QueryViews) -> list[int]:
 
 
 def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
-    """Return system -> score -> value of each query; None for a missing value."""
+    """Return system -> score -> value of each query; None for a missing value.
+
+    In the order of `rows`; a system without scores per query is absent.
+    """
     return {
         system.name: {
             name: [_rounded(value) for value in columns[name][list(rows)].tolist()]
@@ -157,7 +169,10 @@ def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[
 
 
 def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[list[str]]]:
-    """Return metadata field -> values of each query, for fields that can filter the queries."""
+    """Return metadata field -> values of each query, for fields that can filter the queries.
+
+    A field needs at least 2 and at most 60 different values; a missing value is [].
+    """
     columns = defaultdict[str, list[list[str]]](lambda: [[] for _ in metadata])
     for row, facts in enumerate(metadata):
         for name, value in facts.items():
@@ -176,6 +191,8 @@ def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[li
 class _Packer:
     """Converter of queries to JSON objects; stores each passage once.
 
+    `query` converts one query, and `number` a passage.
+
     Attributes:
         rankings: Name of a ranking -> systems that have it, the retriever itself first.
         passages: Id, title and text of a passage -> its number on the page.
@@ -192,7 +209,10 @@ class _Packer:
         self.size = 0
 
     def number(self, passage: Passage | TextRow) -> int | str:
-        """Return the number of a passage; its id if neither text nor title is stored."""
+        """Return the number of a passage; its id if neither text nor title is stored.
+
+        The text is cut at 2,000 characters. Numbers are from 0.
+        """
         name, text = _shortened(passage.id, "word"), passage.text
         if text is None and not passage.title:
             return name
@@ -206,7 +226,11 @@ class _Packer:
         return self.passages[row]
 
     def query(self, view: QueryView) -> dict[str, object]:
-        """Return the JSON object of a query."""
+        """Return the JSON object of a query.
+
+        Keys are `id`, `text`, `gold`, `relevant`, `hits`, `systems`, and `pairs` and `graded` if
+        there are any.
+        """
         hits = {name: self.views.hits(of[0], view.id) for name, of in self.rankings.items()}
         ranked = [[document for document, _ in ranking] for ranking in hits.values()]
         graded = []
@@ -283,7 +307,7 @@ class _Packer:
 
 
 def _filled(**values: object) -> dict[str, object]:
-    """Return the values that are not empty; most are empty, and would take space on the page."""
+    """Return the values but None, '', [] and (); most are empty, and would take space."""
     return {name: value for name, value in values.items() if value not in (None, "", [], ())}
 
 
@@ -339,6 +363,9 @@ def _shortened(text: str, kind: str, is_cut: bool = False) -> str:
     """Return a text cut to the limit of its kind, with the number of missing characters.
 
     `is_cut` is True if the text is cut already, so that more than that number is missing.
+
+    Raises:
+        KeyError: The kind is unknown.
     """
     most = _LONGEST[kind]
     if len(text) <= most:

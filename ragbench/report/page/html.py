@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 def render_html(summary: Summary, comparisons: Comparisons, data: PageData | None = None) -> str:
-    """Return the page of a run as HTML; `data` are its queries, None leaves them out."""
+    """Return the page of a run as HTML; `data` are its queries, None leaves them out.
+
+    It is the same for equal arguments.
+    """
     return _render(lay_out(summary, comparisons), pictures(summary, comparisons), data)
 
 
@@ -52,13 +55,20 @@ def write_page(
 
     Raises:
         DataError: The run folder cannot be read.
+        OSError: The page cannot be written.
     """
     data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
     _write(path, render_html(summary, comparisons, data))
 
 
 def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[Picture]:
-    """Return all pictures of a run folder, with the differences by query of each comparison."""
+    """Return all pictures of a run folder, with the differences by query of each comparison.
+
+    A comparison without common values per query has no such picture.
+
+    Raises:
+        DataError: The run folder cannot be read.
+    """
     views, all_drawn = QueryViews(run, bare=True), pictures(summary, comparisons)
     for family in comparisons.measures:
         for row in family.comparisons:
@@ -75,7 +85,11 @@ def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[
 
 
 def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None:
-    """Write the page of a list of runs, with the pictures of their trends."""
+    """Write the page of a list of runs, with the pictures of their trends.
+
+    Raises:
+        OSError: The page cannot be written.
+    """
     _write(path, _render(page, trends))
 
 
@@ -130,7 +144,10 @@ _GROUPS = {
 
 @cache
 def _asset(name: str) -> str:
-    """Return the text of a file in `assets/`."""
+    """Return the text of a file in `assets/`.
+
+    Raises FileNotFoundError for another name.
+    """
     return (resources.files("ragbench.report.page") / "assets" / name).read_text("utf-8")
 
 
@@ -160,7 +177,10 @@ Part = list[tuple[MeasureColumn, list[tuple[str, str] | None]]]
 
 
 def table_parts(section: Section) -> list[Part]:
-    """Return the columns of a section split into tables; each measure with its interval bars."""
+    """Return the columns of a section split into tables; each measure with its interval bars.
+
+    At most 8 measures a table, in their order; [] without measures.
+    """
     columns = [(measure, interval_bars(measure)) for measure in section.measures]
     tables = -(-len(columns) // _COLUMNS)
     size = (
@@ -172,7 +192,8 @@ def table_parts(section: Section) -> list[Part]:
 def interval_bars(measure: MeasureColumn) -> list[tuple[str, str] | None]:
     """Return for each system two SVG paths, of interval and mean, 100 wide; None without a mean.
 
-    All systems share the axis, from the lowest end of an interval to the highest.
+    All systems share the axis, from the lowest end of an interval to the highest. The result of a
+    system is (path of the interval or '', path of the mean).
     """
     values = [cell.mean for cell in measure.scores if cell.mean is not None]
     values += [end for cell in measure.scores for end in cell.ends or ()]

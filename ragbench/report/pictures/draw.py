@@ -44,7 +44,10 @@ _SHADES: Mapping[str, str] = {
 
 
 def pictures(summary: Summary, comparisons: Comparisons) -> list[svg.Picture]:
-    """Return all pictures that the results of a run have data for."""
+    """Return all pictures that the results of a run have data for.
+
+    In the order causes, trends, scores and differences, slices; [] without data.
+    """
     causes = causes_picture(summary)
     return [
         *([causes] if causes is not None else ()),
@@ -107,7 +110,10 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.P
 
 
 def difference_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
-    """Yield a picture of the paired differences from the baselines for each measure."""
+    """Yield a picture of the paired differences from the baselines for each measure.
+
+    A measure without differences has none.
+    """
     for number, family in enumerate(comparisons.measures):
         yield from _difference_rows(family, number)
 
@@ -132,7 +138,10 @@ def _difference_rows(family: MeasureComparison, number: int) -> Iterator[svg.Pic
 
 
 def slice_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
-    """Yield a picture of the paired differences by slice for each field and measure."""
+    """Yield a picture of the paired differences by slice for each field and measure.
+
+    In the order of the slices; nothing without differences.
+    """
     groups = defaultdict[tuple[str, str], list[_Whisker]](list)
     for row in comparisons.slices:
         if row.difference is not None:
@@ -189,6 +198,9 @@ def query_picture(
         baseline: Name of the baseline.
         pairs: Query id, value of the system and value of the baseline; at least one.
         lower: True if lower values are better.
+
+    Raises:
+        ZeroDivisionError: There is no pair.
     """
     changes = sorted((a - b, query) for query, a, b in pairs)
     drawing, x0, right = svg.Drawing(), 46.0, 46.0 + 1.5 * _PLOT
@@ -246,7 +258,10 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
 
 
 def trend_pictures(compared: ComparedRuns) -> Iterator[svg.Picture]:
-    """Yield a picture of the first score of each kind over the compared runs, in their order."""
+    """Yield a picture of the first score of each kind over the compared runs, in their order.
+
+    Nothing for a single run.
+    """
     if len(compared.runs) < 2:
         return
     names = short_names(compared.sources)
@@ -266,6 +281,8 @@ def trend_picture(
     trend: Mapping[str, Sequence[SystemScore | None]],
 ) -> svg.Picture:
     """Return a picture of the means of each system over runs, with their intervals.
+
+    Each series has as many scores as there are runs.
 
     Args:
         file: Name of the picture's file, without an ending.

@@ -55,7 +55,10 @@ class Picture:
     height: float
 
     def svg(self, *, alone: bool = False) -> str:
-        """Return the SVG element; with `alone` as a complete file, with style and namespace."""
+        """Return the SVG element; with `alone` as a complete file, with style and namespace.
+
+        Foreign texts are escaped.
+        """
         style = f"<style>{STYLE}</style>" if alone else ""
         space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
         w, h = f"{self.width:g}", f"{self.height:g}"
@@ -64,7 +67,10 @@ class Picture:
         return f"<svg{space} {about} {size}>{style}{self.body}</svg>"
 
     def image(self) -> str:
-        """Return an HTML image with its title, for a notebook, whose styles it does not change."""
+        """Return an HTML image with its title, for a notebook, whose styles it does not change.
+
+        The picture is a data URL, so that nothing is loaded.
+        """
         file = self.svg(alone=True).encode("utf-8", "backslashreplace")
         data = base64.b64encode(file).decode()
         image = f'<img alt="{self._label}" src="data:image/svg+xml;base64,{data}">'
@@ -183,7 +189,11 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return round values on the axis, at steps of 1, 2 or 5 times a power of ten."""
+        """Return round values on the axis, at steps of 1, 2 or 5 times a power of ten.
+
+        Ascending, within the axis; the smallest value alone if the axis is too short or too long
+        for steps.
+        """
         span = self.high - self.low
         rough = span / 4
         if not math.isfinite(span) or rough < 1e-300:  # too large or too small for distinct ticks
@@ -210,7 +220,10 @@ def axis_left(drawing: Drawing, scale: Scale, x0: float, right: float) -> None:
 def draw_legend(
     drawing: Drawing, names: Sequence[str], right: float, bottom: float
 ) -> tuple[float, float]:
-    """Draw the names of the series beside a plot; return width and height of the picture."""
+    """Draw the names of the series beside a plot; return width and height of the picture.
+
+    Without names only the size of the plot counts.
+    """
     x, y = right + 18, 36.0
     for colour, name in enumerate(names):
         drawing.mark(x + 5, y - 4, colour, name)
@@ -230,7 +243,7 @@ def colour_of(number: int) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text on one line, cut with `…` to the width beside a plot."""
+    """Return a text on one line, cut with `…` to a width of 34."""
     line = printable(text)
     if display_width(line) <= _LONGEST:
         return line
@@ -246,7 +259,10 @@ def width_of(names: Sequence[str]) -> float:
 
 
 def slug(name: str) -> str:
-    """Return a file name of ASCII letters, digits and `-`, at most 40 characters."""
+    """Return a file name of ASCII letters, digits and `-`, at most 40 characters.
+
+    It may be '', and two names may give one.
+    """
     return "".join(ch if ch.isalnum() and ch.isascii() else "-" for ch in printable(name))[
         :40
     ].strip("-")
