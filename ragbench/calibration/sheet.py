@@ -236,7 +236,7 @@ def _units(
     for query in sorted({query for _, query in scores}):
         keys = tuple((system, query) for system in systems)
         if all(key in scores for key in keys):
-            units.append((_band(sum(scores[key] for key in keys) / len(keys)), keys))
+            units.append((_band(math.fsum(scores[key] for key in keys) / len(keys)), keys))
     return units
 
 

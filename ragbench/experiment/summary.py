@@ -90,7 +90,7 @@ def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     if not latencies:
         return SystemTiming(latency_ms=Latency())
-    total_ms, n = sum(latencies), len(latencies)
+    total_ms, n = math.fsum(latencies), len(latencies)
     p50, p95 = (round(float(np.percentile(latencies, p)), 3) for p in (50, 95))
     # calls of the component that answers run side by side, as many as its config allows
     alone: Noun = "app" if system.type == "app" else "retriever"

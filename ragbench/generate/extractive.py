@@ -101,8 +101,8 @@ def _scores(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
     frequency = Counter(term for sentence in pool for term in sentence.terms & question)
     # As in BM25, a word that every sentence has still counts a little.
     rarity = {term: math.log(1 + len(pool) / n) for term, n in frequency.items()}
-    # Summed in a fixed order, so that rounding does not depend on the order of a set.
-    term_scores = [sum(rarity[term] for term in sorted(s.terms & question)) for s in pool]
+    # `fsum`: rounding depends neither on the order of a set nor on the version of Python.
+    term_scores = [math.fsum(rarity[term] for term in s.terms & question) for s in pool]
     scores = []
     for index, sentence in enumerate(pool):
         neighbours = [

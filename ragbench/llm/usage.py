@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,8 @@ class Totals:
         input_tokens: Tokens sent in paid calls, as far as known.
         output_tokens: Tokens of paid replies, as far as known.
         reasoning_tokens: Part of the output tokens that is reasoning, as far as known.
-        cost_usd: US dollars, without the replies of unknown cost.
+        cost: US dollars, without the replies of unknown cost; exact, whatever the order of the
+            replies.
         unknown_usage: Number of replies whose server reports no tokens.
         unknown_cost: Number of replies of unknown cost.
         models: Names of models as their servers report them.
@@ -129,10 +131,15 @@ class Totals:
     input_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
-    cost_usd: float = 0.0
+    cost: Fraction = Fraction(0)
     unknown_usage: int = 0
     unknown_cost: int = 0
     models: set[str] = field(default_factory=set)
+
+    @property
+    def cost_usd(self) -> float:
+        """US dollars, without the replies of unknown cost."""
+        return float(self.cost)
 
     def add(self, reply: ChatReply) -> None:
         """Add a reply to the totals, and its model to `models`.
@@ -148,7 +155,7 @@ class Totals:
         self.input_tokens += reply.usage.input_tokens or 0
         self.output_tokens += reply.usage.output_tokens or 0
         self.reasoning_tokens += reply.usage.reasoning_tokens
-        self.cost_usd += reply.usage.usd or 0.0
+        self.cost += Fraction(reply.usage.usd or 0)
         self.unknown_usage += reply.usage.output_tokens is None
         self.unknown_cost += reply.usage.usd is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -550,5 +551,5 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
 
     An empty mapping stays empty. ZeroDivisionError for a sum of 0.
     """
-    total = sum(weights.values())
+    total = math.fsum(weights.values())
     return {term: weight / total for term, weight in weights.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -120,18 +121,18 @@ def add_usage(parts: Iterable[Usage]) -> Usage:
     """
     usages = list(parts)  # read several times below, and `parts` may be an iterator
     return Usage(
-        _sum([usage.input_tokens for usage in usages], 0),
-        _sum([usage.output_tokens for usage in usages], 0),
-        _sum([usage.usd for usage in usages], 0.0),
+        _total([usage.input_tokens for usage in usages], sum),
+        _total([usage.output_tokens for usage in usages], sum),
+        _total([usage.usd for usage in usages], math.fsum),
         sum(usage.reasoning_tokens for usage in usages),
         sum(usage.cached_tokens for usage in usages),
     )
 
 
-def _sum(values: Sequence[N | None], zero: N) -> N | None:
-    """Return the sum of numbers, `zero` for no numbers; None if one of them is None."""
+def _total(values: Sequence[N | None], add: Callable[[Sequence[N]], N]) -> N | None:
+    """Return the sum of numbers by `add`; None if one of them is None."""
     numbers = [value for value in values if value is not None]
-    return sum(numbers, zero) if len(numbers) == len(values) else None
+    return add(numbers) if len(numbers) == len(values) else None
 
 
 @dataclass(frozen=True, slots=True)

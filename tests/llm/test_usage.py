@@ -1,6 +1,7 @@
 """Tokens, prices, and a budget that holds at any concurrency."""
 
 import asyncio
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from ragbench.llm import (
 from ragbench.llm.completions import ask_json
 from ragbench.llm.usage import Reservation, upper_bound
 from ragbench.types import Cause
+from ragbench.types.records import add_usage
 from tests.chat_server import Answer, ChatServer, ReasoningModel
 from tests.llm.conftest import GOOD, ask_many, asking
 
@@ -165,6 +167,17 @@ def test_totals_keep_what_is_unknown_apart():
     assert (totals.input_tokens, totals.output_tokens, totals.cost_usd) == (5, 2, 0.25)
     assert (totals.unknown_usage, totals.unknown_cost) == (1, 1)
     assert totals.models == {"m", "old"}
+
+
+def test_costs_do_not_depend_on_the_order_of_replies():
+    """0.1 + 0.2 + 0.3 is 0.6000000000000001 from the left, and 0.6 from the right."""
+    usages = [Usage(usd=usd) for usd in (0.1, 0.2, 0.3)]
+
+    for order in permutations(usages):
+        totals = Totals()
+        for usage in order:
+            totals.add(ChatReply("a", usage=usage, model="m"))
+        assert totals.cost_usd == add_usage(order).usd == 0.6
 
 
 def test_cost_is_counted_and_kept(serve, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,6 +86,13 @@ def majority(values: Sequence[float]) -> float:
     counts = Counter(values)
     most = max(counts.values())
     return statistics.fmean(value for value, count in counts.items() if count == most)
+
+
+def _deviation(scores: Sequence[float]) -> float:
+    """Return the standard deviation of at least two scores."""
+    # not `stdev`, whose last digit depends on the version of Python
+    mean = statistics.fmean(scores)
+    return math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
 
 
 _COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -347,7 +355,7 @@ def _verdict_of_several(
         whole,
         reasoning="\n".join(reasons),
         samples=tuple(samples),
-        spread=statistics.stdev(scores) if len(scores) > 1 else None,
+        spread=_deviation(scores) if len(scores) > 1 else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
-from math import log2
+from math import fsum, log2
 from typing import Annotated
 
 import numpy as np
@@ -150,4 +150,4 @@ def _best_order(judged: Sequence[Subtopics], alpha: float, k: int | None) -> lis
 
 
 def _gain(covers: Subtopics, covered: Counter[Hashable], alpha: float) -> float:
-    return float(sum((1.0 - alpha) ** covered[topic] for topic in covers))
+    return fsum((1.0 - alpha) ** covered[topic] for topic in covers)

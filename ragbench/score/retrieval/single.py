@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from math import log, log2, nan
+from math import fsum, log, log2, nan
 from typing import ParamSpec
 
 from ragbench.errors import OptionError
@@ -182,7 +182,7 @@ def average_precision(
     """
     check_divide(divide, k)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
-    total = sum(count / rank for count, rank in enumerate(hits, 1))
+    total = fsum(count / rank for count, rank in enumerate(hits, 1))
     divisor = relevant if divide is None or k is None else min(k, relevant)
     return total / divisor if relevant else nan
 
@@ -320,7 +320,7 @@ def rbp(
         0.625
     """
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
-    return sum(((1.0 - p) * p ** (rank - 1) for rank in hits), 0.0) if relevant else nan
+    return fsum((1.0 - p) * p ** (rank - 1) for rank in hits) if relevant else nan
 
 
 @_measure("err")

@@ -89,7 +89,8 @@ def bleu_of(
     correct, total = counts[:order], counts[longest : longest + order]
     precisions = tuple(c / t if t else 0.0 for c, t in zip(correct, total, strict=True))
     smoothing = options["smooth"], options["smooth_value"]
-    # after the precisions: sacrebleu's smoothing changes the two lists in place
+    # After the precisions: sacrebleu's smoothing changes the two lists in place. It adds logarithms
+    # by `sum`, so that the last digit is another one from Python 3.12 on.
     bleu = BLEU.compute_bleu(correct, total, length, reference_length, *smoothing, effective, order)
     return BleuScore(bleu.score / 100, precisions, bleu.bp, length, reference_length)
 

@@ -6,6 +6,7 @@ The definitions are those of ragas (the first two) and deepeval (the third). No 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
@@ -93,7 +94,7 @@ def tool_call_accuracy(
         return 1.0
     worth = _ACCURACY[arguments]
     pairs = zip(gold, actual, strict=True)
-    return sum(worth(want.arguments, call.arguments) for want, call in pairs) / len(gold)
+    return math.fsum(worth(want.arguments, call.arguments) for want, call in pairs) / len(gold)
 
 
 @metric(
