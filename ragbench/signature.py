@@ -13,7 +13,10 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+_BLOCK = 1 << 20  # bytes of a file that are read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,15 @@ def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     return digest.hexdigest()[:length]
+
+
+def file_digest(path: Path) -> bytes:
+    """Return the SHA-256 of the bytes of a file; raise an OSError if it cannot be read."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.digest()
 
 
 def fingerprint_json(value: Any, length: int = 12) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragbench.data.files.rows import parse_json
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.stages.item_json import read_predicted, write_predicted
+from ragbench.experiment.stages.stored_items import read_predicted, write_predicted
 from ragbench.generate.chat import load_prompt
 from ragbench.json_yaml import MOST_NODES, YamlError, load_json, load_yaml
 from ragbench.llm.batch import _by_id

@@ -189,7 +189,8 @@ class JsonPath:
         numbers = iter(place)
         # The path up to this step, with the index of the hit in place of `*`.
         parents = [next(numbers) if part is None else part for part in self._steps[:position]]
-        location = f" at {_path_text(parents)}" if parents else ""
+        steps = (f"[{s}]" if isinstance(s, int) else f".{s}" for s in parents)
+        location = f" at ${''.join(steps)}" if parents else ""
         expected = "a list" if step is None else repr(step)
         if isinstance(value, Mapping):
             keys = [str(key) for key in value]
@@ -237,7 +238,3 @@ def _children(place: Place, value: Any, step: Step) -> Iterator[tuple[Place, Any
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-
-
-def _path_text(steps: Sequence[Step]) -> str:
-    return "$" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)

@@ -166,8 +166,7 @@ def baseline(run: Path, output: Path, costs: bool) -> None:
     RUN is a run folder, or the folder of an experiment (the newest run). Commit the file; later,
     `ragbench compare FILE RUN` shows the changes. Equal scores give equal bytes.
     """
-    from ragbench.data.runs.baseline import write_baseline
-    from ragbench.data.runs.run_scores import read_run_scores
+    from ragbench.data.runs.run_scores import read_run_scores, write_baseline
     from ragbench.report.text import counted
 
     scores = read_run_scores(run)

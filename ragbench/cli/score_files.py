@@ -13,8 +13,7 @@ from threading import Lock
 from typing import Any
 
 from ragbench.cli.output import Output, behind, write_notes, write_result, write_scores
-from ragbench.comparison.evaluate import evaluate_ranked_file, refuse_unjudged, score_pairs
-from ragbench.comparison.run_file import rank_run_file
+from ragbench.comparison import evaluate
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import OptionError
 from ragbench.report.scores import FACTS, ScoredFile, render_trec
@@ -134,11 +133,11 @@ def _score(
     """
     written_measures = [replace(measure, label=name) for name, measure in measures.items()]
     with _reading_progress(run) as advance:
-        ranked_file = rank_run_file(
+        ranked_file = evaluate.rank_run_file(
             run, qrels, written_measures, rules, workers=workers, on_bytes=advance
         )
-        evaluation = evaluate_ranked_file(ranked_file, written_measures, rules)
-    refuse_unjudged(evaluation, run)
+        evaluation = evaluate.evaluate_ranked_file(ranked_file, written_measures, rules)
+    evaluate.refuse_unjudged(evaluation, run)
     grades = ranked_file.evidence.grades
     strings = [] if length is None else relevance_strings(grades, length)
     return ScoredFile(
@@ -223,7 +222,7 @@ def score_predictions(
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
     steps = TextScorer(metrics).steps(len(pairs.ids))
     with bars.stage(f"score {predictions}", steps, "scores") as stage:
-        evaluation = score_pairs(
+        evaluation = evaluate.score_pairs(
             pairs.predictions,
             pairs.references,
             metrics,

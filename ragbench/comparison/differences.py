@@ -107,43 +107,25 @@ def compare_systems(
     for family in families:
         for pair, comparison in zip(family, _test(family, method, labels, tested), strict=True):
             compared[pair.measure].append(comparison)
-    return Comparisons(
-        baseline=baseline,
-        **asdict(method),
-        measures=tuple(
-            _measure(name, systems_with(name, systems), comparisons, tested)
-            for name, comparisons in compared.items()
-        ),
-    )
-
-
-def _measure(
-    name: str,
-    systems: Mapping[str, SystemScores],
-    comparisons: Sequence[Difference],
-    tested: TestedPairs,
-) -> MeasureComparison:
-    """Return the comparisons by a measure, with the best system and those tied with it.
-
-    `systems` are those that have the measure, at least one.
-
-    `best` is None for a sum, without finite means, and where all systems have equal values; then no
-    system is tied with it.
-    """
-    first = next(iter(systems.values()))
-    column = first.columns[name]
-    same = same_everywhere([system.columns[name] for system in systems.values()])
-    best, tied = (None, []) if same else _best(name, systems, tested)
-    return MeasureComparison(
-        measure=name,
-        kind=first.kinds[name],
-        direction=column.direction,
-        signature=str(column.signature),
-        best=best,
-        tied_with_best=tuple(tied),
-        tells_nothing=same,
-        comparisons=tuple(comparisons),
-    )
+    measures = []
+    for name, comparisons in compared.items():
+        having = systems_with(name, systems)
+        columns = [system.columns[name] for system in having.values()]
+        same = same_everywhere(columns)
+        best, tied = (None, []) if same else _best(name, having, tested)
+        measures.append(
+            MeasureComparison(
+                measure=name,
+                kind=next(iter(having.values())).kinds[name],
+                direction=columns[0].direction,
+                signature=str(columns[0].signature),
+                best=best,
+                tied_with_best=tuple(tied),
+                tells_nothing=same,
+                comparisons=tuple(comparisons),
+            )
+        )
+    return Comparisons(baseline=baseline, **asdict(method), measures=tuple(measures))
 
 
 def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_file, refuse_unjudged
-from ragbench.data.runs.baseline import read_baseline
 from ragbench.data.runs.run_folder import LATEST
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_baseline, read_run_scores
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import names_in

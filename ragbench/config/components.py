@@ -14,9 +14,8 @@ from ragbench.config.options import (
     references_of,
     report_refusal,
 )
-from ragbench.config.problems import Report
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
-from ragbench.config.tree import KeyEntry, Node
+from ragbench.config.tree import KeyEntry, Node, Report
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, Family, Option, declared_options
 from ragbench.text.chunk import Chunking, splitter_options

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.options import Context, check_options, resolve_path
-from ragbench.config.problems import Report, some_of
 from ragbench.config.schema import Component, Metrics
-from ragbench.config.tree import UNREADABLE, Node
+from ragbench.config.tree import UNREADABLE, Node, Report, some_of
 from ragbench.config.yaml_reader import read_file
 from ragbench.errors import DataError
 from ragbench.gates import GATES

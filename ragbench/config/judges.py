@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 
 from ragbench.config.components import load_type, options_of
 from ragbench.config.options import Context, resolve_path
-from ragbench.config.problems import Report
 from ragbench.config.schema import JudgeBlock, RubricSource
-from ragbench.config.tree import KeyEntry, Node, WrittenPath
+from ragbench.config.tree import KeyEntry, Node, Report, WrittenPath
 from ragbench.config.variables import escaped
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, shorten_names

@@ -10,19 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.cause_rules import CauseRules
-from ragbench.config import schema
+from ragbench.config import resolved, schema
 from ragbench.config.components import check_component, check_dataset_options, retriever_family
 from ragbench.config.metrics import check_causes, check_metrics, check_statistics
 from ragbench.config.options import Context, report_cycles
-from ragbench.config.problems import Report
-from ragbench.config.resolved import (
-    environment_of,
-    report_secret_paths,
-    resolve_config,
-    secret_places,
-    variable_record,
-)
-from ragbench.config.tree import Node, PythonReader, alternatives
+from ragbench.config.tree import Node, PythonReader, Report, alternatives
 from ragbench.config.variables import (
     Expanded,
     Overrides,
@@ -107,7 +99,7 @@ def load_config(
         tree = apply_overrides(original, overrides, _CREATED_BLOCKS, report)
         tree = interpolate(tree, variables, report)
         folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
-        hidden |= environment_of(tree).secrets
+        hidden |= resolved.environment_of(tree).secrets
         note_secrets(hidden)
         surroundings = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
         with looking_in(folders):
@@ -120,8 +112,10 @@ def load_config(
                 report.include(problem for key in places for problem in problems.under(key))
     if config is not None and not report:
         expanded = check.expanded()
-        variables_used = environment_of(tree, {*secret_places(expanded, check.context.blocks)})
-        report_secret_paths(tree, variables_used, report)
+        variables_used = resolved.environment_of(
+            tree, {*resolved.secret_places(expanded, check.context.blocks)}
+        )
+        resolved.report_secret_paths(tree, variables_used, report)
     if config is None or report:
         clean = redactor(hidden)
         subject = os.fspath(path) if path else "the config"
@@ -131,9 +125,9 @@ def load_config(
     note_secrets(hidden)
     return replace(
         config,
-        resolved=resolve_config(expanded, check.context, variables_used),
+        resolved=resolved.resolve_config(expanded, check.context, variables_used),
         environment={
-            **{name: variable_record(value, secret=True) for name, value in keys.items()},
+            **{name: resolved.variable_record(value, secret=True) for name, value in keys.items()},
             **variables_used.record(),
         },
         secrets=hidden,
@@ -161,7 +155,7 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
         config = TreeCheck(tree, report, path, Surroundings(path.parent, None)).build()
     if config is None or report:
         raise report.error(os.fspath(path))
-    return replace(config, environment=environment_of(tree).record())
+    return replace(config, environment=resolved.environment_of(tree).record())
 
 
 def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:

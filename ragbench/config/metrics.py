@@ -7,21 +7,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench.comparison.cause_rules import CauseRules, RightAnswer, SupportedAnswer
 from ragbench.config import schema
 from ragbench.config.judges import check_judges, check_rubric, report_misplaced
 from ragbench.config.options import INVALID, Context, check_reference, check_value
-from ragbench.config.problems import Report
-from ragbench.config.tree import UNREADABLE, Node
+from ragbench.config.tree import UNREADABLE, Node, Report
 from ragbench.errors import OptionError, Place, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
-
-if TYPE_CHECKING:
-    from ragbench.score.text.base import Metric
-
+from ragbench.score.text.base import Metric
 
 _BLOCKS = ("retrieval", "generation", "judge")
 # YAML reads a comma in an unquoted list element as the end of the element

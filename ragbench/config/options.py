@@ -11,8 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.problems import KeyPath, Report, some_of
-from ragbench.config.tree import UNREADABLE, KeyEntry, Node
+from ragbench.config.tree import UNREADABLE, KeyEntry, KeyPath, Node, Report, some_of
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
 from ragbench.files import names_in
 from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, is_factory, load_object, nearest

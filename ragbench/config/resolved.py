@@ -1,17 +1,32 @@
-"""The record of a checked config: plain data without secrets that reads back as the same config."""
+"""Resolved config, as data and as YAML: no secrets, all defaults, and it reads as the same one."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from ragbench import secrets
 from ragbench.config.options import Blocks, Context
-from ragbench.config.problems import KeyPath, Report, dotted
-from ragbench.config.tree import Node, Quoted, Reference, WrittenPath, text_of
+from ragbench.config.schema import ExperimentConfig
+from ragbench.config.tree import (
+    KeyPath,
+    Node,
+    Quoted,
+    Reference,
+    Report,
+    ScalarError,
+    WrittenPath,
+    dotted,
+    resolve,
+    text_of,
+)
 from ragbench.config.variables import (
     LONG_SECRET,
     contains_secret,
@@ -22,7 +37,8 @@ from ragbench.config.variables import (
     reads_environment,
 )
 from ragbench.records.manifest import EnvironmentVariable
-from ragbench.registry import DeclaredOption
+from ragbench.registry import DeclaredOption, declared_options
+from ragbench.score.text.base import Metric
 from ragbench.secrets import Redactor
 
 
@@ -309,3 +325,107 @@ def _parts_to_write(
             yield from _parts_to_write(
                 part.default or (), hidden, masks=masks or part.name in hidden
             )
+
+
+# Characters that YAML reads back only from escapes in double quotes
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML writer that quotes text wherever YAML 1.1 or 1.2 would read another type."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Return True, so that equal parts are written twice instead of as aliases."""
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=_style(value))
+
+
+def _style(value: str) -> str | None:
+    """Return '"' for a text that reads back differently without quotes; else None."""
+    # without quotes, a number in the place of `${NAME}` would no longer be text
+    if isinstance(value, Quoted) and "${" in value:
+        return '"'
+    if _CONTROL.search(value):  # also line breaks, which other styles turn into spaces
+        return '"'
+    if "${" in value:
+        return None
+    try:
+        return None if isinstance(resolve(value), str) else '"'
+    except ScalarError:
+        return '"'
+
+
+def _number(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
+    """Return a float as YAML 1.2 writes it: `.inf` and `.nan` have a dot."""
+    word = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(repr(value), repr(value))
+    return yaml.ScalarNode("tag:yaml.org,2002:float", word)
+
+
+# 1e-05 is a number in YAML 1.2, not in the 1.1 that PyYAML writes
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+for _type in (str, Quoted, WrittenPath):
+    _Dumper.add_representer(_type, _text)
+# SafeDumper has no representation of tuples
+_Dumper.add_representer(tuple, _Dumper.represent_list)
+_Dumper.add_representer(float, _number)
+
+
+def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
+    """Return the resolved config as YAML.
+
+    Sweeps, defaults and the values of variables are written out; `${VAR}` stands for secrets alone,
+    `***` for a secret in the config itself. Read with the same `base_dir` and secrets, a config
+    without a literal secret gives an equal config, whatever else the environment has.
+
+    Args:
+        config: The checked config.
+        folder: Folder that paths become relative to; default: they stay as written.
+    """
+
+    def path_text(text: str) -> str:
+        path = os.path.abspath(config.base / Path(text.replace("$${", "${")).expanduser())
+        if folder is None:
+            return text
+        return escaped(Path(os.path.relpath(path, folder.absolute())).as_posix())
+
+    resolved = _with_texts(config.resolved, path_text)
+    metrics = resolved.get("metrics") or {}
+    if config.metrics.generation is not None and "generation" in metrics and folder is not None:
+        metrics["generation"] = [
+            _metric(entry.metric, text, path_text)
+            for entry, text in zip(config.metrics.generation, metrics["generation"], strict=True)
+        ]
+    return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _with_texts(value: Any, path_text: Callable[[str], str]) -> Any:
+    """Return a resolved value with each path as its text."""
+    if isinstance(value, Mapping):
+        return {key: _with_texts(part, path_text) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_texts(part, path_text) for part in value]
+    return path_text(value) if isinstance(value, WrittenPath) else value
+
+
+def _metric(metric: Metric, metric_name: str, path_text: Callable[[str], str]) -> str:
+    """Return the name of a metric with texts for its absolute paths.
+
+    A name without such paths, or with a variable in it, stays as written. The paths are relative to
+    the folder of the run.
+    """
+    declared = declared_options(metric.declaration.function)
+    paths = {
+        name: path_text(value)
+        for name, value in metric.chosen.items()
+        if declared[name].option.refers_to and os.path.isabs(str(value))
+    }
+    if not paths or reads_environment(metric_name):
+        return metric_name
+    return escaped(replace(metric, chosen={**metric.chosen, **paths}).canonical)

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench import secrets
-from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.tree import (
     SURROGATE,
     UNREADABLE,
     KeyEntry,
+    KeyPath,
     Node,
     PythonReader,
     Reference,
+    Report,
     ScalarError,
+    dotted,
     resolve,
     text_of,
 )

@@ -11,13 +11,14 @@ from typing import Any
 
 import yaml
 
-from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import (
     MAX_DEPTH,
     SURROGATE,
     UNREADABLE,
     KeyEntry,
+    KeyPath,
     Node,
+    Report,
     ScalarError,
     is_level,
     resolve,

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ragbench import __version__
-from ragbench.config.dump import dump_config
+from ragbench.config.resolved import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE

@@ -12,8 +12,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.sources import Source, read_scored
 from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.options import Context
-from ragbench.config.problems import KeyPath, Report
-from ragbench.config.tree import Node, PythonReader
+from ragbench.config.tree import KeyPath, Node, PythonReader, Report
 from ragbench.config.yaml_reader import read_value
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons

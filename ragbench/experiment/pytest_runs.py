@@ -10,8 +10,7 @@ from typing import Any
 from ragbench.comparison.sources import HasRunFolder, Source
 from ragbench.config.gates import written_gates
 from ragbench.config.load import load_config
-from ragbench.data.runs.baseline import write_baseline
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.errors import DataError
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.experiment.runner import run_experiment

@@ -21,7 +21,7 @@ from ragbench.records.comparison import Comparisons, Preference, PreferredPair, 
 from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.score import Kind, RunCounts
 from ragbench.records.summary import FillCounts, Judging, PreferenceSummary, Spending, TokenCounts
-from ragbench.score.judge.judged import JudgeResults
+from ragbench.score.judge.verdicts import JudgeResults
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import (

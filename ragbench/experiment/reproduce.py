@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.load import load_config
-from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.schema import ExperimentConfig
+from ragbench.config.tree import KeyPath, Report, dotted
 from ragbench.config.variables import names_in
 from ragbench.config.yaml_reader import read_file
 from ragbench.data.runs.run_folder import (

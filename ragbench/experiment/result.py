@@ -9,13 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ragbench.data.runs import run_folder
 from ragbench.data.runs.query_view import QueryViews
-from ragbench.data.runs.run_folder import (
-    read_comparisons,
-    read_per_query,
-    read_summary,
-    resolve_run_folder,
-)
 from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
@@ -73,7 +68,7 @@ class Experiment:
         Raises:
             DataError: `per_query.csv` is missing or damaged.
         """
-        cells = read_per_query(self.path / "per_query.csv")
+        cells = run_folder.read_per_query(self.path / "per_query.csv")
         return {
             system.name: {
                 score: {
@@ -175,6 +170,8 @@ def load_experiment(path: str | Path) -> Experiment:
     Raises:
         DataError: There is no run, or one of its files is wrong.
     """
-    folder = resolve_run_folder(Path(path))
+    folder = run_folder.resolve_run_folder(Path(path))
     # absolute: the working directory may change before its files are read
-    return Experiment(folder.resolve(), read_summary(folder), read_comparisons(folder))
+    return Experiment(
+        folder.resolve(), run_folder.read_summary(folder), run_folder.read_comparisons(folder)
+    )

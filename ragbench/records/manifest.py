@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ragbench.records.codec import ABSENT, Record
@@ -333,41 +333,32 @@ class VerdictRow(Record):
     prompts: tuple[PromptRow, ...] = optional(())
 
     @classmethod
-    def of(cls, verdict: Verdict, **fields: Any) -> VerdictRow:
+    def of(cls, verdict: Verdict, **more: Any) -> VerdictRow:
         """Return the row of a verdict.
 
         Args:
             verdict: The verdict.
-            **fields: Fields that a verdict lacks, such as `query_id` and `judge`.
+            **more: Fields that a verdict lacks, such as `query_id` and `judge`.
 
         Raises:
             TypeError: A field is missing or unknown.
         """
-        return cls(
-            score=verdict.score,
-            level=verdict.level,
-            reasoning=verdict.reasoning,
-            claims=tuple(verdict.claims),
-            status=verdict.status,
-            cause=verdict.cause,
-            raw=verdict.raw,
-            weighted=verdict.weighted,
-            samples=tuple(verdict.samples),
-            spread=verdict.spread,
-            orders=tuple(verdict.orders),
-            usage=verdict.usage,
-            # the words are stored once for all prompts, in `prompts.jsonl`
-            prompts=tuple(
-                PromptRow(form=form_id(p.system, p.user), fence=p.fence, texts=p.texts, to=p.to)
-                for p in verdict.prompts
-            ),
-            **fields,
+        values = {name: getattr(verdict, name) for name in _OF_VERDICT}
+        # the words are stored once for all prompts, in `prompts.jsonl`
+        values["prompts"] = tuple(
+            PromptRow(form=form_id(p.system, p.user), fence=p.fence, texts=p.texts, to=p.to)
+            for p in verdict.prompts
         )
+        return cls(**values | more)
 
     @property
     def answer(self) -> tuple[str, int]:
         """(query id, number of the answer from 0) that the verdict is on; 0 for a single answer."""
         return self.query_id, self.sample or 0
+
+
+# Fields that a verdict and its row share
+_OF_VERDICT = {f.name for f in fields(Verdict)} & {f.name for f in fields(VerdictRow)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,16 +15,8 @@ from ragbench.records.comparison import (
     MovedQueries,
     MovedQuery,
 )
+from ragbench.report import headline
 from ragbench.report.base import GATE_HEADS
-from ragbench.report.headline import (
-    NOT_COMPARED,
-    UNDECIDED,
-    footnotes,
-    interval_and_p,
-    nothing_told,
-    outcome_of,
-    p_meaning,
-)
 from ragbench.report.markdown import Markdown, escape, folded, join_blocks, list_lines, table_lines
 from ragbench.report.runs import changed_lines, moved_causes, moved_head
 from ragbench.report.sections import count_lines
@@ -182,7 +174,7 @@ def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
             change = (MISSING, "")
             if row.difference is not None:
                 change = difference(row.difference, row.interval)
-            verdict = (probability(row.p_adjusted), outcome_of(row, family.direction))
+            verdict = (probability(row.p_adjusted), headline.outcome_of(row, family.direction))
             names = map(printable, (family.measure, row.system, row.baseline))
             yield (*names, *change, *verdict, str(row.n), str(row.n_changed))
 
@@ -198,12 +190,14 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
         if cluster := comparison.cluster:
             text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
-        yield "p", p_meaning(comparison)
+        yield "p", headline.p_meaning(comparison)
         corrected = comparison.correction != "none"
-        yield from interval_and_p(comparison.measures, comparison.confidence, corrected=corrected)
-        yield UNDECIDED
+        yield from headline.interval_and_p(
+            comparison.measures, comparison.confidence, corrected=corrected
+        )
+        yield headline.UNDECIDED
     if any(c.difference is None for f in comparison.measures for c in f.comparisons):
-        yield NOT_COMPARED
+        yield headline.NOT_COMPARED
 
 
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
@@ -213,7 +207,10 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     text ends with a line end. Questions are cut at `width`.
     """
     lines = [describe_subject(comparison), *changed_lines(comparison)]
-    lines += [*nothing_told(comparison.measures), *map(gate_line, _sorted_gates(comparison))]
+    lines += [
+        *headline.nothing_told(comparison.measures),
+        *map(gate_line, _sorted_gates(comparison)),
+    ]
     for block in _blocks(comparison):
         groups = []
         for title, *cells in zip(block.measures, *block.cells, strict=True):
@@ -228,7 +225,7 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
         lines += _moved(moved, width)
     for line in moved_causes(comparison):
         lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
-    lines += ["", *footnotes(_legend(comparison))]
+    lines += ["", *headline.footnotes(_legend(comparison))]
     lines += [f"note: {printable(note)}" for note in comparison.notes]
     return "\n".join(lines) + "\n"
 
@@ -300,7 +297,7 @@ def render_csv(comparison: ComparedRuns) -> str:
                     *(name, system.system, system.source, base.system, base.source),
                     *(system.scores[name].mean, base.scores[name].mean),
                     *(row.difference, *(row.interval or (None, None)), row.p, row.p_adjusted),
-                    outcome_of(row, family.direction),
+                    headline.outcome_of(row, family.direction),
                     *map(str, (row.n, row.n_changed, row.n_failed)),
                     *(row.effect_size, row.minimum_detectable, family.direction),
                 ]
@@ -314,7 +311,7 @@ def render_markdown(comparison: ComparedRuns) -> str:
     Moved queries and causes are folded. The text ends with a line end.
     """
     blocks = [[escape(describe_subject(comparison))], _nested(changed_lines(comparison))]
-    blocks.append([escape(line) for line in nothing_told(comparison.measures)])
+    blocks.append([escape(line) for line in headline.nothing_told(comparison.measures)])
     if gates := _sorted_gates(comparison):
         cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in gates]
         blocks.append(table_lines(GATE_HEADS, [map(printable, row) for row in cells]))

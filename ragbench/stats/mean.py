@@ -10,15 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
-from ragbench.stats import arguments
+from ragbench.stats import arguments, resampling
 from ragbench.stats.arguments import cluster_codes, cluster_units
-from ragbench.stats.resampling import (
-    ENOUGH_CHANGED,
-    RESAMPLES,
-    bca_bootstrap,
-    percentile_bootstrap,
-    studentized_bootstrap,
-)
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
@@ -62,7 +55,7 @@ def mean_interval(
     confidence: float = 0.95,
     method: MeanMethod = "default",
     clusters: ArrayLike | None = None,
-    resamples: int = RESAMPLES,
+    resamples: int = resampling.RESAMPLES,
     seed: int = 0,
 ) -> MeanInterval:
     """Return the mean of one score per query with its interval.
@@ -125,14 +118,16 @@ def mean_interval(
 
     rule: MeanRule
     if method != "default" and not constant:
-        bootstrap = percentile_bootstrap if method == "percentile" else bca_bootstrap
+        bootstrap = (
+            resampling.percentile_bootstrap if method == "percentile" else resampling.bca_bootstrap
+        )
         limits = bootstrap(units, confidence=confidence, resamples=resamples, seed=seed)
         rule = method
     elif not bounded:
         limits, rule = _student(units, confidence), "t"
         n_unlike_the_median = int(np.count_nonzero(units != np.median(units)))
-        if n_unlike_the_median >= ENOUGH_CHANGED and len(units) < _SKEW_MATTERS_BELOW:
-            other = studentized_bootstrap(
+        if n_unlike_the_median >= resampling.ENOUGH_CHANGED and len(units) < _SKEW_MATTERS_BELOW:
+            other = resampling.studentized_bootstrap(
                 units, confidence=confidence, resamples=resamples, seed=seed
             )
             limits, rule = (min(limits[0], other[0]), max(limits[1], other[1])), "studentized"

@@ -18,14 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
+from ragbench import files
 from ragbench.errors import DataError
-from ragbench.files import (
-    locked_beside,
-    network_file_system,
-    remove_left_over,
-    require_regular_files,
-    temporary_beside,
-)
 
 Result = TypeVar("Result")
 Connection = sqlite3.Connection
@@ -175,7 +169,7 @@ class SQLiteFile:
 
     def unlink(self) -> None:
         """Delete the file and its log; a process that has it open creates a new one."""
-        with self._lock, locked_beside(self.path):
+        with self._lock, files.locked_beside(self.path):
             self.close()
             for end in _ENDS:
                 _beside(self.path, end).unlink(missing_ok=True)
@@ -205,7 +199,7 @@ class SQLiteFile:
                     if not (self.writable and is_damage(error)):
                         raise
                     damage = error
-                with locked_beside(self.path):
+                with files.locked_beside(self.path):
                     # Else another process has replaced the file already.
                     if _identity(self.path) == self._opened:
                         _replace_damaged(self.path, damage)
@@ -222,7 +216,7 @@ class SQLiteFile:
             or (write and not self._opened)
         ):
             self.close()
-            require_regular_files(*(_beside(self.path, end) for end in _ENDS))
+            files.require_regular_files(*(_beside(self.path, end) for end in _ENDS))
             # Read before opening: a file replaced in between is noticed and opened again.
             identity = _identity(self.path)
             if identity is None and not write:
@@ -238,8 +232,8 @@ class SQLiteFile:
     def _open_to_write(self) -> Connection:
         """Return a connection for writing; create a missing file, and replace a damaged one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with locked_beside(self.path):
-            remove_left_over(self.path.parent, self.path.name)
+        with files.locked_beside(self.path):
+            files.remove_left_over(self.path.parent, self.path.name)
             try:
                 return self._prepared()
             except _SQLITE_ERRORS as error:
@@ -391,7 +385,7 @@ def _replace_damaged(path: Path, error: Exception) -> None:
     """
     n_rows = n_lost = 0
     with (
-        temporary_beside(path) as new,
+        files.temporary_beside(path) as new,
         closing(_connect(path)) as damaged,
         closing(_connect(new, new=True)) as copy,
     ):
@@ -467,7 +461,7 @@ def _journal_mode(path: Path) -> str:
     References:
         https://www.sqlite.org/wal.html, https://www.sqlite.org/useovernet.html
     """
-    network = network_file_system(path)
+    network = files.network_file_system(path)
     if network is None:
         return "WAL"
     if path.parent not in _network_folders:

@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison import run_file
-from ragbench.comparison.evaluate import evaluate_ranked_file, evaluate_run_file
-from ragbench.comparison.run_file import rank_run_file, usable_cores
+from ragbench.comparison.evaluate import (
+    evaluate_ranked_file,
+    evaluate_run_file,
+    rank_run_file,
+    usable_cores,
+)
 from ragbench.data.files.trec_files import first_cut, split_run
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.types import Qrels
 
@@ -130,9 +134,9 @@ def test_a_long_file_is_read_by_threads(tmp_path, monkeypatch):
     """Else the tests above would compare one thread with itself."""
     path, used = tmp_path / "run", []
     path.write_bytes(many_hits())
-    ranked = run_file.BlockRanker.rank_parts
+    ranked = BlockRanker.rank_parts
     monkeypatch.setattr(
-        run_file.BlockRanker,
+        BlockRanker,
         "rank_parts",
         lambda self, parts, threads: (
             used.append((len(parts), threads)) or ranked(self, parts, threads)
@@ -179,7 +183,7 @@ def test_an_interrupt_ends_all_parts(tmp_path):
             read.append(block)
             yield block
 
-    ranker = run_file.BlockRanker(QRELS)
+    ranker = BlockRanker(QRELS)
     with pytest.raises(KeyboardInterrupt):
         ranker.rank_parts([endless(), interrupted()], threads=2)
     assert read
@@ -196,7 +200,7 @@ def test_cores_are_those_that_may_be_used():
     one = {min(os.sched_getaffinity(0))}
     code = (
         f"import os; os.sched_setaffinity(0, {one}); "
-        "from ragbench.comparison.run_file import usable_cores; print(usable_cores())"
+        "from ragbench.comparison.evaluate import usable_cores; print(usable_cores())"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

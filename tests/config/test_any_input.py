@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ragbench.config.dump import dump_config
 from ragbench.config.load import load_config
+from ragbench.config.resolved import dump_config
 from ragbench.errors import ConfigError
 from tests.config.conftest import VALID
 

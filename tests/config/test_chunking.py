@@ -2,8 +2,8 @@
 
 import pytest
 
-from ragbench.config.dump import dump_config
 from ragbench.config.load import load_config
+from ragbench.config.resolved import dump_config
 from ragbench.text.chunk import Chunking
 
 HEAD = "dataset: {type: beir, path: data}\nretrievers:\n"

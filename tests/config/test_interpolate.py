@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.config.dump import dump_config
 from ragbench.config.load import load_config
-from ragbench.config.problems import Report
+from ragbench.config.resolved import dump_config
+from ragbench.config.tree import Report
 from ragbench.config.variables import interpolate
 from ragbench.config.yaml_reader import read_yaml
 from ragbench.errors import ConfigError

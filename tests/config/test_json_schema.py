@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from ragbench.config.json_schema import config_schema
 from ragbench.config.load import load_config
-from ragbench.config.problems import Report
+from ragbench.config.tree import Report
 from ragbench.config.yaml_reader import read_yaml
 from ragbench.errors import ConfigError
 from tests.config.test_dump import CONFIGS

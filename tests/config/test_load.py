@@ -7,8 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.config.problems import Report
-from ragbench.config.tree import MAX_DEPTH
+from ragbench.config.tree import MAX_DEPTH, Report
 from ragbench.config.yaml_reader import MAX_NODES, read_yaml
 
 PARSERS = [yaml.BaseLoader, *([yaml.CBaseLoader] if yaml.__with_libyaml__ else [])]

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from ragbench.config.options import INVALID, check_value
-from ragbench.config.problems import Report
-from ragbench.config.tree import PythonReader
+from ragbench.config.tree import PythonReader, Report
 from ragbench.registry import DeclaredOption, Option
 
 

@@ -5,8 +5,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench.config.dump import dump_config
 from ragbench.config.load import load_config
+from ragbench.config.resolved import dump_config
 from ragbench.config.tree import Quoted
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)

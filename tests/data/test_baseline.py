@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.runs.baseline import format_baseline, read_baseline, write_baseline
+from ragbench.data.runs.run_scores import format_baseline, read_baseline, write_baseline
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.records.score import BASELINE_SCHEMA as SCHEMA

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import check_gates, evaluate_run
-from ragbench.data.runs.baseline import write_baseline
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.test_apps import perfect

@@ -6,8 +6,7 @@ import shutil
 import pytest
 
 from ragbench import check_gates, compare, evaluate_run
-from ragbench.data.runs.baseline import write_baseline
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.moons import QUERIES, write_jsonl

@@ -7,8 +7,7 @@ import pytest
 from ragbench import evaluate_run, evaluate_texts
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.sources import from_evaluation, read_scored
-from ragbench.data.runs.baseline import read_baseline, write_baseline
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_baseline, read_run_scores, write_baseline
 from ragbench.errors import DataError
 from ragbench.experiment.compare import Comparison, compare
 from ragbench.experiment.pages import write_pages

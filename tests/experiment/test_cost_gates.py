@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ragbench import check_gates
-from ragbench.data.runs.baseline import read_baseline, write_baseline
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_baseline, read_run_scores, write_baseline
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.pytest_runs import collect_gates
 from ragbench.experiment.runner import run_experiment

@@ -8,7 +8,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.comparison.sources import read_scored
-from ragbench.data.runs.baseline import read_baseline
+from ragbench.data.runs.run_scores import read_baseline
 from ragbench.errors import DataError
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from ragbench.data.runs.baseline import write_baseline
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment

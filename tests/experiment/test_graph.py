@@ -10,8 +10,7 @@ from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages import graph
 from ragbench.experiment.stages.base import Slot, StoredStage
-from ragbench.experiment.stages.item_json import without_secrets
-from ragbench.experiment.stages.keys import query_key
+from ragbench.experiment.stages.stored_items import query_key, without_secrets
 from ragbench.files import cache_folder
 from ragbench.records.manifest import Choices
 from ragbench.secrets import Redactor

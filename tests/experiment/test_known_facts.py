@@ -4,10 +4,9 @@ import pytest
 
 import ragbench as rb
 from ragbench.calibration.judged_run import read_judged_run
-from ragbench.data.runs.baseline import read_baseline, write_baseline
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import read_comparisons, read_summary
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_baseline, read_run_scores, write_baseline
 from ragbench.experiment.pages import write_pages
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices

@@ -7,8 +7,8 @@ from typing import Annotated
 import pytest
 import yaml
 
-from ragbench.config.dump import dump_config
 from ragbench.config.load import load_config
+from ragbench.config.resolved import dump_config
 from ragbench.errors import ConfigError, MissingExtra, OptionError
 from ragbench.experiment.runner import run_experiment
 from ragbench.registry import Option

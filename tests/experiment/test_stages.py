@@ -15,8 +15,8 @@ import yaml
 from ragbench.errors import DataError
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.stages import comparison, keys
-from ragbench.experiment.stages.item_json import read_column, write_column
+from ragbench.experiment.stages import comparison, stored_items
+from ragbench.experiment.stages.stored_items import read_column, write_column
 from ragbench.records.manifest import Choices
 from ragbench.signature import Signature
 from ragbench.store.database import CACHE_FILE
@@ -388,8 +388,8 @@ def newer():
     read = Path.read_bytes
 
     def forget():
-        keys.code_in.cache_clear()
-        keys.code_of.cache_clear()
+        stored_items.code_in.cache_clear()
+        stored_items.code_of.cache_clear()
 
     def make_newer(module):
         def read_newer(path):

@@ -15,9 +15,8 @@ from ragbench.config.load import load_config
 from ragbench.data.files.predictions import read_predictions
 from ragbench.data.files.trec_files import read_qrels, read_run
 from ragbench.data.loaders.records import Records
-from ragbench.data.runs.baseline import read_baseline
 from ragbench.data.runs.run_list import list_runs
-from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.run_scores import read_baseline, read_run_scores
 from ragbench.errors import RagbenchError
 from ragbench.experiment.runner import run_experiment
 from ragbench.llm import CallFailure, Replies

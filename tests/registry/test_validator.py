@@ -14,8 +14,7 @@ from ragbench.comparison import evaluate, method
 from ragbench.config import components, judges, schema
 from ragbench.config.gates import gate_options
 from ragbench.config.options import INVALID, check_value
-from ragbench.config.problems import Report
-from ragbench.config.tree import PythonReader
+from ragbench.config.tree import PythonReader, Report
 from ragbench.data import LOADERS
 from ragbench.errors import OptionError
 from ragbench.generate import APPS, GENERATORS

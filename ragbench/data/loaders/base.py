@@ -6,7 +6,6 @@ disk.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,16 +20,9 @@ from ragbench.data.files.collection import Parse, load_list
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_json
 from ragbench.registry import Option, check_allowed
-from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.signature import file_digest, fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.types import Answered, Collection, Document, ToolCall, Turn
-from ragbench.types.packed_documents import (
-    Content,
-    ContentHash,
-    PackedDocuments,
-    packed_bytes,
-    record_ids,
-)
+from ragbench.types import Answered, Collection, Document, ToolCall, Turn, packed_documents
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
@@ -149,7 +141,7 @@ def finish_collection(collection: Collection, split: RandomSplit | None) -> Coll
     The given data set is not changed. A test set adds a note.
     """
     if split is not None:
-        ids = draw_test_set(record_ids(collection.queries), split)
+        ids = draw_test_set(packed_documents.record_ids(collection.queries), split)
         share = f"{len(ids)} of {len(collection.queries)} queries"
         note = f"random test set: {share} (test: {split.test:g}, seed: {split.seed})"
         collection = keep_queries(collection, ids, note)
@@ -166,7 +158,7 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
     prints = {"queries": _rows(queries)}
-    if isinstance(collection.documents, PackedDocuments):
+    if isinstance(collection.documents, packed_documents.PackedDocuments):
         prints["corpus"] = collection.documents.fingerprint
     elif collection.documents is not None:
         prints["corpus"] = fingerprint(sorted(map(document_digest, collection.documents)))
@@ -245,7 +237,7 @@ class CorpusReader:
         if self.arrays is None or sum(size for size, *_ in states) < WORTH_KEEPING:
             return load_list(folder, files, read)
         names = [file.as_posix() for file in files]
-        key = fingerprint([_FORMAT, *_code(type(self)), *names, *map(_digest, sources)], 32)
+        key = fingerprint([_FORMAT, *_code(type(self)), *names, *map(file_digest, sources)], 32)
 
         def write(writer: ArrayWriter) -> None:
             """Write the documents and notes as arrays.
@@ -307,12 +299,12 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
     import numpy as np
 
     def append(name: str, texts: Iterable[str]) -> None:
-        data, lengths = packed_bytes(texts)
+        data, lengths = packed_documents.packed_bytes(texts)
         arrays[name].append(np.frombuffer(data, np.uint8))
         arrays[f"{name}_ends"].append(sizes[name] + np.cumsum(lengths, dtype=np.int64))
         sizes[name] += len(data)
 
-    content_hash, digests, empty = ContentHash(), list[bytes](), list[str]()
+    content_hash, digests, empty = packed_documents.ContentHash(), list[bytes](), list[str]()
     stream, sizes = iter(documents), {"ids": 0, "parts": 0}
     with ExitStack() as stack:
         names = ("ids", "ids_ends", "parts", "parts_ends")
@@ -334,14 +326,16 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
     writer.add_texts("facts", [content.key, str(content.size), whole, *empty])
 
 
-def _unpacked(arrays: Arrays) -> PackedDocuments:
+def _unpacked(arrays: Arrays) -> packed_documents.PackedDocuments:
     """Return documents on top of the arrays that `_pack` wrote.
 
     Raises KeyError or ValueError for arrays of another form.
     """
     key, size, whole, *empty = arrays.texts("facts")
-    content = Content(key, int(size))
-    return PackedDocuments(arrays.texts("ids"), arrays.texts("parts"), content, whole, empty)
+    content = packed_documents.Content(key, int(size))
+    return packed_documents.PackedDocuments(
+        arrays.texts("ids"), arrays.texts("parts"), content, whole, empty
+    )
 
 
 def _json(metadata: Mapping[str, object]) -> str:
@@ -365,15 +359,6 @@ def _states(sources: Sequence[Path]) -> list[tuple[int, int, int]]:
     """
     stats = [source.stat() for source in sources]
     return [(stat.st_size, stat.st_mtime_ns, stat.st_ino) for stat in stats]
-
-
-def _digest(source: Path) -> bytes:
-    """Return the SHA-256 of a file, as 32 bytes; raise an OSError if it cannot be read."""
-    with source.open("rb") as stream:
-        digest = hashlib.sha256()
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.digest()
 
 
 def _code(loader: type) -> list[bytes]:

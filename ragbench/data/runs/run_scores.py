@@ -1,23 +1,45 @@
-"""Scores per query of a run folder: its systems, their columns, and fingerprints of the data."""
+"""Scores per query of a run, from its folder or from a baseline file, `ragbench.baseline/1`.
+
+A baseline file is committed: JSON with a line per score and a line per system and query, so that a
+diff shows what moved:
+
+    "per_query": {
+     "q1": [1, 0.63],
+     "q2": ["no_relevant", "timeout"]
+    }
+
+A line has the scores in the order of `scores`, and the cause in the place of a missing value. Where
+queries have several answers, `answers` has their number, and `unscored_answers` a line for each
+query of which some answers lack a value, with number and cause. `query_fingerprints` has a line per
+query with the fingerprints of its question, judgements and gold answers.
+
+Equal scores give equal bytes: queries, systems and scores are sorted, and the file has no time, run
+id or version. A system without any score is left out. Costs differ between runs with equal scores,
+and are written only on request: `cost_columns`, and `costs` with a line per query.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import inf
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf, isfinite, isnan, nan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ragbench.data.runs import run_folder
-from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, ranking_files, read_fingerprints
+from ragbench.data.runs import run_folder, run_lines
+from ragbench.data.runs.run_folder import COST_COLUMNS, read_record, to_json_line
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
+from ragbench.files import write_file
+from ragbench.records.codec import to_json
 from ragbench.records.manifest import UnscoredRow
-from ragbench.records.score import BaselineScore, SystemScore
+from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, Kind, SystemScore
 from ragbench.records.summary import SystemSummary
-from ragbench.registry import shown
+from ragbench.registry import nearest, shown
 from ragbench.signature import Signature
-from ragbench.types import Cause, CauseArray, FloatArray, ScoreColumn
+from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 
 QUERIES = "queries"
 # Parts of a data set that scores depend on; not the corpus: systems may search different ones.
@@ -47,10 +69,10 @@ def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystem
         reader.query_ids,
         summary.baseline,
         {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints},
-        ranking_files(folder, summary),
+        run_lines.ranking_files(folder, summary),
         metadata if metadata.is_file() else None,
         summary,
-        read_fingerprints(folder / FINGERPRINTS_FILE),
+        run_lines.read_fingerprints(folder / run_lines.FINGERPRINTS_FILE),
         folder,
         summary.name,
     )
@@ -205,3 +227,351 @@ def column_of(
         head.mean if head.aggregate == "corpus" else None,
         answer_causes=answer_causes,
     )
+
+
+_CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
+
+
+def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = False) -> None:
+    """Write a baseline file, whole or not at all; missing folders are created.
+
+    Args:
+        path: The file.
+        scores: The systems of a run.
+        costs: Also write the cost of each query, for gates with `max_increase`; costs differ from
+            run to run, and so do the bytes.
+
+    Raises:
+        DataError: No system has a score, there is no query, or the file cannot be written.
+    """
+    if not any(system.columns for system in scores.systems.values()) or not len(scores.query_ids):
+        raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
+    write_file(Path(path), format_baseline(scores, costs=costs))
+
+
+def format_baseline(scores: ScoredSystems, *, costs: bool = False) -> str:
+    """Return the text of a baseline file; see `write_baseline`.
+
+    Nothing is checked: without scores it has no system.
+    """
+    return f"{_format_json(to_json(baseline_of(scores, costs=costs)), 4)}\n"
+
+
+def _format_json(value: Any, levels: int, indent: str = "") -> str:
+    """Return JSON with a line for each entry, down to `levels` of nested objects."""
+    if not levels or not isinstance(value, dict):
+        return to_json_line(value)
+    lines = [
+        # the fingerprints of the data are one line
+        f"{indent} {to_json_line(key)}: "
+        + _format_json(item, 0 if not indent and key == "data" else levels - 1, f"{indent} ")
+        for key, item in value.items()
+    ]
+    return "\n".join(["{", ",\n".join(lines), f"{indent}}}"])
+
+
+def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
+    """Return scores as the record of a baseline file, sorted by query, system and score.
+
+    Systems without scores are left out; `costs` is as in `write_baseline`. Without systems
+    `systems` is empty.
+    """
+    prints = scores.fingerprints
+    # by id: equal scores give equal bytes, whatever the order of the data set
+    rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
+    ids = [scores.query_ids[row] for row in rows]
+    scored = (system for system in scores.systems.values() if system.columns)
+    return BaselineFile(
+        name=scores.name,
+        baseline=scores.baseline,
+        data=dict(sorted(scores.data.items())),
+        queries=len(ids),
+        query_parts=tuple(part for part in run_lines.PARTS if part in prints),
+        query_fingerprints={
+            query: tuple(row) for query, row in run_lines.fingerprint_rows(ids, prints)
+        }
+        if prints
+        else {},
+        systems={
+            system.name: _system(system, rows, ids, costs)
+            for system in sorted(scored, key=lambda system: system.name)
+        },
+    )
+
+
+def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -> BaselineSystem:
+    """Return the record of a system; `rows` are the rows of its columns for `ids`.
+
+    Scores are sorted by name. Without `costs` there are no cost columns; an unknown cost is None.
+    """
+    columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
+    cells = [_cells(column) for column in columns.values()]
+    of_answers = {
+        name: column.answer_causes
+        for name, column in columns.items()
+        if column.answer_causes is not None
+    }
+    cost_lists = [system.costs[name][rows].tolist() for name in system.costs] if costs else []
+    return BaselineSystem(
+        retriever=system.retriever,
+        generator=system.generator,
+        scores={name: _head(column, system.kinds[name]) for name, column in columns.items()},
+        per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
+        # all scores of answers have the same number of answers
+        answers=next((causes.shape[1] for causes in of_answers.values()), None),
+        unscored_answers={
+            query: counts
+            for row, query in enumerate(ids)
+            if (counts := _count_unscored({name: c[row] for name, c in of_answers.items()}))
+        },
+        cost_columns=tuple(system.costs) if cost_lists else (),
+        costs={
+            query: tuple(None if isnan(cell) else cell for cell in line)
+            # not strict: without costs the second list is empty
+            for query, line in zip(ids, zip(*cost_lists, strict=True), strict=False)
+        },
+    )
+
+
+def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
+    """Return score -> cause -> number of answers without a value, for scores that lack any.
+
+    Causes are sorted by their code. Empty if all answers have a value.
+    """
+    counters = {name: Counter(causes.tolist()) for name, causes in answers.items()}
+    return {
+        name: {Cause(code).word: n for code, n in sorted(counts.items()) if code}
+        for name, counts in counters.items()
+        if set(counts) != {Cause.SCORED}
+    }
+
+
+def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
+    """Return the description of a score column; its mean is None if no query has a value."""
+    return BaselineScore(
+        mean=_bounded(column.mean),
+        n=int(np.count_nonzero(column.causes == Cause.SCORED)),
+        kind=kind,
+        direction=column.direction,
+        aggregate=column.aggregate,
+        range=(_bounded(column.low), _bounded(column.high)),
+        signature=str(column.signature),
+    )
+
+
+def _bounded(end: float) -> float | None:
+    """Return a number as a float; None for NaN and infinity, which JSON does not have."""
+    return float(end) if isfinite(end) else None
+
+
+def _cells(column: ScoreColumn) -> Iterator[float | str]:
+    """Yield the value of each query, or the word of its cause, in the order of the column."""
+    for value, cause in zip(column.values.tolist(), column.causes.tolist(), strict=True):
+        yield value if cause == Cause.SCORED else Cause(cause).word
+
+
+def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
+    """Return the systems of a baseline file, checked strictly, in the order of the file.
+
+    Args:
+        path: The file.
+        source: Name of the file in messages and tables; None takes the path.
+
+    Raises:
+        DataError: The file is missing, no JSON, of another version, without a system, or
+            inconsistent, such as a mean that is not that of its values; names the place.
+    """
+    record = read_record(Path(path), BaselineFile)
+    names = list(record.systems)
+    if not names:
+        raise DataError("found no system", file=path, record="systems", allowed="at least one")
+    # all systems must have the queries of the first one, in its order
+    query_ids = list(record.systems[names[0]].per_query)
+    if record.queries != len(query_ids):
+        problem = f"{record.queries} queries, but {names[0]} has {len(query_ids)}"
+        allowed = "a line for every query: write the baseline again"
+        raise DataError(problem, file=path, allowed=allowed)
+    if record.query_fingerprints and list(record.query_fingerprints) != query_ids:
+        problem = "query_fingerprints: the queries are not those of the scores"
+        raise DataError(problem, file=path, allowed="one line per query, in order")
+    return ScoredSystems(
+        source or str(path),
+        {name: _BaselineReader(path, name, query_ids).read(record.systems[name]) for name in names},
+        query_ids,
+        record.baseline,
+        record.data,
+        fingerprints=run_lines.checked_fingerprints(
+            record.query_parts, record.query_fingerprints, path
+        ),
+        name=record.name,
+    )
+
+
+class _BaselineReader:
+    """Reader of one system of a baseline file; its DataErrors name the place."""
+
+    def __init__(self, file: str | Path, name: str, query_ids: list[str]) -> None:
+        self._file, self._name, self._query_ids = file, name, query_ids
+
+    def read(self, system: BaselineSystem) -> SystemScores:
+        """Return the columns and costs of the system.
+
+        Raises:
+            DataError: Queries, values, causes or costs do not fit to each other.
+        """
+        if list(system.per_query) != self._query_ids:
+            problem, allowed = "the queries are not those of the first system", "one line per query"
+            raise self._error("per_query", problem, f"{allowed}, in order")
+        if system.scores and not system.per_query:
+            raise self._error("per_query", "there are scores, and no query", "one line per query")
+        rows = [
+            self._cells(query, line, len(system.scores)) for query, line in system.per_query.items()
+        ]
+        answers = self._answer_causes(system)
+        columns = {
+            name: self._column(name, head, list(cells), answers.get(name))
+            for (name, head), cells in zip(
+                system.scores.items(), zip(*rows, strict=True), strict=True
+            )
+        }
+        return SystemScores(
+            self._name,
+            system.retriever,
+            system.generator,
+            columns,
+            {name: head.kind for name, head in system.scores.items()},
+            costs=self._costs(system),
+        )
+
+    def _error(
+        self, place: str, problem: str, allowed: str | None = None, near: str | None = None
+    ) -> DataError:
+        """Return the error for a place within the system; '' is the system itself."""
+        record = ".".join(filter(None, ["systems", self._name, place]))
+        return DataError(problem, file=self._file, record=record, allowed=allowed, nearest=near)
+
+    def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
+        """Return (value, cause) of each score in the line of a query.
+
+        Raises a `DataError` unless the line has `n` cells, each a number or a cause.
+        """
+        if len(line) != n:
+            problem = f"'{query}' has {len(line)} values"
+            raise self._error("per_query", problem, f"{n}: one for each of the scores")
+        return [self._cell(query, cell) for cell in line]
+
+    def _cell(self, query: str, cell: Any) -> tuple[float, Cause]:
+        """Return a number as (value, scored), a word as (NaN, cause).
+
+        A `DataError` for all else.
+        """
+        if _is_number(cell):
+            return float(cell), Cause.SCORED
+        if isinstance(cell, str) and cell in _CAUSES:
+            return nan, _CAUSES[cell]
+        near = nearest(cell, _CAUSES) if isinstance(cell, str) else None
+        raise self._error("per_query", f"'{query}' has {cell!r}", "a number or a cause", near)
+
+    def _answer_causes(self, system: BaselineSystem) -> dict[str, CauseArray]:
+        """Return score -> causes of shape (queries, answers); empty if queries have one answer.
+
+        The file counts the causes of a query: their order among its answers is not stored.
+        Retrieval scores are left out. Raises a `DataError` if the number of answers is below 2, or
+        a query, score or cause is unknown.
+        """
+        n = system.answers
+        if n is None and not system.unscored_answers:
+            return {}
+        if n is None or n < 2:
+            raise self._error("", f"answers is {n}", "2 or more, with unscored_answers")
+        # rankings have one score per query, however many answers were sampled
+        of_answers = [name for name, head in system.scores.items() if head.kind != "retrieval"]
+        causes = {
+            name: np.full((len(self._query_ids), n), Cause.SCORED, np.uint8) for name in of_answers
+        }
+        places = {query: row for row, query in enumerate(self._query_ids)}
+        for query, by_score in system.unscored_answers.items():
+            for name, counts in by_score.items():
+                codes = _codes(counts, n)
+                if query not in places or name not in causes or codes is None:
+                    allowed = f"a query, scores of answers, causes, and {n} answers at most"
+                    problem = f"'{query}' has {{'{name}': {dict(counts)!r}}}"
+                    raise self._error("unscored_answers", problem, allowed)
+                # the file does not store which answers lack a value: the order is arbitrary
+                causes[name][places[query], : len(codes)] = codes
+        return causes
+
+    def _costs(self, system: BaselineSystem) -> dict[str, FloatArray]:
+        """Return cost column -> value of each query, NaN if unknown; empty without costs.
+
+        Raises a `DataError` for other queries or columns, or a cost below 0.
+        """
+        if not system.costs:
+            return {}
+        n = len(COST_COLUMNS)
+        if list(system.costs) != self._query_ids:
+            problem = "the queries are not those of the scores"
+            raise self._error("costs", problem, "one line per query")
+        if system.cost_columns != COST_COLUMNS:
+            problem = f"cost_columns is {list(system.cost_columns)!r}"
+            raise self._error("", problem, ", ".join(COST_COLUMNS))
+        for query, line in system.costs.items():
+            numbers = [cell for cell in line if cell is not None]
+            if len(line) != n or not all(_is_number(cell) and 0 <= cell < inf for cell in numbers):
+                allowed = f"{n} numbers from 0 on, or null"
+                raise self._error("costs", f"'{query}' is {list(line)!r}", allowed)
+        # None becomes NaN
+        table = np.array(list(system.costs.values()), np.float64)
+        return dict(zip(COST_COLUMNS, table.T, strict=True))
+
+    def _column(
+        self,
+        name: str,
+        head: BaselineScore,
+        cells: list[tuple[float, Cause]],
+        answer_causes: CauseArray | None,
+    ) -> ScoreColumn:
+        """Return the column of a score; raise a `DataError` if count or mean in the file differ.
+
+        The mean may differ by 1e-9 of its size. With `answer_causes`, a query must have a value
+        exactly where one of its answers has.
+        """
+        values = np.array([value for value, _ in cells], np.float64)
+        causes = np.array([cause for _, cause in cells], np.uint8)
+        column = column_of(name, head, values, causes, answer_causes)
+        n_scored = int(np.count_nonzero(causes == Cause.SCORED))
+        if n_scored != head.n or (head.mean is None and n_scored):
+            problem = f"n is {head.n}, but {n_scored} queries have a value"
+            raise self._error(f"scores.{name}", problem)
+        mean = head.mean if head.aggregate == "mean" else None
+        # not bit-equal: NumPy may sum in another order on another machine
+        if mean is not None and not np.isclose(mean, column.mean, 1e-9, 0):
+            problem = f"mean is {mean!r}, but that of the queries is {column.mean!r}"
+            raise self._error(f"scores.{name}", problem)
+        if answer_causes is not None:
+            # a query has a value where one of its answers has
+            has_value = (answer_causes == Cause.SCORED).any(axis=1)
+            rows = np.flatnonzero(has_value != (causes == Cause.SCORED))
+            if len(rows):
+                has = "no value" if has_value[rows[0]] else "a value"
+                problem = f"'{self._query_ids[rows[0]]}' has {has} of '{name}'"
+                allowed = "a value exactly where one of its answers has"
+                raise self._error("unscored_answers", problem, allowed)
+        return column
+
+
+def _codes(counts: Mapping[str, int], most: int) -> list[int] | None:
+    """Return counted causes as one code per answer; [] for no counts.
+
+    None for unknown causes, a count below 1, or more than `most` answers.
+    """
+    if not set(counts) <= set(_CAUSES) or min(counts.values(), default=1) < 1:
+        return None
+    if sum(counts.values()) > most:
+        return None
+    return [int(_CAUSES[word]) for word, count in counts.items() for _ in range(count)]
+
+
+def _is_number(value: Any) -> bool:
+    """Return True for an integer or float, NaN included; False for True and False."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

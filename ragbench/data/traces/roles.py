@@ -11,13 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from ragbench.data.traces import values
 from ragbench.data.traces.spans import Kind, Span, Tree
-from ragbench.data.traces.values import (
-    read_answer,
-    read_documents,
-    read_question,
-    unique_passages,
-)
 from ragbench.types import Document, ToolCall, Turn, Usage
 from ragbench.types.records import add_usage
 
@@ -138,14 +133,16 @@ def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
     tree = _Tree([replace(span, kind=rules.kind(span)) for span in spans])
     root = _root(tree, rules)
     retrievals = [
-        Retrieval(span, read_question(span.input)[0], _documents(span, rules))
+        Retrieval(span, values.read_question(span.input)[0], _documents(span, rules))
         for span in tree.outermost("retriever")
     ]
-    union, renamed = unique_passages([d for retrieval in retrievals for d in retrieval.documents])
+    union, renamed = values.unique_passages(
+        [d for retrieval in retrievals for d in retrieval.documents]
+    )
     reranked = _reranked(tree, retrievals, rules)
-    passages = union if reranked is None else unique_passages(reranked)[0]
+    passages = union if reranked is None else values.unique_passages(reranked)[0]
     question, turns = _question(root, retrievals, rules)
-    answer = read_answer(root.output, rules.answer)
+    answer = values.read_answer(root.output, rules.answer)
     error = root.error
     if answer is None and error is None:
         # an application may catch the error of a step, and return nothing
@@ -266,8 +263,8 @@ def _root(tree: _Tree, rules: RoleRules) -> Span:
     for span in steps:
         if span.kind not in _ANSWERING:
             continue
-        question = read_question(span.input, rules.question)[0]
-        answer = read_answer(span.output, rules.answer)
+        question = values.read_question(span.input, rules.question)[0]
+        answer = values.read_answer(span.output, rules.answer)
         if question is not None and (answer is not None or span.error is not None):
             roots.append(span)
         elif span.input is None or span.output is None:
@@ -291,7 +288,7 @@ def _question(
     Raises:
         UnclearTrace: There is no question, or it cannot be told from the prompt.
     """
-    question, turns = read_question(root.input, rules.question)
+    question, turns = values.read_question(root.input, rules.question)
     if question is None:
         raise UnclearTrace(NO_QUESTION)
     texts = [d.text for retrieval in retrievals for d in retrieval.documents if d.text]
@@ -310,7 +307,7 @@ def _documents(span: Span, rules: RoleRules) -> list[Document]:
     Raises `UnclearTrace` if those of a span without an error cannot be read.
     """
     output = span.output if span.documents is None else span.documents
-    passages = read_documents(output, rules.id_field, rules.corpus)
+    passages = values.read_documents(output, rules.id_field, rules.corpus)
     if passages is None and span.error is None:
         raise UnclearTrace(UNREADABLE)
     return passages or []
@@ -340,7 +337,7 @@ def _reranked(
         pending = [retrieval for retrieval in pending if retrieval not in ready]
         passages += chain.from_iterable(retrieval.documents for retrieval in ready)
         record = reranker.input if reranker.reranked is None else reranker.reranked
-        inputs = read_documents(record, rules.id_field, rules.corpus)
+        inputs = values.read_documents(record, rules.id_field, rules.corpus)
         ids = {document.id for document in (passages if inputs is None else inputs)}
         untouched = [document for document in passages if document.id not in ids]
         passages = [*_documents(reranker, rules), *untouched]

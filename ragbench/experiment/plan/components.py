@@ -10,14 +10,8 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, TypeVar
 
 from ragbench import errors
+from ragbench.config import schema
 from ragbench.config.components import indexes
-from ragbench.config.schema import (
-    PYTHON_TIMEOUT,
-    Component,
-    ExperimentConfig,
-    JudgeBlock,
-    NamedMetric,
-)
 from ragbench.data.files.judgements import read_nuggets
 from ragbench.embed.base import Encodings
 from ragbench.executors.base import Executor
@@ -94,7 +88,7 @@ _METHODS = {
 }
 
 
-def calls_code(component: Component | None) -> bool:
+def calls_code(component: schema.Component | None) -> bool:
     """Return True if creating a component calls a class, factory or chunker that is not built in.
 
     Classes that other packages register count as not built in. False without a component.
@@ -116,7 +110,7 @@ class UncalledRetriever(Retriever):
     It tells sources, depth and whether it needs a corpus.
     """
 
-    def __init__(self, component: Component) -> None:
+    def __init__(self, component: schema.Component) -> None:
         """Read sources and depth from the config entry of a retriever or reranker; call nothing.
 
         `sources` is the name of the retriever that a reranker reads, else empty; `depth` is None
@@ -143,7 +137,7 @@ class UncalledJudge(RubricJudge):
 
     label = model = "not made before a run"
 
-    def __init__(self, block: JudgeBlock) -> None:
+    def __init__(self, block: schema.JudgeBlock) -> None:
         facts = judge_facts(block.cls)
         self.served, self.own_rubric = facts.served, facts.own_rubric
 
@@ -152,7 +146,7 @@ class UncalledJudge(RubricJudge):
         raise AssertionError("a plan asks no judge")
 
 
-def require_method(component: Component, kind: str) -> None:
+def require_method(component: schema.Component, kind: str) -> None:
     """Check that a class of the user has a method of its kind of component, or is callable.
 
     A class with `__getattr__` passes: its objects may create the method.
@@ -174,7 +168,7 @@ def require_method(component: Component, kind: str) -> None:
         raise errors.AdapterError(f"{message}, allowed: a class with {names[0]}")
 
 
-def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
+def uncalled_components(config: schema.ExperimentConfig) -> Iterator[str]:
     """Yield kind, name and code of each component that `calls_code`: "app 'chat' (myapp:Chat)".
 
     Retrievers come first, then generators, apps and judges, each in the order of the config;
@@ -195,7 +189,7 @@ def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
             yield f"judge '{name}' ({code})"
 
 
-def loads_by_code(config: ExperimentConfig) -> bool:
+def loads_by_code(config: schema.ExperimentConfig) -> bool:
     """Return True if the data set of a config is loaded by a class that is not built in."""
     return not _is_built_in(config.dataset.cls)
 
@@ -212,7 +206,7 @@ def _is_built_in(component: object) -> bool:
 
 
 def build_retriever(
-    name: str, component: Component | None, live: Any, *, calls: bool = True
+    name: str, component: schema.Component | None, live: Any, *, calls: bool = True
 ) -> Retriever:
     """Create a retriever from its entry, or adapt a live object.
 
@@ -241,7 +235,7 @@ def build_retriever(
 
 
 def build_generator(
-    name: str, component: Component | None, live: Any, *, calls: bool = True
+    name: str, component: schema.Component | None, live: Any, *, calls: bool = True
 ) -> Generator:
     """Create a generator from its entry, or adapt a live object.
 
@@ -267,7 +261,9 @@ def build_generator(
     return generator
 
 
-def build_app(name: str, component: Component | None, live: Any, *, calls: bool = True) -> Any:
+def build_app(
+    name: str, component: schema.Component | None, live: Any, *, calls: bool = True
+) -> Any:
     """Create a whole app from its entry, or adapt a live object.
 
     A MissingExtra of a component passes through.
@@ -290,7 +286,7 @@ def build_app(name: str, component: Component | None, live: Any, *, calls: bool 
 
 def _build(
     name: str,
-    component: Component | None,
+    component: schema.Component | None,
     live_object: Any,
     noun: str,
     adapt: Callable[[Any, Mapping[str, Any], str], Any],
@@ -307,7 +303,7 @@ def _build(
     return _make(component, "retrievers" if noun == "reranker" else f"{noun}s")
 
 
-def _make(component: Component, kind: str) -> Any:
+def _make(component: schema.Component, kind: str) -> Any:
     """Create a built-in component; `kind` is the block of the config that has its entry.
 
     Raises:
@@ -344,7 +340,7 @@ def make_all(make: Callable[[Entry], Built], entries: Iterable[Entry]) -> list[B
     return components
 
 
-def checked_metric(entry: NamedMetric) -> Metric:
+def checked_metric(entry: schema.NamedMetric) -> Metric:
     """Return a metric that can be computed here.
 
     Raises:
@@ -367,7 +363,7 @@ def _errors_at(place: errors.Place, path: str) -> Iterator[None]:
         raise errors.ConfigError([problem], place.file or "the config") from error
 
 
-def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
+def build_judge(block: schema.JudgeBlock, *, calls: bool = True) -> PlannedJudge:
     """Create a judge from its entry, and load its rubrics and nuggets.
 
     Rubrics for pairs are separated from those for single answers.
@@ -457,12 +453,12 @@ def connect(planned: PlannedJudge, replies: Replies | None) -> None:
         judge.check()
 
 
-def _path_of(block: JudgeBlock) -> str:
+def _path_of(block: schema.JudgeBlock) -> str:
     """Return the path of a judge in the config, for messages."""
     return "metrics.judge" if block.name is None else f"metrics.judge.{block.name}"
 
 
-def calls_of(noun: str, name: str, component: Component | None) -> Calls:
+def calls_of(noun: str, name: str, component: schema.Component | None) -> Calls:
     """Return name, timeout and concurrency of the calls of a component.
 
     A live object, which has no entry, gets the time limit of Python components: it may hang. The
@@ -470,14 +466,14 @@ def calls_of(noun: str, name: str, component: Component | None) -> Calls:
     """
     owner = f"{noun} '{name}'"
     if component is None:
-        return Calls(owner, PYTHON_TIMEOUT)
+        return Calls(owner, schema.PYTHON_TIMEOUT)
     return Calls(owner, component.timeout, component.concurrency)
 
 
 @contextmanager
 def connected(
     judges: Mapping[str, PlannedJudge],
-    config: ExperimentConfig | None = None,
+    config: schema.ExperimentConfig | None = None,
     generators: Mapping[str, Generator] = MappingProxyType({}),
     *,
     replay: bool = False,
@@ -535,7 +531,7 @@ def connected(
         yield replies
 
 
-def build_executor(config: ExperimentConfig) -> Executor | None:
+def build_executor(config: schema.ExperimentConfig) -> Executor | None:
     """Return the executor of a config, not started; None if it names none or one without workers.
 
     Raises:

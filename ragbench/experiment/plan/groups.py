@@ -150,7 +150,11 @@ def slicings(
         elif field == "relevant":
             slices.append(_thirds(field, relevant or [], "relevant"))
         elif field == "answerable":
-            slices.append(_answerable(record_ids(queries), relevant, answers))
+            counts = zip(record_ids(queries), relevant or [0] * len(queries), strict=True)
+            words = ("answerable", "unanswerable")  # both are slices, also if one is empty
+            labels: list[tuple[str, ...]]
+            labels = [(words[not (count or answers.get(query))],) for query, count in counts]
+            slices.append(Slicing(field, words, labels))
         else:
             # a query with a list, such as tags, is in the slice of each of its values
             values = _values(field, _metadata_of(queries), config.path, place, lists=True)
@@ -195,25 +199,6 @@ def _values(
             nearest=nearest(path, keys),
         )
     return [tuple(dict.fromkeys(str(part) for part in row if part is not None)) for row in parts]
-
-
-def _answerable(
-    names: Sequence[str], relevant: list[int] | None, answers: Mapping[str, Sequence[str]]
-) -> Slicing:
-    """Slice queries by whether they have a gold answer or a relevant document.
-
-    Both slices are named, also if one is empty.
-
-    Args:
-        names: Ids of the queries.
-        relevant: Number of relevant documents of each; None without qrels.
-        answers: Gold answers by query id.
-    """
-    labels = [
-        ("answerable" if count or answers.get(query) else "unanswerable",)
-        for query, count in zip(names, relevant or [0] * len(names), strict=True)
-    ]
-    return Slicing("answerable", ("answerable", "unanswerable"), labels)
 
 
 def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:

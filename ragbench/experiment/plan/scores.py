@@ -8,12 +8,7 @@ from functools import partial
 
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
-from ragbench.experiment.plan.components import (
-    build_judge,
-    checked_metric,
-    make_all,
-    nugget_warnings,
-)
+from ragbench.experiment.plan import components
 from ragbench.experiment.plan.records import PlannedFill, PlannedJudge, System
 from ragbench.experiment.plan.systems import names_of
 from ragbench.records.manifest import Choices
@@ -169,7 +164,7 @@ def choose_answer_scores(
     if not has_answers:
         return (), {}, {}
     if config.metrics.generation is not None:
-        metrics = tuple(make_all(checked_metric, config.metrics.generation))
+        metrics = tuple(components.make_all(components.checked_metric, config.metrics.generation))
         # refuse a named metric of tool calls where no gold ones are
         call_metric = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
         if call_metric is not None and not collection.expected_tool_calls:
@@ -187,7 +182,9 @@ def choose_answer_scores(
         return metrics, {}, {}
     judges, skipped = {}, {}
     blocks = config.metrics.judges
-    planned_judges = make_all(partial(build_judge, calls=calls), blocks.values())
+    planned_judges = components.make_all(
+        partial(components.build_judge, calls=calls), blocks.values()
+    )
     for (name, block), planned in zip(blocks.items(), planned_judges, strict=True):
         # a replay sends nothing, and so needs no key
         missing_key = None if choices.judge_replay else planned.judge.missing_key
@@ -219,7 +216,7 @@ def plan_fill(
     if not choices.judge:
         return None, f"judgements are not filled: judge {name} is not asked (--no-judge)"
     # one judge may judge answers and passages: it is created once
-    judge = judges.get(name) or build_judge(blocks[name], calls=calls)
+    judge = judges.get(name) or components.build_judge(blocks[name], calls=calls)
     missing_key = None if choices.judge_replay else judge.judge.missing_key
     if blocks[name].when == "available" and missing_key is not None:
         return None, f"judgements are not filled: judge {name}: {missing_key} is not set"
@@ -328,7 +325,7 @@ def choose_scores(
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings = [*([no_fill] if no_fill and ranked else []), *remarks]
     for name, judge in judges.items():
-        warnings += nugget_warnings(name, judge, collection.queries)
+        warnings += components.nugget_warnings(name, judge, collection.queries)
     warnings += [
         f"judge {name} was skipped: {reason} (when: available)" for name, reason in skipped.items()
     ]

@@ -32,10 +32,14 @@ from ragbench.experiment.stages.base import (
     Workspace,
     keep_all,
 )
-from ragbench.experiment.stages.item_json import read_predicted, write_predicted
-from ragbench.experiment.stages.keys import passages_key, query_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
+from ragbench.experiment.stages.stored_items import (
+    passages_key,
+    query_key,
+    read_predicted,
+    write_predicted,
+)
 from ragbench.generate import GENERATORS
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator

@@ -17,8 +17,7 @@ from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.records import Results, Work
-from ragbench.experiment.stages.item_json import cause_of, without_secrets
-from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
+from ragbench.experiment.stages import stored_items
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
@@ -200,7 +199,9 @@ class Workspace:
         component = self.plan.component(noun, name)
         if component is None:  # a live object has no entry: its name and the run identify it
             inputs["name"] = name
-        return component_key(component, self.run_token, self.plan.config.secrets, **inputs)
+        return stored_items.component_key(
+            component, self.run_token, self.plan.config.secrets, **inputs
+        )
 
     def calls(self, noun: Noun, name: str) -> Calls:
         """Return the timeout (s) and concurrency of a component; no call starts once time is up."""
@@ -329,7 +330,7 @@ class StoredStage(Stage, ABC):
         """
         # another release may compute the same item in another way
         version = f"{__version__} {self.version}"
-        return self.items_of_key(label, fingerprint([version, *parts], KEY_DIGITS))
+        return self.items_of_key(label, fingerprint([version, *parts], stored_items.KEY_DIGITS))
 
     def items_of_key(self, label: str, key: str) -> StageItems:
         """Return the stored items of a key, which must contain the version of the stage.
@@ -413,9 +414,9 @@ class StoredStage(Stage, ABC):
             stored, slot = self.write(value), slots[position]
             # errors, answers and passages of a service or of the user's code may contain an API key
             if self.has_texts and space.clean:
-                stored = without_secrets(stored, space.clean)
+                stored = stored_items.without_secrets(stored, space.clean)
             # an item over budget was not tried: the next run makes it
-            if self.stores and cause_of(stored) is not Cause.OVER_BUDGET:
+            if self.stores and stored_items.cause_of(stored) is not Cause.OVER_BUDGET:
                 slot.items.put(slot.key, stored)
                 if self.plan.choices.retry_failed:
                     space.retried.add((slot.items.key, slot.key))
@@ -448,7 +449,7 @@ class StoredStage(Stage, ABC):
             (slot.items.key, slot.key) not in self.workspace.retried
         )
         try:
-            if retry and cause_of(stored).failed:
+            if retry and stored_items.cause_of(stored).failed:
                 return False
             value = self.read(stored)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RagbenchError):

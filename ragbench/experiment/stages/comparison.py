@@ -19,19 +19,13 @@ from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Results, RetrieverRun, sample_notes
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
-from ragbench.experiment.stages.item_json import write_column
-from ragbench.experiment.stages.keys import code_in
+from ragbench.experiment.stages.stored_items import code_in, write_column
 from ragbench.json_yaml import load_json
+from ragbench.records import comparison
 from ragbench.records.codec import from_json, to_json
-from ragbench.records.comparison import (
-    Comparisons,
-    ControlDifference,
-    Difference,
-    OverSource,
-)
 from ragbench.report.headline import nothing_told
 from ragbench.score.base import Advance
-from ragbench.score.judge.judged import JudgeResults
+from ragbench.score.judge.verdicts import JudgeResults
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
@@ -58,7 +52,9 @@ def _fingerprint(column: ScoreColumn) -> str:
     return fingerprint([values.tobytes(), column.causes.tobytes(), metadata])
 
 
-def with_reasons(plan: Plan, results: Results, comparisons: Comparisons) -> Comparisons:
+def with_reasons(
+    plan: Plan, results: Results, comparisons: comparison.Comparisons
+) -> comparison.Comparisons:
     """Return the comparisons; a measure that tells nothing gets a reason, and no best system.
 
     Adds a sentence for each reason to the warnings of the results. A measure that reads gold
@@ -238,10 +234,10 @@ class Compare(StoredStage):
         keep(0, to_json(replace(comparisons, slices=slices)))
         advance(1)
 
-    def read(self, stored: Any) -> Comparisons:
+    def read(self, stored: Any) -> comparison.Comparisons:
         """Return the comparisons from their stored form; a DataError for another form."""
         # through JSON text: comparisons that were just made hold tuples, where JSON has lists
-        return from_json(Comparisons, load_json(json.dumps(stored)))
+        return from_json(comparison.Comparisons, load_json(json.dumps(stored)))
 
     def collect(self, results: Results) -> None:
         """Add notes, and comparisons of systems, of controls, and of retrievers with a source.
@@ -301,7 +297,7 @@ def refusal_notes(plan: Plan, results: Results) -> list[str]:
 
 def differences_from(
     other: SystemScores, system: SystemScores, method: Method
-) -> Iterator[tuple[str, Difference]]:
+) -> Iterator[tuple[str, comparison.Difference]]:
     """Yield (score, difference of `system` minus `other`) for each score of both.
 
     Scores that are sums over queries are left out: they have no value per query.
@@ -314,7 +310,7 @@ def differences_from(
 
 def compare_over_sources(
     plan: Plan, systems: Sequence[SystemScores], method: Method
-) -> list[OverSource]:
+) -> list[comparison.OverSource]:
     """Return the differences of each retriever over one other from that one, if both are scored.
 
     By retriever in the order of the config, then by score; missing ends of an interval are None.
@@ -323,7 +319,7 @@ def compare_over_sources(
     sources = {name: plan.retrievers[name].sources for name in plan.scored_retrievers}
     over_one = [(name, names[0]) for name, names in sources.items() if len(names) == 1]
     return [
-        OverSource(
+        comparison.OverSource(
             system=name,
             over=source,
             measure=measure,
@@ -338,7 +334,7 @@ def compare_over_sources(
     ]
 
 
-def source_notes(rows: Sequence[OverSource]) -> list[str]:
+def source_notes(rows: Sequence[comparison.OverSource]) -> list[str]:
     """Return a note for each retriever over another, with the difference by the first measure.
 
     A retriever without a difference or an interval has no note.
@@ -357,7 +353,7 @@ def source_notes(rows: Sequence[OverSource]) -> list[str]:
 
 def compare_controls(
     plan: Plan, systems: Sequence[SystemScores], method: Method
-) -> list[ControlDifference]:
+) -> list[comparison.ControlDifference]:
     """Return the differences of each control from its system, by score.
 
     The system is the pair of the same generator with the baseline retriever; differences are paired
@@ -371,7 +367,7 @@ def compare_controls(
             continue
         control, system = by_name[planned.name], by_name[planned.baseline]
         rows += [
-            ControlDifference(
+            comparison.ControlDifference(
                 control=str(control.retriever),
                 generator=str(control.generator),
                 score=name,
@@ -395,7 +391,7 @@ _CONTROL_TEXTS = {
 }
 
 
-def control_notes(rows: Sequence[ControlDifference], confidence: float) -> list[str]:
+def control_notes(rows: Sequence[comparison.ControlDifference], confidence: float) -> list[str]:
     """Return a note for each generator with the means of its controls by the first score.
 
     A generator whose controls have no mean has none.
@@ -421,7 +417,7 @@ def control_notes(rows: Sequence[ControlDifference], confidence: float) -> list[
     return notes
 
 
-def _control_text(row: ControlDifference, mean: float) -> str:
+def _control_text(row: comparison.ControlDifference, mean: float) -> str:
     """Return the mean of a control, with the difference and interval where there is one."""
     text = f"{_CONTROL_TEXTS[row.control]} {mean:.3f}"
     low, high = row.interval

@@ -20,17 +20,15 @@ from ragbench.experiment.records import (
     split_samples,
     with_failures_of,
 )
+from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries
 from ragbench.experiment.stages.base import PENDING, Keep, Slot, Stage, Step, StoredStage, Workspace
 from ragbench.experiment.stages.comparison import judge_warnings
-from ragbench.experiment.stages.item_json import Stored, read_verdict
-from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric
-from ragbench.score.judge.judged import JudgeResults, collect_verdicts
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import judge_all, judge_on
+from ragbench.score.judge.verdicts import JudgeResults, collect_verdicts, judge_all, judge_on
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.store.items import StageItems
@@ -118,7 +116,10 @@ class Verdicts(StoredStage):
             for name, rubric in self._rubrics.items()
         ]
         # several samples of a judge measure its noise: equal answers must not share a verdict
-        keys = (item_key(item, item.sample if judge.samples > 1 else 0) for item in self.judged)
+        keys = (
+            stored_items.item_key(item, item.sample if judge.samples > 1 else 0)
+            for item in self.judged
+        )
         return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
     @cached_property
@@ -126,7 +127,7 @@ class Verdicts(StoredStage):
         """Stored words of prompts by id, which many verdicts share."""
         return self.items_of("words of prompts", ["prompts"])
 
-    def read(self, stored: Stored) -> Verdict:
+    def read(self, stored: stored_items.Stored) -> Verdict:
         """Return a verdict with its prompts, without those whose words are no longer stored.
 
         Raises TypeError, ValueError or LookupError for another form.
@@ -141,7 +142,7 @@ class Verdicts(StoredStage):
             for form, fence, texts, to in rows
             if form in known_prompts
         )
-        return replace(read_verdict(fields), prompts=prompts)
+        return replace(stored_items.read_verdict(fields), prompts=prompts)
 
     def write(self, value: Verdict) -> dict[str, Any]:
         """Return a verdict as JSON, after the words of its prompts are stored."""
@@ -378,7 +379,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
             rubric.fingerprint,
             dict(signature),
             priced,
-            code_of(code),
+            stored_items.code_of(code),
         ],
-        KEY_DIGITS,
+        stored_items.KEY_DIGITS,
     )

@@ -18,8 +18,8 @@ from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import FillCounts
 from ragbench.score.judge.base import JudgedItem
-from ragbench.score.judge.judged import JudgeResults
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
+from ragbench.score.judge.verdicts import JudgeResults
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels
 

@@ -19,9 +19,8 @@ from ragbench.experiment.stages.comparison import judge_warnings
 from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
 from ragbench.score.judge.base import JudgedItem
-from ragbench.score.judge.judged import JudgeResults
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.pairs import judge_pairs, same_answers
+from ragbench.score.judge.verdicts import JudgeResults, judge_pairs, same_answers
 from ragbench.types import ScoreColumn
 from ragbench.types.records import add_usage
 

@@ -20,7 +20,7 @@ from ragbench.experiment.calls import (
     without_value,
 )
 from ragbench.experiment.records import Results, RetrieverRun, Work
-from ragbench.experiment.stages import item_json
+from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.base import (
     PENDING,
     UNKNOWN,
@@ -32,8 +32,8 @@ from ragbench.experiment.stages.base import (
     Workspace,
     keep_all,
 )
-from ragbench.experiment.stages.keys import hits_key, query_key
 from ragbench.experiment.stages.matching import match_hits, rank_outcomes, refuse_other_ids
+from ragbench.experiment.stages.stored_items import hits_key, query_key
 from ragbench.files import cache_folder
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
 from ragbench.retrieve.python import read_hits
@@ -297,7 +297,7 @@ class Retrieve(StoredStage):
 
         def hits_in(outcome: Outcome[Retrieved]) -> list[ScoredDocument]:
             hits = [] if outcome.value is None else outcome.value.documents[: self._depth]
-            return [item_json.with_text(hit, self.plan.corpus) for hit in hits]
+            return [stored_items.with_text(hit, self.plan.corpus) for hit in hits]
 
         return failed, [Mapped(hits_in, source.outcomes) for source in self.sources]
 
@@ -337,14 +337,16 @@ class Retrieve(StoredStage):
             stored = {_NOTES: list(dict.fromkeys([*self._read_notes(), *notes]))}
             self._stored_items.put(_NOTES, stored)
 
-    read = staticmethod(item_json.read_retrieved)
+    read = staticmethod(stored_items.read_retrieved)
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Return an outcome as JSON, without the texts that the corpus has as well."""
         if value.value is not None:
-            hits = [item_json.without_text(hit, self.plan.corpus) for hit in value.value.documents]
+            hits = [
+                stored_items.without_text(hit, self.plan.corpus) for hit in value.value.documents
+            ]
             value = replace(value, value=Retrieved(hits, value.value.queries))
-        return item_json.write_retrieved(value)
+        return stored_items.write_retrieved(value)
 
     @property
     def computes(self) -> bool:

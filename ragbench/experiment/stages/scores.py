@@ -13,10 +13,9 @@ from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
 from ragbench.experiment.plan.records import System
+from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
-from ragbench.experiment.stages.item_json import read_column, write_column
-from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
@@ -89,11 +88,11 @@ class ScoreRanking(StoredStage):
         fingerprint_of = self.plan.collection.fingerprint
         return [
             # any change of a measure's module makes all its columns again
-            code_in("ragbench.score.retrieval"),
+            stored_items.code_in("ragbench.score.retrieval"),
             # the measures are keys of the items: another one leaves the others stored
             repr(replace(rules, measures=None)),
             ranking.name,
-            fingerprint(_ranking_pieces(ranking), KEY_DIGITS),
+            fingerprint(_ranking_pieces(ranking), stored_items.KEY_DIGITS),
             fingerprint(_bytes_of(as_bytes(ranking.run.query_ids))),
             "none" if judgements.qrels is None else judgements.qrels.fingerprint(),
             repr(judgements.source),
@@ -122,7 +121,7 @@ class ScoreRanking(StoredStage):
             if measure.k is None:
                 top_k = self.plan.config.metrics.retrieval.top_k
                 column = replace(column, signature=column.signature.with_parts(top_k=top_k))
-            stored = write_column(records.with_failures(column, failed))
+            stored = stored_items.write_column(records.with_failures(column, failed))
             keep(position, to_json(_StoredColumn(column=stored, counts=counts, warnings=warnings)))
         advance(len(todo))
 
@@ -206,7 +205,7 @@ class ScoreRanking(StoredStage):
         A DataError or ValueError for another form.
         """
         item = from_json(_StoredColumn, stored)
-        return read_column(item.column), item
+        return stored_items.read_column(item.column), item
 
     def collect(self, results: records.Results) -> None:
         """Add the columns, counts and warnings to the results; nothing without a ranking."""
@@ -303,9 +302,9 @@ class ScoreAnswers(StoredStage):
             texts = [*_texts_of(answers)]
             columns = scorer.score(texts, self._gold, advance, self._calls(answers))
             for number, column in zip(numbers, columns, strict=True):
-                keep(sample * len(self.plan.metrics) + number, write_column(column))
+                keep(sample * len(self.plan.metrics) + number, stored_items.write_column(column))
 
-    read = staticmethod(read_column)
+    read = staticmethod(stored_items.read_column)
 
     def collect(self, results: records.Results) -> None:
         """Add the columns, with the causes of this system where answers failed, and notes."""
@@ -375,7 +374,7 @@ def _texts_key(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> st
             yield from ("none",) if text is None else ("text", text)
             yield from (str(len(references)), *references)
 
-    return fingerprint(pieces(), KEY_DIGITS)
+    return fingerprint(pieces(), stored_items.KEY_DIGITS)
 
 
 def _calls_key(calls: CallRows) -> str:
@@ -385,7 +384,7 @@ def _calls_key(calls: CallRows) -> str:
         [None if row is None else [call.to_dict() for call in row] for row in pair]
         for pair in pairs
     ]
-    return fingerprint_json(rows, KEY_DIGITS)
+    return fingerprint_json(rows, stored_items.KEY_DIGITS)
 
 
 def _metric_key(metric: Metric) -> str:
@@ -393,4 +392,4 @@ def _metric_key(metric: Metric) -> str:
     declared_facts = metric.declaration.facts
     facts = declared_facts(metric.options) if callable(declared_facts) else declared_facts
     definition = (metric.canonical, metric.declaration.version, dict(facts))
-    return fingerprint_json([*definition, versions_of(_LIBRARIES)])
+    return fingerprint_json([*definition, stored_items.versions_of(_LIBRARIES)])

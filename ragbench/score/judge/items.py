@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
 from ragbench.score.judge.base import JudgedItem, Rubric, missing_verdict
+from ragbench.types import ToolCall, Turn
 from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
 from ragbench.types.tables import PARTS, Table, columns_by_part, folded, is_frame, rows_of
-
-if TYPE_CHECKING:
-    from ragbench.types import ToolCall, Turn
 
 # A data frame, or mappings: a row for each answer.
 Rows = Table | Iterable[Mapping[str, Any]]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
+from ragbench.embed import sentence_transformers
 from ragbench.embed.base import (
     BatchTokens,
     Checkpoint,
@@ -20,13 +21,6 @@ from ragbench.embed.base import (
     need_packages,
 )
 from ragbench.embed.entailment import EntailmentModel, has_classifier, tells_entailment
-from ragbench.embed.sentence_transformers import (
-    EXTRA,
-    PACKAGES,
-    SentenceTransformerEmbedder,
-    dot_products,
-    is_sentence_transformers,
-)
 from ragbench.errors import OptionError, RagbenchError
 from ragbench.executors.base import blocks_of
 from ragbench.registry import Option, declared_options
@@ -147,7 +141,9 @@ class NLI(RubricJudge):
             OptionError: The model is neither an entailment nor an embedding model, or no device.
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
-        need_packages(f"judge '{_OWNER}'", EXTRA, PACKAGES)
+        need_packages(
+            f"judge '{_OWNER}'", sentence_transformers.EXTRA, sentence_transformers.PACKAGES
+        )
         kind = kind_of_model(self._checkpoint)
         choose_device(_OWNER, self._device)
         self._threshold = self._threshold or kind.default_threshold
@@ -307,7 +303,7 @@ class CosineRulings:
     ) -> None:
         self.threshold = threshold
         self._vectors: dict[str, Vectors] = {}
-        self._model = SentenceTransformerEmbedder(
+        self._model = sentence_transformers.SentenceTransformerEmbedder(
             checkpoint.name, owner=checkpoint.owner, device=device, batch_tokens=batch_tokens
         )
 
@@ -327,7 +323,7 @@ class CosineRulings:
         import numpy as np
 
         vectors = np.stack([self._vectors[text] for text in texts])
-        best = float(dot_products(vectors, self._vectors[claim]).max())
+        best = float(sentence_transformers.dot_products(vectors, self._vectors[claim]).max())
         return "supported" if best >= self.threshold else "not_mentioned"
 
 
@@ -346,7 +342,7 @@ def kind_of_model(checkpoint: Checkpoint) -> type[LocalModel]:
         return CosineRulings
     if tells_entailment(checkpoint):
         return EntailmentRulings
-    if is_sentence_transformers(checkpoint):
+    if sentence_transformers.is_sentence_transformers(checkpoint):
         return CosineRulings
     raise OptionError(checkpoint.owner, "model", checkpoint.name, _ALLOWED)
 

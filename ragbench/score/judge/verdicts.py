@@ -1,21 +1,33 @@
-"""Verdicts of a judge on many items, in this process or on workers.
+"""Verdicts of a judge on many items, or on pairs in both orders, and their score columns and rows.
 
-A judge that takes many items gets all of them at once, any other judge one item after another.
+A judge that takes many items gets all of them at once, any other judge one item after another. It
+runs in this process or on workers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import statistics
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
+from ragbench.records.manifest import VerdictRow, form_id
 from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES
-from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, both_orders, missing_verdict
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.python import as_judge
+from ragbench.signature import Signature, fingerprint, fingerprint_json
+from ragbench.types import ScoreColumn
+from ragbench.types.records import Usage, add_usage
+from ragbench.types.rows import Mapped
 from ragbench.types.scores import Cause, Verdict
 
 
@@ -119,3 +131,308 @@ def _make_judge(type_name: str, options: Mapping[str, Any]) -> RubricJudge:
 
 def _facts_of(judge: RubricJudge) -> Facts:
     return {"model": judge.model}
+
+
+# Reasoning of a verdict on two equal answers.
+SAME = "the two answers are the same: a tie, without asking the judge"
+
+
+def judge_pairs(
+    judge: RubricJudge,
+    items: Sequence[JudgedItem],
+    rubrics: Sequence[Rubric],
+    *,
+    type_name: str,
+    advance: Advance | None = None,
+) -> JudgeResults:
+    """Compare `answer` with `other` of each item in both orders, by rubrics that judge pairs.
+
+    A judge that calls models asks in both orders itself; any other judge gets each item a second
+    time with the two answers exchanged. Verdicts that contradict each other are a tie. So are
+    equal answers, without asking the judge. An item without one of the two answers gets no score.
+
+    Args:
+        judge: Judge of the pairs.
+        items: Items with `answer` and `other`.
+        rubrics: Rubrics with `asks: pair`.
+        type_name: Name of the judge in rows and signatures.
+        advance: Called with the number of items that were completed since the last call.
+
+    Returns:
+        Score columns with 1 for a win of `answer`, 0.5 for a tie and 0 for a loss. Among several
+        samples or models the majority decides.
+
+    Raises:
+        RagbenchError: The user has to act, as for a missing key.
+    """
+    by_name = {rubric.name: rubric for rubric in rubrics}
+    differing = [row for row, item in enumerate(items) if not same_answers(item)]
+    compared = [items[row] for row in differing]
+    if advance is not None:
+        # equal answers count as completed without the judge
+        advance(len(items) - len(compared))
+    if judge.asks:
+        outcomes = judge_all(judge, compared, rubrics, advance)
+    else:
+        swapped = [replace(item, answer=item.other, other=item.answer) for item in compared]
+        first = judge_all(judge, compared, rubrics)
+        second = judge_all(judge, swapped, rubrics, advance)
+        outcomes = [
+            {name: _merge_orders(one[name], two[name], rubric) for name, rubric in by_name.items()}
+            for one, two in zip(first, second, strict=True)
+        ]
+    # equal answers, and items that lack one, get their verdicts without the judge
+    ties = {
+        rubric.name: Verdict(0.5, level=(1 + rubric.levels) / 2, reasoning=SAME)
+        for rubric in rubrics
+    }
+    verdicts = [
+        {rubric.name: missing_verdict(item, rubric) or ties[rubric.name] for rubric in rubrics}
+        for item in items
+    ]
+    for row, by_rubric in zip(differing, outcomes, strict=True):
+        verdicts[row] = by_rubric
+    judged = collect_verdicts(judge, items, rubrics, verdicts, type_name=type_name)
+    columns = {
+        rubric.name: _win_column(judged.columns[rubric.name], rubric.direction == "lower")
+        for rubric in rubrics
+    }
+    return replace(judged, columns=columns)
+
+
+def same_answers(item: JudgedItem) -> bool:
+    """Return True if both answers exist and differ in white space at most.
+
+    Two empty answers are the same.
+    """
+    if item.answer is None or item.other is None:
+        return False
+    return item.answer.split() == item.other.split()
+
+
+def _merge_orders(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
+    """Merge the verdicts of the two orders; if one has no score, return that verdict.
+
+    The first of two without score counts. The scores of `two` are those of the exchanged answers.
+    """
+    if one.score is None or two.score is None:
+        return one if one.score is None else two
+    scores = one.score, 1 - two.score
+    both = both_orders(rubric, scores, (one.reasoning, two.reasoning))
+    return replace(one, score=both.score, level=both.level, reasoning=both.reasoning, orders=scores)
+
+
+def _win_column(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
+    """Return the column with each score rounded to a win 1, a tie 0.5 or a loss 0; NaN stays.
+
+    With `lower_wins`, 0 is a win; the result is always higher is better.
+    """
+    import numpy as np
+
+    values = 0.5 + 0.5 * np.sign(column.values - 0.5)
+    return replace(column, values=1 - values if lower_wins else values, direction="higher")
+
+
+# Version of the definition; change it only when scores change.
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeResults:
+    """Scores, rows and usage of the verdicts of one judge on many items.
+
+    Attributes:
+        columns: Rubric -> score column, one value per item in the order of the items.
+        rows: One row per rubric and item: the verdict with its query, judge and model.
+        models: Names of the models as the servers report them; without replies, as the judge
+            names them.
+        usage: Tokens and cost (US dollars) of all replies behind the verdicts, stored replies
+            included.
+        left_out: Names of the request parameters that were dropped because a model refuses them.
+        words: Id -> system and user template of the prompts behind the rows.
+        deviations: Rubric -> standard deviation of the samples or models per item; rubrics and
+            items with a single sample are absent.
+        failures: Rubric -> number of failed verdicts by cause; rubrics without failures are absent.
+        verdict_counts: Rubric -> number of verdicts, failed ones included.
+    """
+
+    columns: Mapping[str, ScoreColumn]
+    rows: Sequence[VerdictRow]
+    models: tuple[str, ...]
+    usage: Usage
+    left_out: tuple[str, ...] = ()
+    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    deviations: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    failures: Mapping[str, Counter[str]] = field(default_factory=dict)
+    verdict_counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def spreads(self) -> dict[str, float]:
+        """Rubric -> mean over the items of the standard deviation of their samples or models.
+
+        On the scale of the scores, 0 to 1; empty if no item has several samples.
+        """
+        return {
+            rubric: statistics.fmean(deviations) for rubric, deviations in self.deviations.items()
+        }
+
+
+def collect_verdicts(
+    judge: RubricJudge,
+    items: Sequence[JudgedItem],
+    rubrics: Sequence[Rubric],
+    verdicts: Sequence[Mapping[str, Verdict]],
+    *,
+    type_name: str,
+) -> JudgeResults:
+    """Collect the verdicts on items into score columns, rows and usage.
+
+    `verdicts` holds rubric -> verdict per item, in the order of `items`; a missing rubric raises
+    KeyError. `type_name` names the judge in rows and signatures. Rows are in the order of the
+    rubrics, then of the items. IndexError if `verdicts` are fewer than the items.
+    """
+    tallies = {rubric.name: _RubricTally(len(items)) for rubric in rubrics}
+
+    def usages() -> Iterator[Usage]:
+        for row, item_verdicts in enumerate(verdicts):
+            for name, tally in tallies.items():
+                tally.add(row, verdict := item_verdicts[name])
+                yield verdict.usage
+
+    usage = add_usage(usages())
+    models = _union(tally.models for tally in tallies.values()) or (judge.model,)
+    # signatures count each query once, however many samples it has
+    first_rows = [row for row, item in enumerate(items) if not item.sample]
+    data = _data_fingerprints(Mapped(items.__getitem__, first_rows))
+    columns = {}
+    for rubric in rubrics:
+        tally = tallies[rubric.name]
+        nuggets = data["nuggets"] if rubric.method == "nuggets" else None
+        signature = Signature.of(
+            rubric.name,
+            judge=type_name,
+            model="+".join(sorted(tally.models) or models),
+            **_signature_parts(judge, rubric, tally),
+            queries=data["queries"],
+            gold=data["gold"] if "reference" in rubric.needs and not nuggets else None,
+            nuggets=nuggets,
+            v=VERSION,
+        )
+        columns[rubric.name] = tally.column(rubric, signature)
+
+    def row_at(position: int) -> VerdictRow:
+        number, row = divmod(position, len(items))
+        item, verdict = items[row], verdicts[row][rubrics[number].name]
+        return VerdictRow.of(
+            verdict,
+            query_id=item.query_id,
+            sample=item.sample if len(first_rows) < len(items) else None,
+            rubric=rubrics[number].name,
+            judge=type_name,
+            model=verdict.model or judge.model,
+        )
+
+    return JudgeResults(
+        columns,
+        Mapped(row_at, range(len(items) * len(rubrics))),
+        models,
+        usage,
+        _union(tally.left_out for tally in tallies.values()),
+        {form_id(*words): words for tally in tallies.values() for words in tally.templates},
+        {name: tally.deviations for name, tally in tallies.items() if tally.deviations},
+        {name: tally.failures for name, tally in tallies.items() if tally.failures},
+        {name: tally.count for name, tally in tallies.items()},
+    )
+
+
+def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
+    """Return short hashes of gold answers, queries and nuggets; None for nuggets without any.
+
+    The keys are `gold`, `queries` and `nuggets`.
+    """
+    has_nuggets = False
+
+    def gold() -> Iterator[str]:
+        nonlocal has_nuggets
+        for item in items:
+            has_nuggets |= item.nuggets is not None
+            yield from (str(len(item.references)), *item.references)
+
+    def queries() -> Iterator[str]:
+        for item in items:
+            yield from (item.query_id, item.question or "")
+            yield from (fingerprint_json(turn.to_dict()) for turn in item.turns)
+
+    hashes: dict[str, str | None] = {"gold": fingerprint(gold()), "queries": fingerprint(queries())}
+    nuggets = [[item.query_id, item.nuggets] for item in items] if has_nuggets else None
+    return hashes | {"nuggets": None if nuggets is None else fingerprint_json(nuggets)}
+
+
+class _RubricTally:
+    """Running tally of the verdicts by one rubric: scores, causes, models and failures."""
+
+    def __init__(self, n: int) -> None:
+        # packed arrays: nine bytes a verdict, and no object per row
+        self.values, self.causes = array("d", [math.nan]) * n, bytearray(n)
+        self.details = dict[int, str]()
+        self.models, self.left_out, self.weighted = set[str](), set[str](), set[bool]()
+        self.templates = set[tuple[str, str]]()
+        self.deviations, self.failures, self.count = array("d"), Counter[str](), 0
+
+    def add(self, row: int, verdict: Verdict) -> None:
+        if verdict.score is not None:
+            self.values[row] = verdict.score
+        self.causes[row] = Cause[verdict.cause.upper()]
+        self.count += 1
+        if verdict.status == "failed":
+            self.details[row] = verdict.reasoning
+            self.failures[verdict.cause] += 1
+        elif verdict.status == "scored":
+            self.weighted.add(verdict.weighted)
+        if verdict.model:
+            self.models.update(verdict.model.split("+"))
+        self.left_out.update(verdict.left_out)
+        self.templates.update((prompt.system, prompt.user) for prompt in verdict.prompts)
+        if verdict.spread is not None:
+            self.deviations.append(verdict.spread)
+
+    def column(self, rubric: Rubric, signature: Signature) -> ScoreColumn:
+        import numpy as np
+
+        return ScoreColumn(
+            name=rubric.name,
+            values=np.array(self.values, dtype=float),
+            causes=np.array(self.causes, dtype=np.uint8),
+            signature=signature,
+            direction="lower" if rubric.direction == "lower" else "higher",
+            details=self.details,
+        )
+
+
+def _union(name_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return the distinct names of several sets, sorted."""
+    return tuple(sorted(set(chain.from_iterable(name_sets))))
+
+
+def _signature_parts(judge: RubricJudge, rubric: Rubric, tally: _RubricTally) -> dict[str, Any]:
+    """Return name -> value of the signature parts that scores depend on besides model and data.
+
+    These are the parts of the judge, such as prompt and options. A judge that asks a model adds
+    `weighted` (for ratings: whether they are means weighted by log-probabilities, or "some" for a
+    mixture) and `in_words` (True if the model refused a response format). Both are None if they do
+    not apply, and so are options that the model refused.
+
+    Args:
+        judge: Judge whose parts are read.
+        rubric: Rubric of the scores.
+        tally: Tally of the verdicts, with the request parameters that models refused.
+    """
+    parts, refused = dict(judge.signature_parts(rubric)), tally.left_out
+    if not judge.asks:
+        return parts
+    # a server that returns log-probabilities now and then mixes two definitions
+    weighted: Any = "some" if len(tally.weighted) > 1 else tally.weighted == {True}
+    parts["weighted"] = weighted if rubric.method == "rating" else None
+    # an option that the model refuses counts as not asked for; `weighted` covers log-probabilities
+    parts |= {name: None for name in refused if name in parts}
+    return {**parts, "in_words": True if "response_format" in refused else None}

@@ -12,16 +12,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.score.retrieval import options
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
-from ragbench.score.retrieval.options import (
-    Base,
-    Discount,
-    Gain,
-    Gains,
-    check_base,
-    check_exponent,
-    read_gains,
-)
 from ragbench.types import FloatArray, IntArray
 
 _measure = partial(measure, group="graded gain")
@@ -78,7 +70,7 @@ class Gained:
             OptionError: `gains` is malformed, or given with gain=exp.
             DataError: A grade is too large for gain=exp.
         """
-        mapping = read_gains(owner, gains, gain)
+        mapping = options.read_gains(owner, gains, gain)
         rows = _gains(owner, ranked.grades, gain, mapping)
         ideal = np.maximum(_gains(owner, ranked.judged_grades, gain, mapping), 0.0)
         if mapping:
@@ -124,7 +116,7 @@ class Gained:
 def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -> FloatArray:
     positive: FloatArray = np.maximum(grades, 0).astype(np.float64)
     if gain == "exp":
-        check_exponent(owner, int(grades.max(initial=0)))
+        options.check_exponent(owner, int(grades.max(initial=0)))
         positive = np.exp2(positive) - 1.0
     for grade, value in mapping.items():
         positive[grades == grade] = value
@@ -134,7 +126,9 @@ def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -
 @_measure(
     "cg", aliases=("cumulated_gain",), range=(0.0, np.inf), cutoff="required", averages_ties=True
 )
-def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") -> FloatArray:
+def cg(
+    ranked: RankedGrades, *, k: Cutoff | None = None, gain: options.Gain = "linear"
+) -> FloatArray:
     """Score each query by the sum of the gains of its first k documents, whatever their order.
 
     The gain is the grade, or 2^grade - 1 with gain=exp. Unjudged documents and negative grades
@@ -162,10 +156,10 @@ def dcg(
     ranked: RankedGrades,
     *,
     k: Cutoff | None = None,
-    gain: Gain = "linear",
-    gains: Gains | None = None,
-    discount: Discount = "log2",
-    base: Base = 2,
+    gain: options.Gain = "linear",
+    gains: options.Gains | None = None,
+    discount: options.Discount = "log2",
+    base: options.Base = 2,
 ) -> FloatArray:
     """Score each query by what its first k documents gain, less the deeper they stand.
 
@@ -191,7 +185,7 @@ def dcg(
     References:
         Jarvelin and Kekalainen (2002), Cumulated gain-based evaluation of IR techniques. TOIS.
     """
-    check_base("dcg", discount, base)
+    options.check_base("dcg", discount, base)
     gained = Gained.of("dcg", ranked, gain, gains)
     return gained.where_gaining(_retrieved(gained, k, discount, base))
 
@@ -201,10 +195,10 @@ def ideal_dcg(
     ranked: RankedGrades,
     *,
     k: Cutoff | None = None,
-    gain: Gain = "linear",
-    gains: Gains | None = None,
-    discount: Discount = "log2",
-    base: Base = 2,
+    gain: options.Gain = "linear",
+    gains: options.Gains | None = None,
+    discount: options.Discount = "log2",
+    base: options.Base = 2,
 ) -> FloatArray:
     """Score each query by the `dcg` of the best possible ranking: what `ndcg` divides by.
 
@@ -228,7 +222,7 @@ def ideal_dcg(
     References:
         Jarvelin and Kekalainen (2002), Cumulated gain-based evaluation of IR techniques. TOIS.
     """
-    check_base("ideal_dcg", discount, base)
+    options.check_base("ideal_dcg", discount, base)
     gained = Gained.of("ideal_dcg", ranked, gain, gains)
     return gained.where_gaining(_best(gained, k, discount, base))
 
@@ -238,10 +232,10 @@ def ndcg(
     ranked: RankedGrades,
     *,
     k: Cutoff | None = None,
-    gain: Gain = "linear",
-    gains: Gains | None = None,
-    discount: Discount = "log2",
-    base: Base = 2,
+    gain: options.Gain = "linear",
+    gains: options.Gains | None = None,
+    discount: options.Discount = "log2",
+    base: options.Base = 2,
 ) -> FloatArray:
     """Score each query by its discounted gain over that of the best possible ranking.
 
@@ -267,7 +261,7 @@ def ndcg(
     References:
         Jarvelin and Kekalainen (2002), Cumulated gain-based evaluation of IR techniques. TOIS.
     """
-    check_base("ndcg", discount, base)
+    options.check_base("ndcg", discount, base)
     gained = Gained.of("ndcg", ranked, gain, gains)
     return ranked.divide(_retrieved(gained, k, discount, base), _best(gained, k, discount, base))
 
@@ -315,7 +309,7 @@ def _best(
 
 
 @_measure("ndcg_rel", range=(0.0, 1.0), cutoff="none")
-def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
+def ndcg_rel(ranked: RankedGrades, *, gains: options.Gains | None = None) -> FloatArray:
     """Score each query by its mean nDCG at the ranks of its relevant documents.
 
     nDCG@k falls and rises with k for reasons that have little to do with the system; this looks
@@ -347,7 +341,9 @@ def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
 
 
 @_measure("rndcg", range=(0.0, 1.0), cutoff="none")
-def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -> FloatArray:
+def rndcg(
+    ranked: RankedGrades, *, gains: options.Gains | None = None, rel: Grade = 1
+) -> FloatArray:
     """Score each query by its mean nDCG at the ranks where the best ranking changes its grade.
 
     With five documents of grade 3, three of grade 2 and ten of grade 1 these are ranks 5, 8 and 18.
@@ -442,7 +438,7 @@ def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
 
 
 @_measure("g", aliases=("normalized_gain",), range=(0.0, 1.0), cutoff="none")
-def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
+def normalized_gain(ranked: RankedGrades, *, gains: options.Gains | None = None) -> FloatArray:
     """Score each query by its gains, each discounted by what had been missed until then.
 
     A document at rank i gains its grade / log2(2 + best(i) - found(i)): best(i) is what the best

@@ -1,7 +1,6 @@
 """Rubrics applied to items, and the columns of scores that they make."""
 
-from ragbench.score.judge.judged import collect_verdicts
-from ragbench.score.judge.verdicts import judge_all
+from ragbench.score.judge.verdicts import collect_verdicts, judge_all
 
 
 def judge_items(judge, items, rubrics, *, type_name):

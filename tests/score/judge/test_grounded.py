@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ragbench.experiment.stages.item_json import read_verdict
+from ragbench.experiment.stages.stored_items import read_verdict
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from tests.score.judge.scripted import Script, said
 

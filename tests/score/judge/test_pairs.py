@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragbench.score.judge.base import JudgedItem, RubricJudge
-from ragbench.score.judge.pairs import SAME, judge_pairs
 from ragbench.score.judge.rubric import load_rubric
+from ragbench.score.judge.verdicts import SAME, judge_pairs
 from ragbench.types import Cause, Verdict
 
 RUBRIC = load_rubric("pairwise")

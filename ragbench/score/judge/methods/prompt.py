@@ -14,13 +14,7 @@ from typing import Any, get_args
 from ragbench.llm import Unreadable
 from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric
 from ragbench.score.judge.grounding import Cell
-from ragbench.score.judge.methods.templates import (
-    Material,
-    format_example,
-    system_text,
-    user_text,
-    worked_examples,
-)
+from ragbench.score.judge.methods import templates
 from ragbench.score.judge.published import SUPPORT_LEVELS
 from ragbench.types.conversation import Turn
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES
@@ -93,7 +87,7 @@ class Prompts:
         # an example of a rubric on passages has one passage
         rated = 0 if rubric.asks == "context" else None
         examples = [
-            format_example(
+            templates.format_example(
                 number,
                 _material(rubric, example_item(example), rated),
                 {"reasoning": example["reasoning"], "level": example["level"]},
@@ -102,8 +96,8 @@ class Prompts:
         ]
         words = {"rubric": rubric, "judged": _JUDGED[rubric.asks]}
         return JudgePrompt(
-            system_text("rating", examples=examples, **words),
-            user_text("rating", _material(rubric, self.item, passage), **words),
+            templates.system_text("rating", examples=examples, **words),
+            templates.user_text("rating", _material(rubric, self.item, passage), **words),
             record({"reasoning": _TEXT, "level": {"type": "integer", "enum": levels}}),
         )
 
@@ -119,7 +113,7 @@ class Prompts:
         """
         rubric = self.rubric
         examples = [
-            format_example(
+            templates.format_example(
                 number,
                 _pair(rubric, example_item(example), swapped=False),
                 {"reasoning": example["reasoning"], "outcome": _outcome(rubric, example["level"])},
@@ -127,8 +121,10 @@ class Prompts:
             for number, example in enumerate(rubric.examples if self.few_shot else (), start=1)
         ]
         return JudgePrompt(
-            system_text("pairwise", rubric=rubric, examples=examples),
-            user_text("pairwise", _pair(rubric, self.item, swapped=swapped), rubric=rubric),
+            templates.system_text("pairwise", rubric=rubric, examples=examples),
+            templates.user_text(
+                "pairwise", _pair(rubric, self.item, swapped=swapped), rubric=rubric
+            ),
             record({"reasoning": _TEXT, "outcome": _word(_OUTCOMES)}),
         )
 
@@ -245,7 +241,7 @@ class Prompts:
         label: str,
         texts: Sequence[str],
         verdicts: Sequence[str],
-        preamble: Material,
+        preamble: templates.Material,
     ) -> JudgePrompt:
         """Return the prompt of a step that asks for one verdict on each of several texts.
 
@@ -258,16 +254,16 @@ class Prompts:
         return self._of_step(step, material, schema, count=len(texts))
 
     def _of_step(
-        self, step: str, material: Material, schema: Mapping[str, Any], **words: object
+        self, step: str, material: templates.Material, schema: Mapping[str, Any], **words: object
     ) -> JudgePrompt:
         """Return the prompt of a step from its templates and worked examples.
 
         `words` are further values of the user template. The rubric's own steps are in the system
         text, unless its verdicts are shared.
         """
-        examples = worked_examples(step) if self.few_shot else []
-        system = system_text(step, steps=self.rubric.own_steps, examples=examples)
-        return JudgePrompt(system, user_text(step, material, **words), schema)
+        examples = templates.worked_examples(step) if self.few_shot else []
+        system = templates.system_text(step, steps=self.rubric.own_steps, examples=examples)
+        return JudgePrompt(system, templates.user_text(step, material, **words), schema)
 
     def _conversation(self) -> list[tuple[str, str]]:
         """Return label and text of all messages; tool outputs follow the message that called.
@@ -286,7 +282,7 @@ class Prompts:
         return material
 
 
-def ragas_prompt(step: str, material: Material) -> JudgePrompt:
+def ragas_prompt(step: str, material: templates.Material) -> JudgePrompt:
     """Return the prompt of one step of a metric of ragas, with the reply keys of ragas.
 
     An unknown step raises KeyError. Steps are question, statements, inference, usefulness,
@@ -302,8 +298,8 @@ def ragas_prompt(step: str, material: Material) -> JudgePrompt:
         "attribution": {"classifications": _several(record({**statement, "attributed": mark}))},
         "classification": {key: _several(record(statement)) for key in ("TP", "FP", "FN")},
     }
-    system = system_text("ragas", asked=step)
-    return JudgePrompt(system, user_text("ragas", material), record(shapes[step]))
+    system = templates.system_text("ragas", asked=step)
+    return JudgePrompt(system, templates.user_text("ragas", material), record(shapes[step]))
 
 
 def _check_passages(passages: Sequence[str], value: Any) -> None:
@@ -372,7 +368,7 @@ def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tup
     return [part for need in NEEDS if need in rubric.needs for part in parts.get(need, ())]
 
 
-def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> Material:
+def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> templates.Material:
     """Return the material of a comparison; `swapped` exchanges the labels A and B.
 
     Answer A comes before answer B, other parts before both.
