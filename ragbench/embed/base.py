@@ -82,8 +82,8 @@ class Embedder(ABC):
         revision: Commit of a hub name; empty for a folder.
         prompts: Text that the model expects before a text, by its role: `query`, `document`.
         limit: Number of tokens that the model reads; None means without limit.
-        manner: Words such as `alone on cpu` if a vector depends on its own text only; empty if the
-            last digits also depend on the other texts of the batch.
+        manner: Words such as `padded batches on cpu` if a vector depends on its own text only;
+            empty if the last digits may also depend on the other texts of the batch.
     """
 
     identity: str
@@ -146,8 +146,8 @@ ComputeDevice = Annotated[Device, Option("Where the model computes; auto takes a
 BatchTokens = Annotated[
     int | None,
     Option(
-        "Tokens per batch, padding included; null: each text alone on a CPU, large batches on a "
-        "GPU; 1: each text alone.",
+        "Tokens per batch, padding included; null: 1,024 on a CPU, where a text has the same bits "
+        "in every batch, 32,768 on a GPU; 1: each text alone.",
         ge=1,
     ),
 ]

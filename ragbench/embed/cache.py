@@ -36,8 +36,8 @@ class CachedEmbedder:
     """An embedder that reads stored vectors first; without a `path` it encodes every text.
 
     The cache holds vectors as the model returns them, before normalisation, so that all components
-    with the same model share them. Vectors of texts that were encoded alone have keys of their own:
-    reading them gives the same bits as encoding. The last digits of vectors from batches depend on
+    with the same model share them. Vectors that depend on their own text only have keys of their
+    own: reading them gives the same bits as encoding. The last digits of other vectors depend on
     the batch in which a text was first encoded. It is no `Embedder`, but has the same methods; the
     cache file is opened anew for each call.
 
@@ -79,7 +79,7 @@ class CachedEmbedder:
         return f"{self.identity}@{self.revision}{manner and f' {manner}'}"
 
     @property
-    def alone(self) -> bool:
+    def independent(self) -> bool:
         """Return True if a vector depends on its own text only, not on the batch."""
         return bool(self._embedder.manner)
 

@@ -1,23 +1,22 @@
-"""Encoders on transformers: layers, token limits, batches by length, vectors of tokens."""
+"""Encoders on transformers: layers, token limits, vectors of tokens."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ragbench.embed import base as embed
+from ragbench.embed.batches import Batches
 from ragbench.errors import OptionError
 
 # names of the options in the configurations of different models
 _LAYER_COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
 _POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")
-# padding included: small batches pad less, large ones keep a GPU busy; on a CPU it counts only if
-# the user asks for batches
-_BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
+# batches of one call: memory holds the vectors of its texts
+_CALL_BATCHES = 16
 
 
 def count_layers(config: Any) -> int:
@@ -78,35 +77,6 @@ def _first_position(encoder: Any) -> int:
     return 0
 
 
-def bucketed(lengths: Sequence[int], budget: int, most: int | None = None) -> Iterator[list[int]]:
-    """Yield the positions of texts in batches of similar length, the longest texts first.
-
-    A batch that does not fit into memory then fails at the start. A text longer than the budget is
-    a batch of its own. Texts of equal length keep their order; no texts give no batch.
-
-    Args:
-        lengths: Number of tokens of each text.
-        budget: Largest number of tokens of a batch, padding included.
-        most: Largest number of texts of a batch; None means without limit.
-
-    Example:
-        >>> list(bucketed([2, 9, 3, 3], budget=8))
-        [[1], [2, 3], [0]]
-    """
-    batch: list[int] = []
-    longest = 0
-    for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        full = (len(batch) + 1) * longest > budget or len(batch) == most
-        if batch and full:
-            yield batch
-            batch = []
-        if not batch:
-            longest = max(lengths[position], 1)
-        batch.append(position)
-    if batch:
-        yield batch
-
-
 def count_longer(lengths: Sequence[int], limit: int | None) -> int:
     """Return the number of texts that are longer than `limit` tokens; 0 if the limit is None.
 
@@ -141,110 +111,6 @@ def truncation_notes(
         return []
     longer = f"{count:,} of {total:,} {noun} are longer than the {limit} tokens that {model} reads"
     return [f"{longer}{lost}"]
-
-
-Result = TypeVar("Result")
-
-_thread_setting = threading.Lock()
-
-
-class Batches:
-    """Batches of texts for a model: of one text each, or of similar length.
-
-    The last digits of a model's output depend on the shape of its input, and so on the other texts
-    of the batch. On a CPU each text is therefore a batch of its own, unless the user sets a batch
-    size: one text per thread, several threads in parallel. That is not slower on a CPU: nothing is
-    padded, and threads do not wait for each other in every layer. A GPU is fast only with large
-    batches; with `batch_tokens` 1 it computes each text alone, too.
-
-    Attributes:
-        alone: True if each text is a batch of its own.
-    """
-
-    def __init__(
-        self,
-        device: str,
-        batch_tokens: int | None,
-        default_tokens: int,
-        batch_size: int | None = None,
-    ) -> None:
-        """Choose the size of batches.
-
-        Args:
-            device: `cpu` or `cuda`.
-            batch_tokens: Tokens of a batch, padding included; None: see the class.
-            default_tokens: Tokens of a batch on a GPU if `batch_tokens` is None.
-            batch_size: Largest number of texts of a batch; None means without limit.
-        """
-        is_set = batch_tokens is not None or batch_size is not None
-        self.alone = batch_tokens == 1 or batch_size == 1 or (device == "cpu" and not is_set)
-        self._device = device
-        self._tokens, self._size = batch_tokens or default_tokens, 1 if self.alone else batch_size
-
-    @property
-    def manner(self) -> str:
-        """Return `alone on cpu` or `alone on cuda`; empty if vectors depend on their batch."""
-        return f"alone on {self._device}" if self.alone else ""
-
-    def apply(
-        self,
-        compute: Callable[[list[int]], Iterable[Result]],
-        lengths: Sequence[int],
-        advance: embed.Advance = embed.ignore_progress,
-    ) -> list[Result]:
-        """Return the result of each text, in the order of the texts; long texts are computed first.
-
-        An error of `compute` is passed on, and batches that have not started are dropped. KeyError
-        or ValueError if a batch gives another number of results; no texts give an empty list.
-
-        Args:
-            compute: Returns the results of a batch, given the positions of its texts; may be called
-                from several threads.
-            lengths: Number of tokens of each text.
-            advance: Called with the number of further texts that are done.
-        """
-        batches = list(bucketed(lengths, self._tokens, self._size))
-        by_position: dict[int, Result] = {}
-
-        def take(batch: list[int], results: Iterable[Result]) -> None:
-            by_position.update(zip(batch, results, strict=True))
-            advance(len(batch))
-
-        if self.alone and self._device == "cpu":
-            _side_by_side(compute, batches, take)
-        else:
-            for batch in batches:
-                take(batch, compute(batch))
-        return [by_position[position] for position in range(len(lengths))]
-
-
-def _side_by_side(
-    compute: Callable[[list[int]], Iterable[Result]],
-    batches: Sequence[list[int]],
-    take: Callable[[list[int], Iterable[Result]], None],
-) -> None:
-    """Compute batches in parallel, in as many threads as torch may use, one batch per thread.
-
-    torch itself gets one thread per batch: if it split a sum among threads, the last digits would
-    depend on the number of cores. `take` is called in this thread, in the order of the batches. The
-    first error is raised, and batches that have not started are dropped.
-    """
-    import torch
-
-    if not batches:
-        return
-    with _thread_setting:  # the number of threads is a setting of the whole process
-        threads = torch.get_num_threads()
-        pool = ThreadPoolExecutor(
-            min(threads, len(batches)), initializer=torch.set_num_threads, initargs=(1,)
-        )
-        try:
-            futures = [pool.submit(compute, batch) for batch in batches]
-            for batch, future in zip(batches, futures, strict=True):
-                take(batch, future.result())
-        finally:
-            pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,9 +170,11 @@ class TokenEncoder:
         keep_layers(encoder, num_layers)
         self._model = encoder.float().eval().to(self.device)
         self._around = self._tokenizer.num_special_tokens_to_add(pair=False)
-        default = _BATCH_TOKENS[self.device]
-        self._batches = Batches(self.device, batch_tokens, default, batch_size)
-        self.block_tokens = 16 * (batch_tokens or default)
+        # no product has a row for each text, but arrays of one text are laid out in another way
+        self._batches = Batches(
+            self.device, batch_tokens, limit=self.limit, batch_size=batch_size, row_step=2
+        )
+        self.block_tokens = _CALL_BATCHES * self._batches.tokens
         # a tokeniser stores its truncation as state: two threads must not use it at once
         self._lock = threading.Lock()
 
@@ -359,20 +227,19 @@ class TokenEncoder:
         """
         lengths = [len(text) for text in texts]
 
-        def compute(batch: list[int]) -> list[embed.Vectors]:
-            output = self._forward([texts[position].ids for position in batch])
+        def compute(batch: list[int], length: int) -> list[embed.Vectors]:
+            output = self._forward([texts[position].ids for position in batch], length)
             # copies: a view would keep the whole batch in memory
             return [output[row, : lengths[position]].copy() for row, position in enumerate(batch)]
 
         return self._batches.apply(compute, lengths)
 
-    def _forward(self, batch: Sequence[Sequence[int]]) -> embed.Vectors:
+    def _forward(self, batch: Sequence[Sequence[int]], length: int) -> embed.Vectors:
         import torch
 
-        longest = max(map(len, batch))
         pad = self._tokenizer.pad_token_id or 0
-        ids = torch.full((len(batch), longest), pad, dtype=torch.long)
-        mask = torch.zeros((len(batch), longest), dtype=torch.long)
+        ids = torch.full((len(batch), length), pad, dtype=torch.long)
+        mask = torch.zeros((len(batch), length), dtype=torch.long)
         for row, tokens in enumerate(batch):
             ids[row, : len(tokens)] = torch.tensor(tokens)
             mask[row, : len(tokens)] = 1

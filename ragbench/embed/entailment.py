@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed.base import Checkpoint, Device, as_unicode, choose_device, read_config
-from ragbench.embed.encoders import Batches, token_limit
+from ragbench.embed.batches import Batches
+from ragbench.embed.encoders import token_limit
 from ragbench.errors import OptionError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 LABELS = ("entailment", "neutral", "contradiction")
 
 _HEAD = "ForSequenceClassification"
-_BATCH_TOKENS = 32768  # a small batch would not keep a GPU busy
 _OVERLAP = 4  # windows overlap by a quarter, so that most sentences are whole in one of them
 
 
@@ -56,7 +56,7 @@ class EntailmentModel:
             raise OptionError(checkpoint.owner, "model", model_name, allowed)
         self.limit = token_limit(self._tokenizer, model)
         self._model = model.float().eval().to(self.device)
-        self._batches = Batches(self.device, batch_tokens, _BATCH_TOKENS)
+        self._batches = Batches(self.device, batch_tokens, limit=self.limit)
         # a tokeniser stores its truncation as state: two threads must not use it at once
         self._lock = threading.Lock()
 
@@ -74,11 +74,11 @@ class EntailmentModel:
         with self._lock:
             owners, windows = self._windows(pairs)
             lengths = [len(window["input_ids"]) for window in windows]
-            rows: Probabilities = np.stack(
-                self._batches.apply(
-                    lambda batch: self._forward([windows[position] for position in batch]), lengths
-                )
-            )
+
+            def compute(batch: list[int], length: int) -> Probabilities:
+                return self._forward([windows[position] for position in batch], length)
+
+            rows: Probabilities = np.stack(self._batches.apply(compute, lengths))
         decided = np.maximum(rows[:, 0], rows[:, 2])
         best = np.lexsort((-decided, owners))  # stable, so the first of equal windows is taken
         _, first = np.unique(owners[best], return_index=True)
@@ -136,10 +136,12 @@ class EntailmentModel:
             hypothesis = hypothesis[: encoding["offset_mapping"][most - 1][1]]
         return hypothesis, self.limit - around - min(tokens, most)
 
-    def _forward(self, batch: Sequence[Mapping[str, list[int]]]) -> Probabilities:
+    def _forward(self, batch: Sequence[Mapping[str, list[int]]], length: int) -> Probabilities:
         import torch
 
-        padded = self._tokenizer.pad(list(batch), return_tensors="pt", verbose=False)
+        padded = self._tokenizer.pad(
+            list(batch), "max_length", length, return_tensors="pt", verbose=False
+        )
         with torch.inference_mode():
             logits = self._model(**{k: v.to(self.device) for k, v in padded.items()}).logits
             rows: Probabilities = logits.softmax(dim=-1)[:, self._columns].cpu().numpy()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed import base as embed
-from ragbench.embed.encoders import Batches
+from ragbench.embed.batches import Batches
 from ragbench.executors.base import Executor, Task
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ EXTRA = "dense"
 PACKAGES = {"sentence_transformers": "sentence-transformers"}
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
-_BATCH_TOKENS = 65536  # a small batch would not keep a GPU busy
-
 
 class SentenceTransformerEmbedder(embed.Embedder):
     """Embedder on sentence-transformers; loaded once, safe to use from several threads."""
@@ -98,25 +96,42 @@ class SentenceTransformerEmbedder(embed.Embedder):
         # None for a folder, whose identity is a hash of its content
         self.revision = getattr(self._model[0].auto_model.config, "_commit_hash", None) or ""
         self.limit = self._model.max_seq_length
-        self._batches = Batches(chosen, batch_tokens, _BATCH_TOKENS)
+        self._batches = Batches(chosen, batch_tokens, limit=self.limit)
         self.manner = self._batches.manner
         self._lock = threading.Lock()
+        self._length = threading.local()  # to which the batch of a thread is padded
         # the tokeniser stores truncation and padding as state: threads must take turns
         module = self._model[0]
         lock = threading.RLock()  # one of the two methods may call the other
         for name in ("preprocess", "tokenize"):  # the name depends on the version
             if (method := getattr(module, name, None)) is not None:
-                setattr(module, name, _holding(lock)(method))
+                setattr(module, name, _holding(lock)(self._padding(method)))
+
+    def _padding(self, tokenize: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        """Return a function that pads the tokens of a batch to the length of its thread."""
+
+        @functools.wraps(tokenize)
+        def padded(*args: Any, **options: Any) -> dict[str, Any]:
+            features, tokenizer = tokenize(*args, **options), self._model.tokenizer
+            inputs = {n: features[n] for n in tokenizer.model_input_names if n in features}
+            length = self._length.tokens
+            return {
+                **features,
+                **tokenizer.pad(inputs, "max_length", length, return_tensors="pt", verbose=False),
+            }
+
+        return padded
 
     def _encode(
         self, texts: Sequence[str], prompt: str, normalize: bool, advance: embed.Advance
     ) -> list[embed.Vectors]:
         with self._lock:
             lengths = self._lengths(texts, prompt)
-            # the model reads no more than its limit, which decides what fits into a batch
+            # the model reads no more than its limit
             read_lengths = [min(length, self.limit or length) for length in lengths]
 
-            def compute(batch: list[int]) -> embed.Vectors:
+            def compute(batch: list[int], length: int) -> embed.Vectors:
+                self._length.tokens = length
                 vectors: embed.Vectors = self._model.encode(
                     [embed.as_unicode(texts[position]) for position in batch],
                     prompt=prompt,  # also if empty: without it the model uses a default prompt
@@ -213,7 +228,7 @@ def _load(checkpoint: embed.Checkpoint, device: str) -> Any:
 
 # attributes of `Embedder` that a remote embedder copies from the model on a worker
 _FACTS = ("identity", "revision", "prompts", "limit", "manner")
-_BLOCK, _COUNTED_BLOCK = 64, 512  # texts of one task: encoding takes longer than counting
+_BLOCK, _COUNTED_BLOCK = 256, 512  # texts of one task: encoding takes longer than counting
 
 
 class RemoteEmbedder(embed.Embedder):

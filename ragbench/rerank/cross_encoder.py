@@ -10,16 +10,16 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ragbench.embed import base as embed
-from ragbench.embed.encoders import Batches, token_limit, truncation_notes
+from ragbench.embed.batches import Batches
+from ragbench.embed.encoders import token_limit, truncation_notes
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import OptionError
 from ragbench.executors.base import Executor, Task
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query
 
-_BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
 _TOKENIZED = 4096  # pairs whose tokens are in memory at a time
-_BLOCK = 64  # pairs of one task of a worker
+_BLOCK = 256  # pairs of one task of a worker: enough to share batches
 _ONE_SCORE = "a cross-encoder: a model with one score for a pair"
 
 Pair = tuple[str, str]
@@ -62,7 +62,7 @@ class PairScorer:
             raise OptionError(checkpoint.owner, "model", model_name, _ONE_SCORE)
         self.limit = token_limit(self._tokenizer, model)
         self.device, self._model = device, model.float().eval().to(device)
-        self._batches = Batches(device, batch_tokens, _BATCH_TOKENS)
+        self._batches = Batches(device, batch_tokens, limit=self.limit)
         # a tokeniser stores its truncation as state: two threads must not use it at once
         self._lock = threading.Lock()
 
@@ -107,11 +107,13 @@ class PairScorer:
             verbose=False,
         )
 
-    def _forward(self, tokens: Any, batch: Sequence[int]) -> list[float]:
+    def _forward(self, tokens: Any, batch: Sequence[int], length: int) -> list[float]:
         import torch
 
         rows = {name: [column[row] for row in batch] for name, column in tokens.items()}
-        padded = self._tokenizer.pad(rows, return_tensors="pt", verbose=False).to(self.device)
+        padded = self._tokenizer.pad(
+            rows, "max_length", length, return_tensors="pt", verbose=False
+        ).to(self.device)
         with torch.inference_mode():
             values: list[float] = self._model(**padded).logits[:, 0].cpu().tolist()
         return values
@@ -199,7 +201,7 @@ class CrossEncoder(Reranker):
 
     computes = True
     packages = ("transformers", "torch")
-    definition = 2  # 1 computed pairs in batches, whose shape moved the last digits
+    definition = 3  # 2 computed each pair alone, which gives other last digits
 
     def __init__(
         self,

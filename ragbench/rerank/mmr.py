@@ -55,7 +55,7 @@ class MMR(Reranker):
 
     computes = True
     packages = ("sentence-transformers", "transformers", "torch")
-    definition = 2  # 1 encoded texts in batches, whose shape moved the last digits
+    definition = 3  # 2 encoded each text alone, which gives other last digits
 
     declares = MMROptions
 

@@ -88,7 +88,7 @@ class Dense(Retriever):
     indexes = True
     computes = True
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
-    definition = 2  # 1 encoded texts in batches, whose shape moved the last digits
+    definition = 3  # 2 encoded each text alone, which gives other last digits
 
     declares = DenseOptions
 
@@ -220,8 +220,8 @@ class Dense(Retriever):
         The arrays are `vectors`, `longest`, `id_ranks` and `counts` (cut texts, distinct texts).
         """
         truncated, encoded_before = 0, embedder.encodings.texts
-        # vectors from batches depend on the other texts: then the corpus is one block
-        size = _BLOCK if embedder.alone else len(corpus)
+        # a vector may depend on the other texts of its batch: then the corpus is one block
+        size = _BLOCK if embedder.independent else len(corpus)
         with writer.open_array("vectors") as vectors, writer.open_array("longest") as longest:
             for start in range(0, len(corpus), size):
                 texts = [document.full_text for document in corpus[start : start + size]]

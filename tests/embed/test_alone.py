@@ -1,21 +1,21 @@
 """Bit for bit the same vector of a text, whatever is computed with it and on however many cores."""
 
-import threading
+import random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.embed.base import find_checkpoint, ignore_progress
+from ragbench.embed.base import find_checkpoint
 from ragbench.embed.cache import CachedEmbedder
-from ragbench.embed.encoders import Batches, TokenEncoder
+from ragbench.embed.encoders import TokenEncoder
 from ragbench.embed.entailment import EntailmentModel
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
-from ragbench.errors import DataError
 from ragbench.rerank.cross_encoder import PairScorer
 from ragbench.score.text.bertscore import BERTScorer
 from ragbench.score.text.semantic_similarity import SemanticSimilarity
+from tests.embed.test_tokens import ARCHITECTURES
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
@@ -56,6 +56,59 @@ def model(request):
 def together(model):
     """The results of all texts, computed together."""
     return dict(zip(TEXTS, model(TEXTS), strict=True))
+
+
+def test_no_result_depends_on_the_place_or_the_neighbours_in_a_thousand_shuffles(model, together):
+    """Texts of one or two padded lengths, so that nearly all share their batches."""
+    import torch
+
+    usual, rng = torch.get_num_threads(), random.Random(5)
+    try:
+        for shuffle in range(250):  # of each of the four models
+            torch.set_num_threads(1 + shuffle % 2)
+            texts = rng.sample(TEXTS, rng.choice((1, 3, 4, 5, 12)))
+            assert model(texts) == [together[text] for text in texts]
+    finally:
+        torch.set_num_threads(usual)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_no_architecture_sees_the_neighbours_or_the_padding(architecture, tiny_bert, tmp_path):
+    """Models with positions by the padding id, relative positions, memory, shared layers."""
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    torch.manual_seed(1)
+    config = AutoConfig.for_model(architecture, **ARCHITECTURES[architecture])
+    AutoModel.from_config(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
+    encoder = TokenEncoder(find_checkpoint("test", str(tmp_path)), 3, device="cpu")
+    tokens, rng = encoder.tokenize(TEXTS), random.Random(6)
+    together = [rows.tobytes() for rows in encoder.encode(tokens)]
+
+    for _ in range(30):
+        places = rng.sample(range(len(TEXTS)), rng.choice((1, 3, 12)))
+        vectors = encoder.encode([tokens[place] for place in places])
+        assert [rows.tobytes() for rows in vectors] == [together[place] for place in places]
+
+
+@pytest.mark.parametrize("kind", ["embedder", "tokens"])
+def test_no_vector_of_a_trained_model_depends_on_its_batch(kind, minilm):
+    rng = random.Random(7)
+    texts = [" ".join(rng.choices(WORDS, k=k)) for k in (1, 2, 5, 6, 14, 30, 31, 62, 70, 140)]
+    if kind == "embedder":
+        encode = SentenceTransformerEmbedder(minilm, device="cpu").encode
+    else:
+        encoder = TokenEncoder(find_checkpoint("test", minilm), 6, device="cpu")
+
+        def encode(texts):
+            return encoder.encode(encoder.tokenize(texts))
+
+    together = dict(zip(texts, (rows.tobytes() for rows in encode(texts)), strict=True))
+
+    for size in (1, 2, 3, 5, 8):
+        some = rng.sample(texts, size)
+        assert [rows.tobytes() for rows in encode(some)] == [together[text] for text in some]
 
 
 @settings(max_examples=15)  # a few milliseconds for each text
@@ -126,49 +179,6 @@ def test_vectors_of_batches_are_not_taken_for_those_of_texts_alone(tiny_embedder
     again = CachedEmbedder(batched, path)
     again.encode(TEXTS)
     assert (again.encoded, again.reused) == (0, len(TEXTS))
-
-
-@pytest.mark.parametrize(
-    ("device", "options", "alone"),
-    [
-        pytest.param("cpu", {}, "alone on cpu", id="a CPU"),
-        pytest.param("cpu", {"batch_tokens": 64}, "", id="batches that were asked for"),
-        pytest.param("cpu", {"batch_size": 8}, "", id="of so many texts"),
-        pytest.param("cuda", {}, "", id="a GPU"),
-        pytest.param("cuda", {"batch_tokens": 1}, "alone on cuda", id="a GPU, one by one"),
-        pytest.param("cuda", {"batch_size": 1}, "alone on cuda", id="a GPU, one text a batch"),
-    ],
-)
-def test_what_is_computed_alone(device, options, alone):
-    """The order of batches on a GPU is looked at here without one: `compute` is ours."""
-    batches = Batches(device, options.get("batch_tokens"), 100, options.get("batch_size"))
-    asked, told = [], []
-
-    def compute(batch):
-        asked.append(len(batch))
-        return [position * 10 for position in batch]
-
-    assert batches.manner == alone
-    assert batches.apply(compute, [3, 9, 5], told.append) == [0, 10, 20]
-    assert (max(asked) == 1) == bool(alone)
-    assert sum(told) == 3
-    assert batches.apply(compute, []) == []
-
-
-def test_a_text_that_fails_ends_the_others_and_the_threads(tiny_embedder):
-    import torch
-
-    usual, before = torch.get_num_threads(), threading.active_count()
-
-    def compute(batch):
-        if batch == [1]:
-            raise DataError("no such text")
-        return batch
-
-    with pytest.raises(DataError, match="no such text"):
-        Batches("cpu", None, 1).apply(compute, [1] * 100, ignore_progress)
-    assert torch.get_num_threads() == usual
-    assert threading.active_count() == before
 
 
 def test_scores_are_those_of_the_model_itself(tiny_embedder):
