@@ -48,7 +48,10 @@ _HEAD = 128  # bytes of the header of a .npy file, enough for any shape
 
 
 class WaitingForArrays(UserWarning):
-    """Warning that another process creates the same arrays, and that this one waits for them."""
+    """Warning that another process creates the same arrays, and that this one waits for them.
+
+    It comes after some 5 s of waiting, then once a minute.
+    """
 
 
 class DamagedArrays(UserWarning):
@@ -58,7 +61,8 @@ class DamagedArrays(UserWarning):
 class Arrays:
     """Arrays of one folder by name, mapped from disk and read-only.
 
-    Reading a missing array raises a DataError.
+    Reading a missing array raises a DataError. `open_arrays` and `ArrayStore` make it; they check
+    the files, and this class does not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,16 +79,26 @@ class Arrays:
         return np.asarray(mapped)
 
     def texts(self, name: str) -> PackedTexts:
-        """Return the texts of a name, which are decoded when they are read."""
+        """Return the texts of a name, which are decoded when they are read.
+
+        An unknown name raises a DataError.
+        """
         return PackedTexts(self[name], self[f"{name}_ends"])
 
     def get(self, name: str) -> Array | None:
-        """Return the array of a name; None if there is none."""
+        """Return the array of a name; None if there is none.
+
+        A file that cannot be read raises a DataError.
+        """
         return self[name] if (self.path / f"{name}.npy").is_file() else None
 
 
 class GrowingArray:
-    """Array file that is written row by row; its header is written at the end."""
+    """Array file that is written row by row; its header is written at the end.
+
+    `ArrayWriter.open_array` makes and finishes it. Without rows, the file is an empty array of
+    bytes with shape (0,).
+    """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self._shape = stream, (0,)
@@ -92,7 +106,10 @@ class GrowingArray:
         self._stream.write(bytes(_HEAD))
 
     def append(self, rows: Array) -> None:
-        """Write further rows; all calls must have the same type and width."""
+        """Write further rows; all calls must have the same type and width.
+
+        The type and the width are not checked. No rows are allowed.
+        """
         import numpy as np
 
         self._type = rows.dtype.str
@@ -112,18 +129,28 @@ class GrowingArray:
 
 
 class ArrayWriter:
-    """Writer of the arrays and texts of a folder."""
+    """Writer of the arrays and texts of a folder.
+
+    `ArrayStore.ensure` makes it. Errors of the disk are raised as OSError.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def add(self, name: str, array: Array) -> None:
-        """Write an array under a name."""
+        """Write an array under a name.
+
+        An array of that name is replaced.
+        """
         with self.open_array(name) as file:
             file.append(array)
 
     def add_texts(self, name: str, texts: Iterable[str]) -> None:
-        """Write texts under a name; `Arrays.texts` reads them."""
+        """Write texts under a name; `Arrays.texts` reads them.
+
+        It writes two arrays: the bytes in UTF-8, and under `<name>_ends` the end of each text in
+        bytes.
+        """
         import numpy as np
 
         data, lengths = packed_bytes(texts)
@@ -132,7 +159,13 @@ class ArrayWriter:
 
     @contextmanager
     def open_array(self, name: str) -> Iterator[GrowingArray]:
-        """Open an array under a name, to which rows can be appended."""
+        """Open an array under a name, to which rows can be appended.
+
+        The header is written after the block; after an error in the block it is missing.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         with (self.folder / f"{name}.npy").open("wb") as stream:
             array = GrowingArray(stream)
             yield array
@@ -159,7 +192,14 @@ class ArrayStore:
         self._folder, self._also, self._writes = folder, also, writes
 
     def find(self, kind: str, key: str) -> Arrays | None:
-        """Return the arrays of a kind and key; None if no folder has them undamaged."""
+        """Return the arrays of a kind and key; None if no folder has them undamaged.
+
+        The cache folder comes first, then the further folders in their order. Damaged arrays give a
+        warning and stay on disk. The time of their last use is set to now.
+
+        Raises:
+            DataError: A path is a link.
+        """
         for folder in (self._folder, *self._also):
             if (arrays := open_arrays(array_path(folder, kind, key))) is not None:
                 return arrays
@@ -169,6 +209,9 @@ class ArrayStore:
         self, kind: str, of: str, key: str, write: Callable[[ArrayWriter], None]
     ) -> Arrays | None:
         """Return the arrays of a key; create them first if no folder has them.
+
+        Damaged arrays are replaced. While another process creates the same arrays, it waits without
+        limit, with warnings. Other errors of `write` pass through, and nothing is stored.
 
         Args:
             kind: Kind of the arrays and name of their folder, such as `index`.
@@ -180,7 +223,8 @@ class ArrayStore:
             Arrays; None if they are missing and the cache is read-only.
 
         Raises:
-            DataError: The arrays cannot be written, for example to a full disk.
+            DataError: The arrays cannot be written, for example to a full disk; A path is a link,
+                or `write` raises it.
         """
         if (arrays := self.find(kind, key)) is not None:
             return arrays
@@ -221,7 +265,10 @@ def array_path(folder: Path, kind: str, key: str) -> Path:
 
 
 def open_arrays(path: Path) -> Arrays | None:
-    """Return the arrays of a folder; None if it is missing or, with a warning, damaged."""
+    """Return the arrays of a folder; None if it is missing or, with a warning, damaged.
+
+    It reads and checks all files, and sets the time of the last use to now.
+    """
     damaged = problems(path)
     if damaged is None:
         return None
@@ -238,7 +285,9 @@ def open_arrays(path: Path) -> Arrays | None:
 def problems(path: Path) -> list[str] | None:
     """Return the damaged, cut, linked or missing files of a folder; None if it is missing.
 
-    Reads all files, which takes some 0.25 s per gigabyte.
+    Reads all files, which takes some 0.25 s per gigabyte. Names are in the order of `about.json`.
+    An unreadable `about.json` gives only its name, and a link or special file in the folder only
+    the name of that. A whole folder gives an empty list; further files do not count as damage.
     """
     try:
         _, files = _about(path)
@@ -263,7 +312,10 @@ def read_label(path: Path) -> str:
 
 
 def discard(path: Path) -> None:
-    """Remove a folder of arrays, if it exists."""
+    """Remove a folder of arrays, if it exists.
+
+    Raises OSError if a file cannot be removed.
+    """
     # `about.json` goes first: a folder without it counts as missing, also after a kill.
     (path / ABOUT).unlink(missing_ok=True)
     if path.exists():
@@ -273,7 +325,9 @@ def discard(path: Path) -> None:
 def _about(path: Path) -> tuple[str, dict[str, list[int]]]:
     """Return the label of a folder, and the size and checksum of each file.
 
-    Raises an error of the file, the JSON or the checksum for a damaged `about.json`.
+    Raises an error of the file, the JSON or the checksum for a damaged `about.json`. Raises
+    FileNotFoundError if it is missing, OSError, ValueError, KeyError or TypeError if it cannot be
+    read, and DataError for a link. Each file name has [bytes, CRC-32].
     """
     require_regular_files(path / ABOUT)
     head, _, text = (path / ABOUT).read_text(encoding="utf-8").partition("\n")
@@ -292,7 +346,11 @@ def _is_whole(path: Path, expected: object) -> bool:
 
 
 def _checksum(path: Path) -> list[int]:
-    """Return the size and the CRC-32 of a file."""
+    """Return the size and the CRC-32 of a file.
+
+    The list is [bytes, CRC-32]; an empty file has [0, 0]. Raises OSError if the file cannot be
+    read.
+    """
     # CRC-32 detects accidents at 4 GB/s; BLAKE2 reads 0.8 GB/s and would detect attacks too.
     size = value = 0
     with path.open("rb") as stream:

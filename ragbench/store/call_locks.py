@@ -32,6 +32,7 @@ class CallLocks:
     """Call locks of this process in one file, shared by threads and stores.
 
     Two keys share a byte once in a billion cases; one call then waits for the other.
+    `call_locks_beside` makes it.
 
     Args:
         path: Lock file, created if missing. Without write permission, only threads wait.
@@ -52,7 +53,9 @@ class CallLocks:
     async def hold(self, key: str) -> AsyncIterator[None]:
         """Hold the lock of a key during the block, after waiting for its holder.
 
-        After ten minutes of waiting, the block runs without the lock.
+        After ten minutes of waiting, the block runs without the lock. Another task or thread of
+        this process that asks for the same key waits too, so a block must not ask for its own key
+        again.
 
         Raises:
             DataError: The file system has no locks.
@@ -70,7 +73,10 @@ class CallLocks:
                 self._release(byte)
 
     def check(self) -> None:
-        """Check that the file system has locks; raise a DataError if it has none."""
+        """Check that the file system has locks; raise a DataError if it has none.
+
+        It tries to lock one byte and frees it at once.
+        """
         if self._take(0):
             self._release(0)
 
@@ -97,7 +103,10 @@ class CallLocks:
             return True
 
     def _release(self, byte: int) -> None:
-        """Unlock a byte."""
+        """Unlock a byte.
+
+        An error of the file system is ignored.
+        """
         with self._lock:
             self._held.discard(byte)
             if self._file is not None:
@@ -106,7 +115,11 @@ class CallLocks:
 
 
 def call_locks_beside(path: Path) -> CallLocks:
-    """Return the call locks of a file of replies, the same object for each call in a process."""
+    """Return the call locks of a file of replies, the same object for each call in a process.
+
+    The lock file is `.<name>.claims` in the same folder, created if it can be. Raises a DataError
+    if it is a link.
+    """
     # Never closed: closing one of two descriptors of a file would release all its locks.
     # Cached by process, since a forked process does not inherit the locks of its parent.
     with _opening:  # else two threads could open the file twice

@@ -61,7 +61,8 @@ class Store:
     """Rows of one SQLite file, and of further files that are only read.
 
     Threads and processes may share a file. Nothing is opened before the first use. A missing
-    further file has no rows; an unreadable one is left out with a warning.
+    further file has no rows; an unreadable one is left out with a warning. Its methods raise a
+    DataError for a file that cannot be used, and writing methods for a store that is read-only.
 
     Args:
         path: File that is read and written.
@@ -84,7 +85,10 @@ class Store:
 
     @property
     def writable(self) -> bool:
-        """True if rows can be stored."""
+        """True if rows can be stored.
+
+        That is, the file is not opened as read-only and the permissions allow writing.
+        """
         return self._file.writable
 
     def find(
@@ -92,7 +96,9 @@ class Store:
     ) -> Iterator[tuple[str, bytes]]:
         """Yield (item, blob) of the items that are stored, in any order.
 
-        Damaged rows are left out with a warning, and removed from the first file.
+        Damaged rows are left out with a warning, and removed from the first file. No items give
+        nothing. An item that several files have comes from the first that has it whole and new
+        enough.
 
         Args:
             kind: Kind of the rows, such as `retrieve` or `replies`.
@@ -124,7 +130,11 @@ class Store:
         return next((blob for _, blob in self.find(kind, key, [item], since)), None)
 
     def stored(self, kind: str, key: str, items: Collection[str]) -> set[str]:
-        """Return the items that are stored; their blobs are not read, so damage is not noticed."""
+        """Return the items that are stored; their blobs are not read, so damage is not noticed.
+
+        The further files count too. No items give an empty set. Raises a DataError if the first
+        file cannot be read.
+        """
         present: set[str] = set()
         for file in list(self._files):
             missing = [item for item in items if item not in present]
@@ -132,7 +142,10 @@ class Store:
         return present
 
     def count(self, kind: str, key: str) -> int:
-        """Return the number of rows of a kind and key in the first file; 0 for a missing file."""
+        """Return the number of rows of a kind and key in the first file; 0 for a missing file.
+
+        Damaged rows count. Raises a DataError if the file cannot be read.
+        """
         query = f"SELECT count(*) FROM rows WHERE {_ENTRY}"
         return int(self._file.read(lambda file: file.execute(query, (kind, key)).fetchone()[0]))
 
@@ -147,6 +160,8 @@ class Store:
     ) -> dict[str, bytes]:
         """Store the blobs of some items, all or none.
 
+        A missing file is created, also for no blobs. A damaged row is replaced in any case.
+
         Args:
             kind: Kind of the rows, such as `retrieve` or `replies`.
             key: Hash of all inputs of the items.
@@ -156,7 +171,7 @@ class Store:
                 but no kill.
 
         Returns:
-            Blobs of the rows that were not replaced, by item.
+            Blobs of the rows that were not replaced, by item; empty if all were stored.
 
         Raises:
             DataError: The file cannot be written.
@@ -179,12 +194,21 @@ class Store:
         return self._file.write(write, durable=durable)
 
     def remove(self, kind: str, key: str, items: Collection[str]) -> None:
-        """Remove items from the first file; items that are not stored are ignored."""
+        """Remove items from the first file; items that are not stored are ignored.
+
+        Raises a DataError if the file cannot be written; a missing file is created.
+        """
         rows = [(kind, key, item) for item in items]
         self._file.write(lambda file: file.executemany(f"DELETE FROM rows WHERE {_ITEM}", rows))
 
     def remove_entries(self, entries: Sequence[CacheEntry]) -> None:
-        """Remove the rows of entries and free their disk space; delete a file without rows."""
+        """Remove the rows of entries and free their disk space; delete a file without rows.
+
+        Unknown entries are ignored; their paths are not compared with the file of the store.
+
+        Raises:
+            DataError: The file cannot be written.
+        """
         keys = [(entry.kind, entry.key) for entry in entries]
 
         def delete(file: Connection) -> bool:
@@ -198,12 +222,20 @@ class Store:
             self._file.vacuum()
 
     def note_use(self, kind: str, key: str, label: str) -> None:
-        """Record the label of an entry and the current time as that of its last use."""
+        """Record the label of an entry and the current time as that of its last use.
+
+        An earlier label is replaced. Raises a DataError if the file cannot be written.
+        """
         query, values = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (kind, key, label)
         self._file.write(lambda file: file.execute(query, (*values, time.time())), durable=False)
 
     def entries(self) -> list[CacheEntry]:
-        """Return the entries of the first file; entries without a label have `?`."""
+        """Return the entries of the first file; entries without a label have `?`.
+
+        They are in any order; `size` is in bytes, and without a label `used_at` is the time of the
+        last storage. A missing file gives an empty list. Raises a DataError if the file cannot be
+        read.
+        """
         query = (
             "SELECT kind, key, ifnull(label, '?'), size, ifnull(used_at, stored) FROM "
             "(SELECT kind, key, sum(length(blob)) AS size, max(stored_at) AS stored "
@@ -216,6 +248,8 @@ class Store:
         """Return the number of damaged rows of the first file by (kind, key); empty without damage.
 
         Rows that SQLite cannot read count under ("", ""), as does one row for a damaged structure.
+        Damaged rows are not removed. A missing file gives an empty dict. Raises a DataError if the
+        file cannot be read.
         """
 
         def count(file: Connection) -> dict[tuple[str, str], int]:
@@ -239,7 +273,10 @@ class Store:
         return self._file.read(count)
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files.
+
+        A later call opens them again.
+        """
         for file in self._files:
             file.close()
 
@@ -248,7 +285,8 @@ class Store:
     ) -> Iterator[tuple[Any, ...]]:
         """Yield columns of the items that a file has, as tuples.
 
-        A further file that cannot be read is left out from now on, with a warning.
+        A further file that cannot be read is left out from now on, with a warning. No items, or
+        none that the file has, give nothing; the order is that of SQLite.
 
         Raises:
             DataError: The first file cannot be read.
@@ -270,7 +308,11 @@ class Store:
             yield from rows
 
     def _drop_damaged(self, file: SQLiteFile, kind: str, key: str, items: Sequence[str]) -> None:
-        """Warn of damaged rows, and remove them from a writable file, so that they are replaced."""
+        """Warn of damaged rows, and remove them from a writable file, so that they are replaced.
+
+        The warning names the first three items, cut to 12 characters. The rows stay in a further
+        file.
+        """
         names = ", ".join(item[:12] for item in items[:3])
         text = f"{file.path}: {len(items)} damaged in {kind} ({names}); made again"
         warnings.warn(DamagedCache(text), stacklevel=4)

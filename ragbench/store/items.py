@@ -20,6 +20,9 @@ _SYNC_S = 1.0
 class StageItems:
     """Items of one stage and key, such as the answers of one generator to its prompts.
 
+    `StageStore.items` makes it. `item in items` is True if the item is stored, damaged or not. A
+    file that cannot be used raises a DataError.
+
     Args:
         store: Store of the cache folder.
         stage: Name of the stage.
@@ -37,7 +40,12 @@ class StageItems:
         return bool(self._store.stored(self.stage, self.key, [item]))
 
     def get(self, item: str) -> Any:
-        """Return the value of an item; None if it is not stored, or damaged."""
+        """Return the value of an item; None if it is not stored, or damaged.
+
+        A stored null is None too. A blob that is no JSON is removed with a warning. Raises a
+        DataError if the file cannot be read. The first value read or stored records the time of
+        use.
+        """
         blob = self._store.get(self.stage, self.key, item)
         if blob is None:
             return None
@@ -52,8 +60,12 @@ class StageItems:
     def put(self, item: str, value: Any) -> None:
         """Store the JSON value of an item; it survives a kill now and a power cut within a second.
 
+        An earlier value is replaced.
+
         Raises:
             DataError: The file cannot be written.
+            ValueError: The value has NaN or an infinite number.
+            TypeError: The value is no JSON value.
         """
         blob = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
         time_s = time.monotonic()
@@ -64,7 +76,10 @@ class StageItems:
         self._note_use()
 
     def refuse(self, item: str) -> None:
-        """Remove an item whose value its stage cannot read, so that it is computed again; warn."""
+        """Remove an item whose value its stage cannot read, so that it is computed again; warn.
+
+        In a read-only file the item stays. An item that is not stored gives the warning too.
+        """
         text = f"{self._store.path}: {self.stage} {item} has another shape; it is made again"
         warnings.warn(DamagedCache(text), stacklevel=3)
         if self._store.writable:
@@ -77,7 +92,10 @@ class StageItems:
 
 
 class StageStore:
-    """Items of all stages in a cache folder; the further folders `also` are only read."""
+    """Items of all stages in a cache folder; the further folders `also` are only read.
+
+    `close` ends it.
+    """
 
     def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:
         self.folder = folder
@@ -85,11 +103,17 @@ class StageStore:
         self._items: dict[tuple[str, str], StageItems] = {}
 
     def items(self, stage: str, label: str, key: str) -> StageItems:
-        """Return the items of a stage and key; `ragbench cache` shows the label."""
+        """Return the items of a stage and key; `ragbench cache` shows the label.
+
+        The same stage and key give the same object, with its first label. Nothing is read.
+        """
         if (stage, key) not in self._items:
             self._items[stage, key] = StageItems(self._store, stage, key, label)
         return self._items[stage, key]
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files.
+
+        A later use of items opens them again.
+        """
         self._store.close()

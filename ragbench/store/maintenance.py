@@ -21,8 +21,10 @@ _KINDS = (
 def stored_in(folder: Path) -> list[CacheEntry]:
     """Return the entries of a cache folder by kind, the last used first; a missing folder has none.
 
+    Kinds are in the order in which a run creates them, then other kinds by name.
+
     Raises:
-        DataError: The folder cannot be read.
+        DataError: The folder cannot be read; A folder of arrays is a link.
     """
     try:
         entries = [*_array_folders(folder), *_rows(folder)]
@@ -37,7 +39,13 @@ def stored_in(folder: Path) -> list[CacheEntry]:
 
 
 def verify(folder: Path) -> Iterator[tuple[Path, int, str]]:
-    """Yield (path, number of damaged items, description) of a cache folder; nothing is changed."""
+    """Yield (path, number of damaged items, description) of a cache folder; nothing is changed.
+
+    The path is a folder of arrays or a file of rows. The description is `<kind> of <label>`, or
+    `lost rows` for rows that SQLite cannot read; for a file that cannot be used at all, it is the
+    reason, with number 1. A whole or missing folder gives nothing. Raises a DataError if a folder
+    of arrays is a link, and OSError if one cannot be read.
+    """
     for entry in _array_folders(folder):
         if damaged := arrays.problems(entry.path):
             yield entry.path, len(damaged), f"{entry.kind} of {entry.label}"
@@ -64,6 +72,10 @@ def to_prune(
 ) -> list[CacheEntry]:
     """Return the entries to remove by age, then the longest unused ones above a total size.
 
+    The entries by age keep their order; those by size follow, the longest unused first. Entries of
+    kind `replies` are never removed, and their size does not count. Without both limits, the list
+    is empty.
+
     Args:
         entries: Entries of the cache folder.
         older_than_days: Age of the last use; None removes none by age.
@@ -89,6 +101,8 @@ def to_prune(
 def remove(entries: Sequence[CacheEntry]) -> int:
     """Remove entries and return the sum of their sizes in bytes.
 
+    No entries give 0. An earlier entry stays removed if a later one fails.
+
     Raises:
         DataError: A folder or file cannot be changed.
     """
@@ -108,7 +122,11 @@ def remove(entries: Sequence[CacheEntry]) -> int:
 
 
 def _array_folders(folder: Path) -> Iterator[CacheEntry]:
-    """Yield the entries of all folders of arrays."""
+    """Yield the entries of all folders of arrays.
+
+    The order is that of the file system. Folders without `about.json` or of an unknown kind are
+    left out. Raises a DataError if one is a link, and OSError if it cannot be read.
+    """
     for about in (folder / arrays.FOLDER).glob(f"*/*/{arrays.ABOUT}"):
         path, used = about.parent, about.stat().st_mtime
         if path.parent.name in _KINDS and not path.name.startswith("."):

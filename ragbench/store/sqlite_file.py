@@ -50,13 +50,17 @@ _network_folders: set[Path] = set()
 
 
 class DamagedCache(UserWarning):
-    """Warning of damaged rows or files of a cache; their content is computed or fetched again."""
+    """Warning of damaged rows or files of a cache; their content is computed or fetched again.
+
+    `Store` and `SQLiteFile` give it.
+    """
 
 
 class ForeignSchema(sqlite3.DatabaseError):
     """Error of a cache file with a table, view, trigger or index that ragbench does not create.
 
-    A view or a trigger runs when a table is read or written, for ever if its author wishes.
+    A view or a trigger runs when a table is read or written, for ever if its author wishes. Callers
+    of `SQLiteFile` see a DataError instead.
     """
 
 
@@ -94,7 +98,10 @@ class CacheRow(NamedTuple):
 
 
 def checksum(kind: str, item: str, blob: bytes) -> bytes:
-    """Return the checksum of a row: 8 bytes over kind, item and blob."""
+    """Return the checksum of a row: 8 bytes over kind, item and blob.
+
+    An empty blob is allowed.
+    """
     # The item is included, so that damage which swaps the blobs of two items is noticed.
     name = f"{kind} {item}".encode("utf-8", "surrogateescape")
     digest = hashlib.blake2b(len(name).to_bytes(8, "big") + name, digest_size=8)
@@ -127,6 +134,9 @@ class SQLiteFile:
     def read(self, work: Work[Result]) -> Result:
         """Return the result of a function of the connection.
 
+        It sees a missing file as empty. A damaged file that may be written is replaced first, with
+        a warning, and `work` then runs again. Other errors of `work` pass through.
+
         Raises:
             DataError: The file cannot be read.
         """
@@ -134,6 +144,10 @@ class SQLiteFile:
 
     def write(self, work: Work[Result], *, durable: bool = True) -> Result:
         """Return the result of a function of the connection that runs in one transaction.
+
+        An error of `work` undoes the transaction and passes through. A damaged file is replaced
+        first, with a warning, and `work` then runs again; so it must have no other effect. A
+        missing file is created.
 
         Args:
             work: Function of the connection.
@@ -159,7 +173,11 @@ class SQLiteFile:
         return self._use(transaction, write=True)
 
     def vacuum(self) -> None:
-        """Free the disk space of removed rows."""
+        """Free the disk space of removed rows.
+
+        Raises:
+            DataError: The file cannot be written.
+        """
 
         def vacuum(connection: Connection) -> None:
             connection.execute("VACUUM")
@@ -168,14 +186,20 @@ class SQLiteFile:
         self._use(vacuum, write=True)
 
     def unlink(self) -> None:
-        """Delete the file and its log; a process that has it open creates a new one."""
+        """Delete the file and its log; a process that has it open creates a new one.
+
+        Missing files are ignored. Raises OSError if a file cannot be deleted.
+        """
         with self._lock, files.locked_beside(self.path):
             self.close()
             for end in _ENDS:
                 _beside(self.path, end).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection.
+
+        A later use opens the file again; without a connection nothing happens.
+        """
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -183,6 +207,8 @@ class SQLiteFile:
 
     def _use(self, work: Work[Result], *, write: bool) -> Result:
         """Return the result of `work`; a writable file that is damaged is replaced first.
+
+        Errors of `work` that come neither from SQLite nor from the operating system pass through.
 
         Args:
             work: Function of the connection.
@@ -208,7 +234,11 @@ class SQLiteFile:
                 raise self._unusable(error) from None
 
     def _current(self, write: bool) -> Connection:
-        """Return a connection to the current file of the path, or to an empty database."""
+        """Return a connection to the current file of the path, or to an empty database.
+
+        Raises a DataError for a link or for a file of another program or version, and errors of
+        SQLite and OSError.
+        """
         connection = self._connection
         if (
             connection is None
@@ -230,7 +260,11 @@ class SQLiteFile:
         return connection
 
     def _open_to_write(self) -> Connection:
-        """Return a connection for writing; create a missing file, and replace a damaged one."""
+        """Return a connection for writing; create a missing file, and replace a damaged one.
+
+        A damaged file of another program is not replaced: the error of SQLite is raised, as are
+        DataError and OSError.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with files.locked_beside(self.path):
             files.remove_left_over(self.path.parent, self.path.name)
@@ -243,7 +277,10 @@ class SQLiteFile:
             return self._prepared()
 
     def _prepared(self) -> Connection:
-        """Return a checked connection with its journal mode and its tables."""
+        """Return a checked connection with its journal mode and its tables.
+
+        On an error, the connection is closed and the error raised.
+        """
         connection = self._checked(_connect(self.path))
         try:
             connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")  # effective for a new file only
@@ -256,7 +293,10 @@ class SQLiteFile:
         return connection
 
     def _open_to_read(self) -> Connection:
-        """Return a connection that changes nothing on disk."""
+        """Return a connection that changes nothing on disk.
+
+        A damaged or foreign file raises an error of SQLite or a DataError.
+        """
         log = _beside(self.path, "-wal")
         if os.access(self.path.parent, os.W_OK):
             return self._checked(_connect(f"{self.path.absolute().as_uri()}?mode=ro"))
@@ -338,7 +378,10 @@ def is_damage(error: Exception) -> bool:
 
 
 def _read_objects(connection: Connection) -> set[tuple[str, str, str | None]]:
-    """Return (type, name, sql) of each table, index, view and trigger; runs none of them."""
+    """Return (type, name, sql) of each table, index, view and trigger; runs none of them.
+
+    A new file gives an empty set. Raises sqlite3.DatabaseError for a damaged one.
+    """
     return set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
 
 
@@ -352,7 +395,9 @@ def check_pages(connection: Connection) -> None:
 def readable_rows(connection: Connection) -> Iterator[CacheRow | None]:
     """Yield the readable rows of a damaged file, and None for each row that is lost.
 
-    Rows that the index has lost as well are not counted.
+    Rows that the index has lost as well are not counted. A yielded row may still have a wrong
+    checksum. Rows come by row number at first, without a fixed order after damage; each comes once.
+    Errors of SQLite are suppressed, so a file that is no database gives nothing.
     """
     # The table is read up to the first damaged page, then backwards down to the last one. Rows
     # between them are read one by one, by the row numbers of the index.
@@ -381,7 +426,9 @@ def readable_rows(connection: Connection) -> Iterator[CacheRow | None]:
 def _replace_damaged(path: Path, error: Exception) -> None:
     """Replace a damaged file by a new one with its readable rows, and rename the damaged file.
 
-    A warning names the numbers of copied and lost rows, and `error` as the damage.
+    A warning names the numbers of copied and lost rows, and `error` as the damage. Rows with a
+    wrong checksum count as lost; of a file with foreign tables, none is copied. The damaged file
+    and its log get the name of `_free_name`. Raises errors of SQLite and OSError.
     """
     n_rows = n_lost = 0
     with (
@@ -422,7 +469,8 @@ def _replace_damaged(path: Path, error: Exception) -> None:
 def _connect(target: str | Path, *, new: bool = False) -> Connection:
     """Return a connection to a path or a URI, with explicit transactions.
 
-    `new` creates the tables of a temporary file.
+    `new` creates the tables of a temporary file. A text is taken as a URI. An error of SQLite is
+    raised if it cannot be opened; a lock of another process is waited for 30 s.
     """
     connection = sqlite3.connect(
         target,
@@ -442,7 +490,10 @@ def _connect(target: str | Path, *, new: bool = False) -> Connection:
 
 
 def _create_tables(connection: Connection) -> None:
-    """Create the tables, unless the file has them."""
+    """Create the tables, unless the file has them.
+
+    A file with the number of this schema is left as it is. Raises errors of SQLite.
+    """
     if connection.execute("PRAGMA user_version").fetchone()[0] == _SCHEMA:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -475,7 +526,10 @@ def _journal_mode(path: Path) -> str:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return True if the header of an unreadable file has the application id of ragbench."""
+    """Return True if the header of an unreadable file has the application id of ragbench.
+
+    An empty or short file gives False. Raises OSError if the file cannot be read.
+    """
     with path.open("rb") as stream:
         header = stream.read(_ID_OFFSET + 4)
     return header[_ID_OFFSET:] == _APPLICATION_ID.to_bytes(4, "big")
@@ -494,7 +548,10 @@ def _beside(path: Path, end: str) -> Path:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of a file; None if it does not exist."""
+    """Return device and inode of a file; None if it does not exist.
+
+    A file that cannot be looked at counts as missing.
+    """
     try:
         stat = path.stat()
     except OSError:
