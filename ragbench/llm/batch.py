@@ -97,8 +97,11 @@ class BatchChat(ChatModel):
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request after its batch has ended.
 
+        There is no time limit here. The `price_share` of the reply is 0.5.
+
         Raises:
             CallFailure: The batch or its line failed, or the batch ended without an answer.
+            OptionError: The request holds what JSON cannot express.
         """
         loop = asyncio.get_running_loop()
         call = _BatchCall(request_key(self.identity, request), request, loop.create_future())
@@ -106,7 +109,10 @@ class BatchChat(ChatModel):
         return await call.answer
 
     async def aclose(self) -> None:
-        """Stop waiting for batches, which go on at the server, and close the connections."""
+        """Stop waiting for batches, which go on at the server, and close the connections.
+
+        Calls that wait get no answer.
+        """
         if self._alarm is not None:
             self._alarm.cancel()
         for task in self._following:
@@ -203,6 +209,9 @@ class BatchChat(ChatModel):
     ) -> Any:
         """Return the result of a method of the client, retried up to 8 times.
 
+        The wait between tries grows from 0.5 s to at most 60 s, or is as long as the server asks
+        for.
+
         Args:
             name: Method of the client, such as `batches.create`.
             lost: Looks for the result of a call whose answer was lost, None if there is none.
@@ -225,7 +234,10 @@ class BatchChat(ChatModel):
         raise AssertionError("the last try returns or raises")
 
     async def _create(self, note: BatchNote, lines: bytes) -> Any:
-        """Upload the lines and return the batch that the server creates."""
+        """Upload the lines and return the batch that the server creates.
+
+        Raises a CallFailure as `_invoke` does.
+        """
         file_name = f"ragbench-{note.name}.jsonl"
         file = await self._invoke("files.create", file=(file_name, lines), purpose="batch")
         return await self._invoke(
@@ -239,13 +251,20 @@ class BatchChat(ChatModel):
         )
 
     async def _search(self, name: str) -> Any:
-        """Return the batch with a name in its metadata; None if the server has none."""
+        """Return the batch with a name in its metadata; None if the server has none.
+
+        Only the first 100 batches of the list are searched. Raises a CallFailure as `_invoke` does.
+        """
         page = await self._invoke("batches.list", limit=100)
         carriers = (batch for batch in page.data if (batch.metadata or {}).get("ragbench") == name)
         return next(carriers, None)
 
     async def _ended_batch(self, note: BatchNote) -> Any:
-        """Return a batch after its end, polling at growing intervals of up to a minute."""
+        """Return a batch after its end, polling at growing intervals of up to a minute.
+
+        There is no time limit. Its status is `completed`, `expired`, `failed` or `cancelled`.
+        Raises a CallFailure as `_invoke` does.
+        """
         wait_s = _FIRST_POLL_S
         while True:
             batch = await self._invoke("batches.retrieve", batch_id=note.batch)
@@ -257,7 +276,9 @@ class BatchChat(ChatModel):
     async def _read(self, note: BatchNote, batch: Any, calls: Sequence[_BatchCall]) -> None:
         """Answer calls from the files of an ended batch.
 
-        A call that fails for a refused parameter goes into the next batch without it.
+        A call that fails for a refused parameter goes into the next batch without it. Other failed
+        calls get their CallFailure and leave the note. Raises a CallFailure if a file cannot be
+        fetched.
         """
         lines: dict[str, Mapping[str, Any]] = {}
         for file in (batch.output_file_id, batch.error_file_id):
@@ -291,7 +312,11 @@ class BatchChat(ChatModel):
                 call.answer.set_exception(replace(failure))
 
     def _stored_notes(self) -> list[BatchNote]:
-        """Return the notes on disk, without the keys of calls whose replies are stored."""
+        """Return the notes on disk, without the keys of calls whose replies are stored.
+
+        They are in order of their file names; damaged ones are left out. It removes those keys on
+        disk too. A note may have no keys left. Without a store, the list is empty.
+        """
         # A stored reply that is requested again must be sent anew, not read from the old batch.
         if self._notes is None or self._replies is None:
             return []
@@ -304,13 +329,19 @@ class BatchChat(ChatModel):
         return notes
 
     def _write(self, note: BatchNote) -> None:
-        """Write a note to disk, replacing an earlier one of its name."""
+        """Write a note to disk, replacing an earlier one of its name.
+
+        Without notes, it does nothing. Raises OSError if it cannot be written.
+        """
         if self._notes is not None:
             self._notes.mkdir(parents=True, exist_ok=True)
             write_atomically(self._notes / f"{note.name}.json", json.dumps(asdict(note)))
 
     def _forget(self, note: BatchNote, keys: Collection[str]) -> None:
-        """Remove calls from a note on disk; delete a note that has no calls left."""
+        """Remove calls from a note on disk; delete a note that has no calls left.
+
+        Unknown keys are ignored.
+        """
         if self._notes is None:
             return
         path = self._notes / f"{note.name}.json"
@@ -323,7 +354,10 @@ class BatchChat(ChatModel):
 
 
 def _read_note(path: Path) -> BatchNote | None:
-    """Return the note of a file; None for a missing or damaged file."""
+    """Return the note of a file; None for a missing or damaged file.
+
+    A link counts as damaged.
+    """
     # The batch of a damaged note cannot be found again, so its calls are sent anew.
     try:
         require_regular_files(path)
@@ -336,7 +370,10 @@ def _read_note(path: Path) -> BatchNote | None:
 
 
 def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the JSON lines of a file of answers by `custom_id`; invalid lines are left out."""
+    """Return the JSON lines of a file of answers by `custom_id`; invalid lines are left out.
+
+    Of lines with the same id, the last one wins.
+    """
     answers: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         with suppress(ValueError):
@@ -347,7 +384,10 @@ def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
 
 
 def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the completion of a line, or raise the CallFailure of its error."""
+    """Return the completion of a line, or raise the CallFailure of its error.
+
+    A status of 200 without a body gives an empty mapping.
+    """
     response, error = line.get("response"), line.get("error")
     if isinstance(response, Mapping):
         status, body = response.get("status_code"), response.get("body")

@@ -27,7 +27,10 @@ _REFUSALS = 3  # fatal refusals in a row after which no further call is sent
 
 
 class Sender:
-    """Sender of requests to one model, with retries and limits; belongs to one event loop."""
+    """Sender of requests to one model, with retries and limits; belongs to one event loop.
+
+    `ChatEngine` makes it.
+    """
 
     def __init__(
         self, model: ChatModel, limits: Limits, clock: Callable[[], float] = time.monotonic
@@ -44,7 +47,8 @@ class Sender:
 
         A call counts as running until its reply is stored, so a kill loses no more replies than the
         limit of concurrent calls. If no connection has succeeded yet and one request has used up
-        its retries, the other requests are tried only once.
+        its retries, the other requests are tried only once. Errors of `keep` pass through. In
+        `attempts`, the tries are in order; it is empty after a first try that succeeds.
 
         Raises:
             CallFailure: The last try failed, or the time limit has passed.
@@ -75,7 +79,8 @@ class Sender:
     async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
         """Return the reply or the failure of one try; after a fatal failure, nothing is sent.
 
-        `left_s` is the time limit of the try in seconds, None for no limit.
+        `left_s` is the time limit of the try in seconds, None for no limit. A try without an answer
+        in time gives a failure with the cause TIMEOUT. Other exceptions of the model pass through.
         """
         if self._fatal_failure is not None:
             return self._fatal_failure
@@ -161,6 +166,8 @@ class FirstCalls:
     async def turn(self, model: str, parameters: frozenset[str]) -> AsyncGenerator[None, None]:
         """Wait until no other call tests any of these parameters, then hold the test if one is new.
 
+        Without parameters, nothing waits. A failed call counts as a test, a cancelled one does not.
+
         Args:
             model: Name of the model.
             parameters: Parameters of the request that the model may refuse.
@@ -190,7 +197,8 @@ async def as_completed(
 ) -> AsyncGenerator[tuple[int, Value], None]:
     """Yield (position, value) of every item in the order of completion.
 
-    An exception of the function cancels all other items and is raised here.
+    An exception of the function cancels all other items and is raised here. Positions start at 0.
+    No items yield nothing.
 
     Args:
         function: Asynchronous function of one item.
@@ -247,7 +255,8 @@ async def ask_structured(
 ) -> StructuredReply:
     """Return the JSON value that a model replies to a request with a schema.
 
-    An unreadable reply is sent back to the model with the error, up to `reasks` times.
+    An unreadable reply is sent back to the model with the error, up to `reasks` times. Other errors
+    of `ask` pass through.
 
     Args:
         ask: Sends a request, such as `engine.aask`.

@@ -62,10 +62,14 @@ class ChatEngine:
     def ask(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request, blocking the caller.
 
+        A reply from the store, or of an equal call that runs already, has `stored` set. After
+        `close`, the client decides what a call does.
+
         Raises:
             CallFailure: The call failed, or the budget is spent.
             DataError: The reply store is read-only and lacks the reply, or cannot be written.
             OptionError: The budget limits cost, and the price of the model is unknown.
+            RuntimeError: The caller runs in the loop of the engine, where only `aask` works.
         """
         return self._loop.run(self._ask(request))
 
@@ -78,6 +82,8 @@ class ChatEngine:
     ) -> Iterator[tuple[int, Value]]:
         """Yield (position, value) of every item in the order of completion.
 
+        Positions start at 0; no items yield nothing. Leaving the loop early cancels the rest.
+
         Args:
             function: Asynchronous function of an item; it may call `await engine.aask(...)` several
                 times. An exception cancels all other items and is raised here.
@@ -88,7 +94,10 @@ class ChatEngine:
     async def amap(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
     ) -> list[tuple[int, Value]]:
-        """Return the pairs that `map` yields as a list, without blocking the running loop."""
+        """Return the pairs that `map` yields as a list, without blocking the running loop.
+
+        The pairs are in the order of completion; no items give an empty list.
+        """
 
         async def collect() -> list[tuple[int, Value]]:
             return [pair async for pair in as_completed(function, items, size=self._size)]
@@ -96,7 +105,10 @@ class ChatEngine:
         return await self._loop.arun(collect())
 
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """Return the value of a coroutine that runs in the loop of the engine."""
+        """Return the value of a coroutine that runs in the loop of the engine.
+
+        An exception of the coroutine is raised here.
+        """
         return self._loop.run(coroutine)
 
     def close(self) -> None:
@@ -146,7 +158,10 @@ class ChatEngine:
             return self.replies.get(key) or await self._send_in_turn(key, request)
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
-        """Return a reply with its cost, and count it in the totals."""
+        """Return a reply with its cost, and count it in the totals.
+
+        Raises as `_read_or_send` does.
+        """
         reply = await self._read_or_send(key, request)
         # The price may have been added to the table after the reply was stored.
         if reply.usage.usd is None and reply.stored:
@@ -155,7 +170,10 @@ class ChatEngine:
         return reply
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
-        """Return a reply with its cost; None in it if the price is unknown."""
+        """Return a reply with its cost; None in it if the price is unknown.
+
+        An earlier cost is replaced.
+        """
         usual = self.prices.cost_usd(request.model, reply.usage)
         usd = None if usual is None else usual * reply.price_share
         return replace(reply, usage=replace(reply.usage, usd=usd))
@@ -225,7 +243,10 @@ class ChatEngine:
 
 
 class _SharedCall:
-    """Running call that several callers wait for; cancelled when the last of them gives up."""
+    """Running call that several callers wait for; cancelled when the last of them gives up.
+
+    `ChatEngine` makes it.
+    """
 
     def __init__(self, coroutine: Coroutine[Any, Any, ChatReply]) -> None:
         self.task = asyncio.ensure_future(coroutine)

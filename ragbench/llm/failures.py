@@ -49,6 +49,9 @@ def failure_of_status(
 ) -> CallFailure:
     """Return the failure of an HTTP error.
 
+    It is returned, not raised. `fatal` is set for 401, for redirects and for an account without
+    quota. Causes are SERVER_ERROR, REFUSED for a content filter, and TOO_LONG.
+
     Args:
         status: HTTP status.
         message: Error message without secrets.
@@ -87,7 +90,8 @@ def failure_of_status(
 def failure_of_body(error: object, message: str) -> CallFailure:
     """Return the failure of an error that came with status 200 or in the middle of a stream.
 
-    The status is the `code` of the error if it is an HTTP status, else 500.
+    The status is the `code` of the error if it is an HTTP status, else 500. It is returned, not
+    raised.
     """
     code = error.get("code") if isinstance(error, Mapping) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
@@ -95,7 +99,10 @@ def failure_of_body(error: object, message: str) -> CallFailure:
 
 
 def failure_of_connection(message: str) -> CallFailure:
-    """Return the failure of a connection that was refused or cut; it is retryable."""
+    """Return the failure of a connection that was refused or cut; it is retryable.
+
+    It is returned, not raised.
+    """
     detail = f"the connection failed: {one_line(message)}"
     return CallFailure(Cause.SERVER_ERROR, detail, retryable=True, unconnected=True)
 
@@ -104,7 +111,8 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     """Return the failure of an exception of any client library.
 
     An HTTP status on the exception or its response decides. Without a status, timeouts and
-    connection errors are recognised by type and name; any other exception is a final error.
+    connection errors are recognised by type and name; any other exception is a final error. It is
+    returned, not raised. The cause is TIMEOUT, SERVER_ERROR or ERROR if there is no status.
 
     Args:
         error: Exception of a client.
@@ -185,14 +193,20 @@ def _length_detail(message: str, body: object) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line of at most 500 characters, and ` ...` if it is cut."""
+    """Return a text as one line of at most 500 characters, and ` ...` if it is cut.
+
+    An empty text stays empty.
+    """
     # Some servers answer with a whole HTML page.
     line = " ".join(text.split())
     return line if len(line) <= _MAX_DETAIL else f"{line[:_MAX_DETAIL]} ..."
 
 
 def _number(text: str | None) -> float | None:
-    """Return a finite number of at least 0 from a header; None for any other text."""
+    """Return a finite number of at least 0 from a header; None for any other text.
+
+    None gives None.
+    """
     try:
         value = float(text or "")
     except ValueError:
@@ -210,7 +224,8 @@ class _Response(Protocol):
 def bound_reply(response: _Response) -> None:
     """Limit the body of a response to 64 MiB after decompression; a hook for HTTP clients.
 
-    Reading beyond the limit raises a CallFailure; so does this call for an unknown encoding.
+    Reading beyond the limit raises a CallFailure; so does this call for an unknown encoding. It
+    replaces `response.stream`.
     """
     # A few megabytes of gzip may decompress to gigabytes.
     stream, size = response.stream, _Size(response)
@@ -238,7 +253,10 @@ def bound_reply(response: _Response) -> None:
 
 
 async def async_bound_reply(response: _Response) -> None:
-    """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients."""
+    """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients.
+
+    It raises as `bound_reply` does.
+    """
     bound_reply(response)
 
 

@@ -50,7 +50,10 @@ _WHOLE = re.compile(r"-?\d{1,15}", re.ASCII)
 
 
 class Unreadable(ModelError, ValueError):
-    """Error for a reply without a valid value; its message is also sent to the model."""
+    """Error for a reply without a valid value; its message is also sent to the model.
+
+    `read_json` and its helpers raise it, as do checks of `ask_structured`.
+    """
 
 
 class Broken(Unreadable):
@@ -62,6 +65,8 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 
     The whole text is parsed as strict JSON first. Else every object or list in it is a candidate,
     and all candidates that fit must be equal. Single numbers and texts are not searched in prose.
+    The schema must be one that `check_schema` accepts. An empty text is unreadable. Half a
+    surrogate pair becomes U+FFFD.
 
     Raises:
         Unreadable: No value fits, two values that fit differ, or an object breaks off in the middle
@@ -83,7 +88,10 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _without_thoughts(text: str) -> str:
-    """Return a text without `<think>...</think>` parts; an unclosed tag stays."""
+    """Return a text without `<think>...</think>` parts; an unclosed tag stays.
+
+    The tags may be `<thinking>`, in any case of letters.
+    """
     # A single pattern for both tags would search to the end of the text at each opening tag.
     pieces, position = [], 0
     while (start := _THINKS.search(text, position)) and (end := _THOUGHT.search(text, start.end())):
@@ -94,6 +102,8 @@ def _without_thoughts(text: str) -> str:
 
 def _strict(text: str) -> Any:
     """Return the value of a text that is JSON as a whole; raise JSONDecodeError for any other.
+
+    Deep nesting raises `Unreadable` too.
 
     Raises:
         Unreadable: It is JSON with NaN, a repeated key, or a number that is too large.
@@ -119,7 +129,11 @@ def _strict(text: str) -> Any:
 
 
 def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return the value in a text with prose that fits a schema; raise `Unreadable` without one."""
+    """Return the value in a text with prose that fits a schema; raise `Unreadable` without one.
+
+    The first of several equal values is returned; two different ones, and an empty text, are
+    unreadable.
+    """
     if not text.strip():
         raise Unreadable("the reply is empty")
     fitting, problem = [], None
@@ -136,7 +150,10 @@ def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _candidates(text: str) -> Iterator[Any]:
-    """Yield the outermost objects and lists of a text; raise `Broken` for one that breaks off."""
+    """Yield the outermost objects and lists of a text; raise `Broken` for one that breaks off.
+
+    In order; brackets of prose are passed over, and a text without any yields nothing.
+    """
     position = 0
     while (match := _OPENING.search(text, position)) is not None:
         try:
@@ -194,7 +211,10 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
 
 
 def number(literal: str) -> int | float:
-    """Return the value of a JSON number; raise `Unreadable` over 300 digits or beyond a double."""
+    """Return the value of a JSON number; raise `Unreadable` over 300 digits or beyond a double.
+
+    An integer without point and exponent gives an int, any other a float.
+    """
     if len(literal) > 300:
         raise Unreadable(f"a number of {len(literal)} digits")
     if not set(".eE") & set(literal):
@@ -206,7 +226,10 @@ def number(literal: str) -> int | float:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the mapping of key-value pairs; raise `Unreadable` for a repeated key."""
+    """Return the mapping of key-value pairs; raise `Unreadable` for a repeated key.
+
+    The order stays; no pairs give an empty dict.
+    """
     values = dict(pairs)
     if len(values) < len(pairs):
         key = json.dumps(first_repeated([key for key, _ in pairs]))
@@ -222,7 +245,10 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 class _JsonReader:
-    """Recursive reader of one lenient JSON value; `position` is the next character to read."""
+    """Recursive reader of one lenient JSON value; `position` is the next character to read.
+
+    `read_lenient` makes it.
+    """
 
     def __init__(self, text: str, start: int) -> None:
         self.text, self.position = text, start
@@ -325,6 +351,8 @@ class _JsonReader:
 def check_schema(schema: Any, path: str = "schema") -> None:
     """Check that a JSON schema uses only the keywords that `conform` applies.
 
+    An empty mapping is allowed.
+
     Args:
         schema: JSON schema.
         path: Place of the schema, for messages.
@@ -357,7 +385,8 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
     """Return a value in the form of its schema.
 
     Three unambiguous errors are repaired: 4.0 and "4" become integers if the schema wants one, and
-    unknown keys are left out if `additionalProperties` is false.
+    unknown keys are left out if `additionalProperties` is false. An empty schema allows every
+    value. An object or list is a copy; the value is not changed.
 
     Args:
         value: JSON value of a reply.
@@ -391,6 +420,8 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
 def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Return an object in the form of its schema, without unknown keys if it allows none.
+
+    The order of the keys stays.
 
     Raises:
         Unreadable: A required key is missing, or a value does not fit.

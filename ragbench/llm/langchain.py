@@ -49,6 +49,8 @@ class LangchainChat(ChatModel):
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request.
 
+        Texts of the reply have no secret of the model. Its usage has no cost.
+
         Raises:
             CallFailure: The model raised an exception, or returned no message.
         """
@@ -66,7 +68,10 @@ class LangchainChat(ChatModel):
         """Do nothing: the model belongs to the user."""
 
     async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
-        """Return the message of the model, called by `ainvoke`, `invoke` or as a function."""
+        """Return the message of the model, called by `ainvoke`, `invoke` or as a function.
+
+        Exceptions of the model pass through.
+        """
         if callable(ainvoke := getattr(self._model, "ainvoke", None)):
             return await ainvoke(messages, **options)
         if callable(invoke := getattr(self._model, "invoke", None)):
@@ -78,7 +83,10 @@ class LangchainChat(ChatModel):
         return await answer if inspect.isawaitable(answer) else answer
 
     def _reply(self, message: Any) -> ChatReply:
-        """Return the reply of a message or text; raise a CallFailure for another object."""
+        """Return the reply of a message or text; raise a CallFailure for another object.
+
+        Missing metadata give empty or None fields.
+        """
         if isinstance(message, str):
             return ChatReply(message, model=self.name)
         content = getattr(message, "content", None)
@@ -114,7 +122,10 @@ def read_usage(metadata: Mapping[str, Any]) -> Usage:
 
 
 def _secrets_of(model: Any) -> dict[str, str]:
-    """Return the attributes that a model declares as secret (pydantic), by name."""
+    """Return the attributes that a model declares as secret (pydantic), by name.
+
+    Secrets of fewer than 8 characters are left out; without any, the dict is empty.
+    """
     fields = getattr(model, "__dict__", {})
     secrets = {}
     for name, value in fields.items():

@@ -72,7 +72,10 @@ class Backoff:
         self._random = random.Random(seed)
 
     def seconds(self, failure: CallFailure, tried: int) -> float:
-        """Return the seconds to wait after try number `tried`, from 1."""
+        """Return the seconds to wait after try number `tried`, from 1.
+
+        If the server asks for a wait, it is at least that.
+        """
         server_s = failure.retry_after_s
         doublings = tried - 1 if server_s is None else tried - 2
         longest = min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(doublings, 16))
@@ -95,6 +98,7 @@ class AdaptiveLimit:
 
     A call that takes ten times the usual latency and 5 s gives its place to another call, as long
     as others are answered; three times `most` calls may hang so. Belongs to one event loop.
+    `Sender` makes it.
 
     Args:
         most: Largest number of concurrent calls.
@@ -129,7 +133,10 @@ class AdaptiveLimit:
 
     @property
     def size(self) -> int:
-        """Number of concurrent calls that the rate amounts to (Little 1961), at most `most`."""
+        """Number of concurrent calls that the rate amounts to (Little 1961), at most `most`.
+
+        Without a rate it is `most`; at least 1.
+        """
         if self.rate is None:
             return self.most
         return max(1, min(self.most, round(self.rate * (self._usual_s or 0.0))))
@@ -155,7 +162,10 @@ class AdaptiveLimit:
             raise
 
     def patience_s(self) -> float:
-        """Return the seconds after which a call counts as hanging; inf before the first answers."""
+        """Return the seconds after which a call counts as hanging; inf before the first answers.
+
+        It is ten times the mean latency, and at least 5 s.
+        """
         return math.inf if self._usual_s is None else max(_HANGS_S, _HANGS * self._usual_s)
 
     def step_aside(self) -> bool:

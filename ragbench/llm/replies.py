@@ -35,7 +35,8 @@ _FREE_BYTES, _RATIO = 64 << 20, 200
 def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
     """Return the storage key of a request: a SHA-256 of the server's identity and the request.
 
-    Mappings are equal in any order of their keys. 1.0 equals 1, but true does not.
+    Mappings are equal in any order of their keys. 1.0 equals 1, but true does not. It is 64
+    hexadecimal digits.
 
     Raises:
         OptionError: The request holds NaN or a value that JSON cannot express.
@@ -49,7 +50,10 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
 
 
 def _with_integers(value: Any) -> Any:
-    """Return a JSON value with whole floats as integers, which JSON schema treats as equal."""
+    """Return a JSON value with whole floats as integers, which JSON schema treats as equal.
+
+    Tuples become lists, and keys texts.
+    """
     if isinstance(value, Mapping):
         return {str(key): _with_integers(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -77,6 +81,8 @@ class _WaitingReply(NamedTuple):
 
 class Replies:
     """File of chat replies.
+
+    `len` gives the number of replies in the first file. Used in `with`, it is closed at the end.
 
     Args:
         path: SQLite file; created if it is missing, except with `replay`.
@@ -120,7 +126,10 @@ class Replies:
             self.call_locks.check()
 
     def holds(self, key: str) -> bool:
-        """Return True if a reply has the key, also one that `asking_again` leaves out."""
+        """Return True if a reply has the key, also one that `asking_again` leaves out.
+
+        The further files count too. Raises a DataError if the file cannot be read.
+        """
         return bool(self._store.stored(REPLIES, "", [key]))
 
     @contextmanager
@@ -138,7 +147,9 @@ class Replies:
     def get(self, key: str) -> ChatReply | None:
         """Return the reply of a key; None if it is missing or damaged.
 
-        A damaged reply is removed with a `DamagedCache` warning.
+        A damaged reply is removed with a `DamagedCache` warning. Replies that `asking_again` leaves
+        out count as missing. Raises a DataError if the file cannot be read. The reply has `stored`
+        set.
         """
         blob = self._store.get(REPLIES, "", key, since=self._again_from)
         if blob is None:
@@ -162,6 +173,7 @@ class Replies:
 
         Raises:
             DataError: The store is replayed or read-only.
+            RuntimeError: The store is closed.
         """
         if not self.writable:
             reason = "is replayed and not written" if self.replay else "is read-only"
@@ -197,6 +209,8 @@ class Replies:
     def missing(self, request: ChatRequest, key: str) -> DataError:
         """Return the error for a missing reply of a read-only store; it quotes the request.
 
+        The error is returned, not raised. It quotes the first 60 characters of the last message.
+
         Args:
             request: Request without a stored reply.
             key: Storage key of the request.
@@ -217,7 +231,10 @@ class Replies:
         return self._store.count(REPLIES, "")
 
     def close(self) -> None:
-        """Write the waiting replies and close the files."""
+        """Write the waiting replies and close the files.
+
+        A second call does nothing.
+        """
         self._thread.shutdown()
         self._writing.close()
         self._store.close()
@@ -230,7 +247,10 @@ class Replies:
 
 
 def _unpack(blob: bytes) -> ChatReply:
-    """Return the reply of a compressed row; raise an error for a damaged row."""
+    """Return the reply of a compressed row.
+
+    Raise ValueError, LookupError, TypeError or zlib.error for a damaged one.
+    """
     # A damaged or hostile row of megabytes could decompress to gigabytes.
     inflate = zlib.decompressobj()
     text = inflate.decompress(blob, max(_FREE_BYTES, _RATIO * len(blob)))

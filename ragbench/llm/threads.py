@@ -32,6 +32,8 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Return the value of a coroutine, blocking the caller; Ctrl-C cancels the coroutine.
 
+        An exception of the coroutine is raised here.
+
         Raises:
             RuntimeError: The caller runs in this loop itself, which would wait for ever.
         """
@@ -48,7 +50,8 @@ class LoopThread:
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Return the value of a coroutine without blocking the loop of the caller.
 
-        Cancelling the caller cancels the coroutine.
+        Cancelling the caller cancels the coroutine. An exception of the coroutine is raised here.
+        In the loop of this thread itself, it is awaited directly.
         """
         if asyncio.get_running_loop() is self._loop:
             return await coroutine
@@ -56,7 +59,10 @@ class LoopThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
-        """Yield the values of an asynchronous generator; leaving the loop early closes it."""
+        """Yield the values of an asynchronous generator; leaving the loop early closes it.
+
+        An exception of the generator is raised here. Raises RuntimeError as `run` does.
+        """
         steps = _Steps(values)
         try:
             while (step := self.run(steps.next())) is not None:
@@ -65,7 +71,10 @@ class LoopThread:
             self.run(steps.close())
 
     def close(self) -> None:
-        """Cancel all running tasks, then end the loop and its thread; it can start again later."""
+        """Cancel all running tasks, then end the loop and its thread; it can start again later.
+
+        Before the first use, it does nothing.
+        """
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -105,7 +114,10 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Call(Generic[Value]):
-    """Coroutine that runs in a loop while another thread waits for its value."""
+    """Coroutine that runs in a loop while another thread waits for its value.
+
+    `LoopThread.run` makes it.
+    """
 
     # The thread waits on a SimpleQueue. A KeyboardInterrupt inside the Condition of a future may
     # leave its lock released, and would surface as a RuntimeError.
@@ -130,7 +142,10 @@ class _Call(Generic[Value]):
             self._task.cancel()
 
     def wait(self) -> Value:
-        """Return the value of the coroutine or raise its exception, in the waiting thread."""
+        """Return the value of the coroutine or raise its exception, in the waiting thread.
+
+        A cancelled coroutine raises asyncio.CancelledError.
+        """
         # Waits in short steps: a signal just before an unlimited wait is noticed only at its end,
         # so that Ctrl-C would have no effect while a call runs.
         result = None

@@ -43,7 +43,8 @@ class Price:
     def cost_usd(self, usage: Usage) -> float | None:
         """Return the cost of tokens in US dollars; None if a number of tokens is unknown.
 
-        A price of 0 gives 0 also for unknown numbers.
+        A price of 0 gives 0 also for unknown numbers. Cached tokens beyond the input tokens are not
+        counted.
         """
         if self.input == self.output == 0:
             return 0.0
@@ -72,6 +73,9 @@ class Prices:
     def load(cls, path: str | Path | None = None) -> Prices:
         """Return the built-in prices, overridden by those of a YAML file.
 
+        In the file, `models` has a mapping for each name, and `free` is a list of names; an empty
+        table changes nothing. A file is read once per process.
+
         Raises:
             DataError: The file cannot be read, or has an entry that is no price.
         """
@@ -79,11 +83,17 @@ class Prices:
         return cls(built_in if path is None else {**built_in, **_read(Path(path))})
 
     def of(self, model: str) -> Price | None:
-        """Return the price of a model, or of its name without a date; None if it is unknown."""
+        """Return the price of a model, or of its name without a date; None if it is unknown.
+
+        The date has the form `-YYYY-MM-DD` at the end of the name.
+        """
         return self.models.get(model) or self.models.get(_DATED.sub("", model))
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
-        """Return the cost of tokens in US dollars; None if the price or a number is unknown."""
+        """Return the cost of tokens in US dollars; None if the price or a number is unknown.
+
+        A price of 0 gives 0 also for unknown numbers.
+        """
         price = self.of(model)
         return None if price is None else price.cost_usd(usage)
 
@@ -93,7 +103,8 @@ def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
 
     The input bound is the number of bytes in UTF-8: no tokeniser in use makes more than one token
     of a byte. The output bound is `max_tokens` if set. Otherwise it is an expectation: 4096, or
-    twice the `longest` reply of the model so far, since reasoning may exceed the visible text.
+    twice the `longest` reply of the model so far, since reasoning may exceed the visible text. A
+    request without messages and schema has 0 input tokens. The cost is None.
 
     Args:
         request: Request with its schema, which counts as input.
@@ -145,7 +156,8 @@ class Totals:
         """Add a reply to the totals, and its model to `models`.
 
         A reply from the store counts in `stored` alone. Unknown tokens or an unknown cost count as
-        0, and in `unknown_usage` or `unknown_cost`.
+        0, and in `unknown_usage` or `unknown_cost`. A model without a name counts as the empty
+        text.
         """
         self.models.add(reply.model)
         if reply.stored:
@@ -162,7 +174,10 @@ class Totals:
 
 @cache
 def _read(path: Path) -> dict[str, Price]:
-    """Return the prices of a YAML file by model; raise a DataError for a bad file or entry."""
+    """Return the prices of a YAML file by model; raise a DataError for a bad file or entry.
+
+    Each file is read once per process. A table without `models` and `free` gives an empty dict.
+    """
     try:
         table = load_yaml(path.read_text(encoding="utf-8"), typed=True)
     except (OSError, ValueError) as error:
@@ -207,7 +222,10 @@ class Estimate:
         return Estimate(_sum(self.calls, other.calls), _sum(self.tokens, other.tokens), usd)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping of rounded pairs; `usd` is null if a price is unknown."""
+        """Return a JSON-ready mapping of rounded pairs; `usd` is null if a price is unknown.
+
+        Keys are `calls`, `tokens` and `usd`; US dollars have 4 decimals, the others none.
+        """
         usd = None if self.usd is None else [round(part, 4) for part in self.usd]
         return {
             "calls": [round(part) for part in self.calls],
@@ -216,7 +234,10 @@ class Estimate:
         }
 
     def times(self, factor: float) -> Estimate:
-        """Return the estimate multiplied by a factor."""
+        """Return the estimate multiplied by a factor.
+
+        `usd` stays None if it is None.
+        """
         low, high = self.usd or (0.0, 0.0)
         usd = None if self.usd is None else (low * factor, high * factor)
         calls = (self.calls[0] * factor, self.calls[1] * factor)
@@ -227,7 +248,9 @@ def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
     """Return the estimate of the requests that `rehearse` sends; nothing reaches a server.
 
     The low estimate assumes five bytes per token, one entry per list of a reply and 40 tokens per
-    reply; the high one three bytes, two entries and 200 tokens.
+    reply; the high one three bytes, two entries and 200 tokens. Each pair is (low, high). Without
+    requests, all numbers are 0; `usd` is None if the price of a requested model is unknown. Errors
+    of `rehearse` pass through.
 
     Args:
         rehearse: Sends all requests to the model that it is given; called twice.
@@ -243,6 +266,9 @@ def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
 
 class CountingModel(ChatModel):
     """Chat model that sends nothing: it counts requests and replies with a value of their schema.
+
+    `calls`, `tokens` and `usd` are the totals so far; `usd` is None after a request to a model of
+    unknown price.
 
     Args:
         prices: Prices of the models.
@@ -260,7 +286,10 @@ class CountingModel(ChatModel):
         self.usd: float | None = 0.0
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Count a request and return a reply that fits its schema."""
+        """Count a request and return a reply that fits its schema.
+
+        The text of the reply is JSON; its usage is unknown.
+        """
         text = json.dumps(self._example(request.schema or {"type": "string"}))
         size = sum(len(part.content.encode("utf-8", "replace")) for part in request.messages)
         sent = size / self._bytes
@@ -278,7 +307,11 @@ class CountingModel(ChatModel):
         """Do nothing: there are no connections."""
 
     def _example(self, schema: Mapping[str, Any]) -> Any:
-        """Return a value that fits a schema."""
+        """Return a value that fits a schema.
+
+        It is the first choice of an `enum`, else 1, true, `something`, or such values in an object
+        or list.
+        """
         if "enum" in schema:
             return schema["enum"][0]
         kind = schema.get("type")
@@ -352,6 +385,9 @@ class Budget:
     async def reserve(self, bound: Reservation) -> Reservation:
         """Reserve the upper bound of a call, waiting for running calls if it does not fit.
 
+        It returns `bound`, which the caller must settle or release. After one refusal, every later
+        call is refused.
+
         Raises:
             CallFailure: The budget or the time is spent; its cause is `over_budget`.
         """
@@ -373,7 +409,10 @@ class Budget:
 
     @property
     def time_is_up(self) -> bool:
-        """True if the time limit has passed."""
+        """True if the time limit has passed.
+
+        Always False without a time limit.
+        """
         return self._until is not None and time.monotonic() >= self._until
 
     def settle(self, reservation: Reservation, usage: Usage) -> None:
@@ -389,7 +428,10 @@ class Budget:
         self._settle(reservation, used if is_known else reservation.tokens, usd)
 
     def release(self, reservation: Reservation) -> None:
-        """Cancel the reservation of a call that brought no reply."""
+        """Cancel the reservation of a call that brought no reply.
+
+        Nothing counts as spent.
+        """
         self._settle(reservation, 0, 0.0)
 
     def _settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
