@@ -11,9 +11,9 @@ from ragbench.adapters.http import EndpointOptions
 from ragbench.adapters.libraries import HitReader
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
-from ragbench.llm.completions import read_count
 from ragbench.registry import Option, shown
 from ragbench.types import Document, Prediction, Usage
+from ragbench.types.records import read_count
 
 # Options whose paths match one value per passage.
 _MANY = ("texts", "ids", "titles")

@@ -18,6 +18,7 @@ from ragbench.generate.langchain import LangchainApp
 from ragbench.registry import OwnComponent, adapt, has_method, shown
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
+from ragbench.types.records import read_count
 
 # A user's generator has one of these methods.
 GENERATOR_METHODS = ("generate", "generate_for")
@@ -177,6 +178,14 @@ def read_answer(answer: Any) -> Prediction:
     ):
         if not is_right:
             raise AdapterError(f"found {shown(value)} as {part}, allowed: {allowed}")
+    usage = replace(
+        usage,
+        input_tokens=read_count(usage.input_tokens),
+        output_tokens=read_count(usage.output_tokens),
+        reasoning_tokens=read_count(usage.reasoning_tokens) or 0,
+        cached_tokens=read_count(usage.cached_tokens) or 0,
+    )
+    prediction = replace(prediction, usage=usage)
     if prediction.tool_calls is not None:
         calls = read_tool_calls(
             prediction.tool_calls,

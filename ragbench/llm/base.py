@@ -152,19 +152,24 @@ class ChatReply:
     def cleaned(self, clean: Callable[[str], str]) -> ChatReply:
         """Return the reply with all texts passed through `clean`, which masks secrets.
 
-        Log-probabilities become None if their tokens spell a secret.
+        Lone surrogates, which no UTF-8 file can hold, become U+FFFD. Log-probabilities become None
+        if their tokens spell a secret or hold a lone surrogate.
         """
-        attempts = tuple(replace(tried, detail=clean(tried.detail)) for tried in self.attempts)
+
+        def rewrite(text: str) -> str:
+            return clean(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+        attempts = tuple(replace(tried, detail=rewrite(tried.detail)) for tried in self.attempts)
         tokens = "".join(entry.token for entry in self.logprobs or ())
-        logprobs = self.logprobs if clean(tokens) == tokens else None
+        logprobs = self.logprobs if rewrite(tokens) == tokens else None
         return replace(
             self,
-            text=clean(self.text),
-            finish_reason=clean(self.finish_reason),
-            refusal=self.refusal and clean(self.refusal),
-            reasoning=clean(self.reasoning),
-            model=clean(self.model),
-            system_fingerprint=self.system_fingerprint and clean(str(self.system_fingerprint)),
+            text=rewrite(self.text),
+            finish_reason=rewrite(self.finish_reason),
+            refusal=self.refusal and rewrite(self.refusal),
+            reasoning=rewrite(self.reasoning),
+            model=rewrite(self.model),
+            system_fingerprint=self.system_fingerprint and rewrite(str(self.system_fingerprint)),
             attempts=attempts,
             logprobs=logprobs,
         )

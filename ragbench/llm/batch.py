@@ -292,7 +292,8 @@ class BatchChat(ChatModel):
             wording = completions.word_request(call.request, refused)
             try:
                 body = _body(lines[call.key]) if call.key in lines else _no_line(batch)
-                reply = completions.cut_at_stop(completions.read_reply(body), call.request, wording)
+                reply = completions.read_reply(body).cleaned(self._chat.clean)
+                reply = completions.cut_at_stop(reply, call.request, wording)
             except CallFailure as failure:
                 # Else the same line would be read again at the next try of the call.
                 self._forget(note, [call.key])

@@ -87,9 +87,12 @@ class Sender:
         try:
             return await asyncio.wait_for(self._model.complete(request), left_s)
         except CallFailure as failure:
-            # A key that has worked may be refused once by mistake, but not several times in a row.
+            # A key that has worked may be refused once by mistake, and a proxy may redirect once,
+            # but not several times in a row.
             self._refusals = self._refusals + 1 if failure.fatal else 0
-            if failure.fatal and (not self._answered or self._refusals >= _REFUSALS):
+            redirects = failure.status is not None and 300 <= failure.status < 400
+            is_certain = not self._answered and not redirects
+            if failure.fatal and (is_certain or self._refusals >= _REFUSALS):
                 self._fatal_failure = failure
             return failure
         except (TimeoutError, asyncio.TimeoutError):

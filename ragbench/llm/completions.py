@@ -11,7 +11,9 @@ from typing import Any
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob
 from ragbench.llm.failures import failure_of_body, one_line
+from ragbench.registry import shown
 from ragbench.types import Cause, Usage
+from ragbench.types.records import read_count
 
 _ENVELOPE = ("id", "model", "system_fingerprint", "usage", "error")
 _REASONING = ("reasoning_content", "reasoning")  # keys of DeepSeek and vLLM, and of OpenRouter
@@ -20,17 +22,14 @@ _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
 _FORMATS = ("json_schema", "json_object", "text")
 # Statuses of requests that are refused for their content.
 REFUSING = frozenset({400, 403, 415, 422})
-_REFUSING_FORMATS = REFUSING | {404, 500, 501}
+_REFUSING_FORMATS = frozenset({400, 422})
 _ABOUT_FORMAT = re.compile(
-    r"response[_ ]?format|json[_ ]?(object|mode)|structured output|grammar|peg-native|schema",
-    re.IGNORECASE,
-)
-_UNSUPPORTED = re.compile(
-    r"unsupported|not supported|n.t support|not support|not implemented|not available|deprecated",
+    r"response[_ ]?format|json[_ ]?(object|mode)|structured output|grammar|schema",
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(
-    rf"{_UNSUPPORTED.pattern}|unknown|unrecognized|unexpected|not permitted|not allowed|extra",
+    r"unsupported|not supported|n.t support|not support|not implemented|not available|deprecated"
+    r"|unknown|unrecognized|unexpected|not permitted|not allowed|extra",
     re.IGNORECASE,
 )
 _BAD_VALUE = re.compile(r"may only be|must be|only the default", re.IGNORECASE)
@@ -44,7 +43,8 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
 
     Raises:
         CallFailure: The body is no JSON, holds an error, or holds no choice. It is retryable for a
-            body that is no JSON, since a proxy answered or the body was cut, and for no choice.
+            body that is no JSON, since a proxy answered or the body was cut, for no choice, and
+            for a choice without text that calls tools.
     """
     completion = parse_body(body) if isinstance(body, str) else body
     if isinstance(completion.get("error"), Mapping):
@@ -57,7 +57,8 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
         detail = f"the completion holds no choice: {one_line(json.dumps(completion))}"
         raise CallFailure(Cause.UNREADABLE, detail, retryable=True)
     refusal = message.get("refusal")
-    reasoning, text = split_reasoning(read_text(message.get("content")))
+    content = read_text(message.get("content"), message.get("tool_calls"))
+    reasoning, text = split_reasoning(content)
     # A key of its own or tags inside the text, depending on the server.
     field = next((message[name] for name in _REASONING if message.get(name)), "")
     return ChatReply(
@@ -79,14 +80,18 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
         CallFailure: The stream ended before the reply did; it is retryable.
     """
     whole: dict[str, Any] = {"choices": []}
-    texts, refusals, thoughts = [], [], []
+    texts: list[Any] = []
+    tool_calls: list[Any] = []
+    refusals, thoughts = [], []
     logprobs: list[Any] = []
     finish_reason = None
     for chunk in chunks:
         whole |= {key: chunk[key] for key in _ENVELOPE if chunk.get(key) is not None}
         for choice in chunk.get("choices") or ():
             delta = choice.get("delta") or {}
-            texts.append(delta.get("content") or "")
+            content = delta.get("content") or ""
+            texts += content if isinstance(content, list) else [content]
+            tool_calls += delta.get("tool_calls") or ()
             refusals.append(delta.get("refusal") or "")
             thoughts.append(next((delta[name] for name in _REASONING if delta.get(name)), ""))
             logprobs += (choice.get("logprobs") or {}).get("content") or ()
@@ -96,7 +101,8 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
         if finish_reason is None:
             detail = "the stream ended before the reply did"
             raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
-        message = {"content": "".join(texts), "refusal": "".join(refusals) or None}
+        message: dict[str, Any] = {"content": texts, "tool_calls": tool_calls}
+        message["refusal"] = "".join(refusals) or None
         message["reasoning_content"] = "".join(thoughts) or None
         joined = {"message": message, "finish_reason": finish_reason}
         whole["choices"] = [{**joined, "logprobs": {"content": logprobs} if logprobs else None}]
@@ -115,12 +121,25 @@ def parse_body(body: str) -> Mapping[str, Any]:
     raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
 
 
-def read_text(content: Any) -> str:
-    """Return the text of a message: a string, or the joined text parts of a list; else empty."""
-    if isinstance(content, list):
-        parts = [p.get("text", "") if isinstance(p, Mapping) else p for p in content]
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
+def read_text(content: object, tool_calls: object = None) -> str:
+    """Return the text of a message: a string, or the joined text parts of a list; empty for None.
+
+    Args:
+        content: Content of the message.
+        tool_calls: Tool calls of the message; None and an empty list are none.
+
+    Raises:
+        CallFailure: The content is no text, or the message calls tools and has no text. It is
+            retryable.
+    """
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    texts = [part.get("text") or "" if isinstance(part, Mapping) else part for part in parts]
+    text = "".join(text for text in texts if isinstance(text, str))
+    is_text = all(isinstance(text, str) for text in texts) and not isinstance(content, Mapping)
+    if is_text and (text or not tool_calls):
+        return text
+    problem = "calls tools instead of answering" if is_text else f"has {shown(content)} as content"
+    raise CallFailure(Cause.UNREADABLE, f"the reply {problem}, allowed: text", retryable=True)
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
@@ -165,12 +184,6 @@ def _detail(usage: Mapping[str, Any], kind: str, name: str) -> int:
     """Return a number of the details `kind` of a usage by name; 0 if the server reports none."""
     details = usage.get(kind)
     return (read_count(details.get(name)) if isinstance(details, Mapping) else None) or 0
-
-
-def read_count(value: Any) -> int | None:
-    """Return a number of tokens; None for any value but an integer of 0 or more."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_count else None
 
 
 def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
@@ -291,10 +304,9 @@ def learn_refusals(wording: Wording, failure: CallFailure, refused: Refusals) ->
     text = f"{failure.param or ''} {failure.detail}"
     if failure.status in REFUSING and (name := _refused_name(wording, failure)) is not None:
         return refused | Refusals(frozenset({name}))
-    about_format = _ABOUT_FORMAT.search(text) or (not failure.param and _UNSUPPORTED.search(text))
     if failure.status not in _REFUSING_FORMATS or wording.format in (None, "text"):
         return None
-    if not about_format:
+    if not _ABOUT_FORMAT.search(text):
         return None
     # A server that does not know the parameter itself accepts no format at all.
     no_format = _NO_PARAMETER.search(text) and wording.format not in text

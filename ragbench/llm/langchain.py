@@ -8,11 +8,12 @@ from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.completions import ask_json, read_count, read_logprobs, read_text, split_reasoning
+from ragbench.llm.completions import ask_json, read_logprobs, read_text, split_reasoning
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
 from ragbench.secrets import Redactor
 from ragbench.types import Cause, Usage
+from ragbench.types.records import read_count
 
 
 class LangchainChat(ChatModel):
@@ -96,7 +97,7 @@ class LangchainChat(ChatModel):
         details = getattr(message, "response_metadata", None) or {}
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
-        reasoning, text = split_reasoning(read_text(content))
+        reasoning, text = split_reasoning(read_text(content, getattr(message, "tool_calls", None)))
         return ChatReply(
             text=text,
             reasoning=reasoning,

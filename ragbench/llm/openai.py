@@ -225,7 +225,7 @@ class OpenAIChat(ChatModel):
         )
         try:
             async for chunk in stream:
-                chunks.append(chunk.to_dict())
+                chunks.append(chunk.to_dict(warnings=False))
         except (openai.APIError, ValueError):
             raise
         except Exception as error:  # noqa: BLE001 - the HTTP library's own errors, unwrapped
@@ -279,7 +279,7 @@ class OpenAILike(OpenAIChat):
             raise failures.failure_of_exception(error, self.clean) from None
         dump = getattr(completion, "model_dump_json", None)
         body = dump() if callable(dump) else json.dumps(completion, default=vars)
-        return completions.read_reply(self.clean(body))
+        return completions.read_reply(self.clean(body)).cleaned(self.clean)
 
 
 def is_azure(address: str) -> bool:

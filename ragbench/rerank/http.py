@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -134,7 +134,9 @@ def _read_scores(reply: Any, count: int) -> dict[int, float]:
             raise AdapterError(f"{place}.index is {shown(index)}, allowed: {allowed}")
         if index in scores:
             raise AdapterError(f"{place}.index is {index} again, allowed: each passage once")
-        if isinstance(score, bool) or not isinstance(score, (int, float)) or math.isnan(score):
+        is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
+        # NaN compares with nothing, and a float holds no larger integer.
+        if score is None or not is_number or not abs(score) <= sys.float_info.max:
             raise AdapterError(f"{place}.relevance_score is {shown(score)}, allowed: a number")
         scores[index] = float(score)
     return scores

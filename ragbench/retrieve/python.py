@@ -8,6 +8,7 @@ LangChain, LlamaIndex and Haystack are recognised by their methods.
 from __future__ import annotations
 
 import inspect
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -238,16 +239,17 @@ def _read_document(hit: Any, position: int) -> ScoredDocument:
 def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
     """Return the hit with an id that a run file can hold, and its score as a float or None.
 
-    AdapterError if the id is not usable, or the score is NaN or no number.
+    AdapterError if the id is not usable, or the score is no finite number.
     """
     identifier = checked_id(hit.id, f"hit {position}")
     if hit.score is None:
         return replace(hit, id=identifier)
     try:
         score = float(hit.score)  # NumPy scalars and decimals become plain floats
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         problem = f"hit {position} has the score {shown(hit.score)}"
         raise AdapterError(f"{problem}, allowed: a number") from error
-    if math.isnan(score):
-        raise AdapterError(f"hit {position} has the score NaN, allowed: a number")
+    if not math.isfinite(score):
+        name = json.dumps(score)  # NaN, Infinity or -Infinity
+        raise AdapterError(f"hit {position} has the score {name}, allowed: a finite number")
     return replace(hit, id=identifier, score=score)

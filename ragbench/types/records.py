@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
 
 N = TypeVar("N", int, float)
+_LARGEST_COUNT = 2**53  # above it a float no longer tells neighbouring integers apart
 # Part of a data set that is read as a whole.
 Part = Literal["corpus", "queries", "qrels", "answers"]
 
@@ -112,8 +113,16 @@ class Usage:
     cached_tokens: int = optional(0)
 
 
+def read_count(value: object) -> int | None:
+    """Return a number of tokens; None for anything but an integer from 0 to 2**53."""
+    # The exact type, as True is an int in Python.
+    return value if type(value) is int and 0 <= value <= _LARGEST_COUNT else None
+
+
 def add_usage(parts: Iterable[Usage]) -> Usage:
     """Return the sum of usages; a number is None if a part of it is unknown, 0 without parts.
+
+    A sum above 2**53 is unknown as well: no file could hold it.
 
     Example:
         >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, cached_tokens=4)])
@@ -124,15 +133,19 @@ def add_usage(parts: Iterable[Usage]) -> Usage:
         _total([usage.input_tokens for usage in usages], sum),
         _total([usage.output_tokens for usage in usages], sum),
         _total([usage.usd for usage in usages], math.fsum),
-        sum(usage.reasoning_tokens for usage in usages),
-        sum(usage.cached_tokens for usage in usages),
+        _total([usage.reasoning_tokens for usage in usages], sum) or 0,
+        _total([usage.cached_tokens for usage in usages], sum) or 0,
     )
 
 
 def _total(values: Sequence[N | None], add: Callable[[Sequence[N]], N]) -> N | None:
-    """Return the sum of numbers by `add`; None if one of them is None."""
+    """Return the sum of numbers by `add`; None if one of them is None, or if it is above 2**53."""
     numbers = [value for value in values if value is not None]
-    return add(numbers) if len(numbers) == len(values) else None
+    # `math.fsum` raises an error for a sum that no float holds.
+    if len(numbers) < len(values) or max(numbers, default=0) > _LARGEST_COUNT:
+        return None
+    total = add(numbers)
+    return total if total <= _LARGEST_COUNT else None
 
 
 @dataclass(frozen=True, slots=True)

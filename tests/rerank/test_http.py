@@ -111,6 +111,8 @@ BAD = [
     (Reply(results((0, 1), (0, 2))), Cause.MALFORMED, r"results\[1\].index is 0 again"),
     (Reply(results((0, None))), Cause.MALFORMED, r"results\[0\].relevance_score is None"),
     (Reply(results((0, float("nan")))), Cause.MALFORMED, "relevance_score is nan, .*a number"),
+    (Reply(results((0, float("inf")))), Cause.MALFORMED, "relevance_score is inf, .*a number"),
+    (Reply(results((0, 10**400))), Cause.MALFORMED, "relevance_score is 10+.*, .*a number"),
     (Reply(results((0, 1))), Cause.MALFORMED, r"1 results, allowed: 3 \(top_n\)"),
     (Reply({"message": "no such model"}, 404), Cause.SERVER_ERROR, "404: .*no such model"),
     (Reply({}, 500), Cause.SERVER_ERROR, "answered 500: .*; tried 3 times"),

@@ -92,6 +92,8 @@ def test_cuts_at_top_k(ids, top_k):
         ([("a", 1, 2)], "hit 1 is"),
         ([("a", "high")], "hit 1 has the score 'high', allowed: a number"),
         ([("a", float("nan"))], "hit 1 has the score NaN"),
+        ([("a", float("-inf"))], "hit 1 has the score -Infinity, allowed: a finite number"),
+        ([("a", 10**400)], "hit 1 has the score 1000"),
         ([""], "hit 1: the id '' is empty"),
         (["a\0b"], "hit 1: the id 'a\\x00b' holds a NUL character"),
         (["half \ud83d"], "holds half of a character"),

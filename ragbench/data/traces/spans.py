@@ -14,6 +14,7 @@ from ragbench.data.files.columns import value_at
 from ragbench.data.files.rows import Entry
 from ragbench.json_yaml import load_json
 from ragbench.types import Usage
+from ragbench.types.records import read_count
 
 # A value as a tool wrote it; its kind is checked before use.
 Json = Any
@@ -177,9 +178,9 @@ def number(value: Json) -> float | None:
 
 
 def count(value: Json) -> int | None:
-    """Return a number of tokens as an integer; None if there is none."""
+    """Return a number of tokens, also from a text; None unless it is whole and at most 2**53."""
     tokens = number(value)
-    return None if tokens is None else int(tokens)
+    return read_count(int(tokens)) if tokens is not None and tokens.is_integer() else None
 
 
 def error_reason(code: Json, *messages: Json) -> str | None:
