@@ -158,6 +158,8 @@ class HitReader:
     ) -> ScoredDocument:
         """Return a hit with its id, and with the title of its metadata.
 
+        The title is None where the metadata have no text as `title`.
+
         Args:
             own_id: Id that the library gives; None or an empty text where it gives none.
             text: Text of the hit; None where the library returns ids alone.

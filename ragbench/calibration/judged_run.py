@@ -100,7 +100,8 @@ class JudgedRun:
     def find_system(self, name: str) -> str | None:
         """Return the judged system of this name; None if there is none.
 
-        Names of records count too: `Original Ground Truth` is `Original-Ground-Truth` in a run.
+        Names of records count too: `Original Ground Truth` is `Original-Ground-Truth` in a run. The
+        name as given comes first.
         """
         names = (name, system_name(name))
         return next((name for name in names if name in self.systems), None)

@@ -86,7 +86,8 @@ def probe_position(
 def reverse_passages(item: JudgedItem) -> JudgedItem | None:
     """Return the item with its passages reversed; None if there is no other order.
 
-    None also for an answer that cites passages by number, since its numbers would be wrong.
+    None also for an answer that cites passages by number, since its numbers would be wrong. The
+    item itself is not changed.
 
     Example:
         >>> item = JudgedItem("When?", "In 1932.", ["It opened in 1932.", "It is red."])

@@ -68,7 +68,10 @@ class LabelScale:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Levels from low to high; empty if the ends are not whole steps, or 20 or more, apart."""
+        """Levels from low to high; empty if the ends are not whole steps, or 20 or more, apart.
+
+        From the label of score 0, so falling if `high` is the smaller number.
+        """
         steps = abs(self.high - self.low)
         if steps != round(steps) or steps >= _MOST_LEVELS:
             return ()
@@ -241,7 +244,10 @@ def _units(
 
 
 def _band(score: float) -> int:
-    """Return the number from 0 to 4 of the band of a score from 0 to 1."""
+    """Return the number from 0 to 4 of the band of a score from 0 to 1.
+
+    A score of 1 is in band 4.
+    """
     # a rounding error must not move a score to the band below; 1 belongs to the last band
     return min(int(score * _BANDS + 1e-9), _BANDS - 1)
 

@@ -354,6 +354,7 @@ def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Los
     """Return the cause of a query without judgements, by the first hit that has a gold answer.
 
     It is `right` within the first `depth` ranks, and `unknown` if no gold answer was looked for.
+    The rank counts from 1; 0 gives `not_retrieved`, one beyond `depth` gives `ranked_too_low`.
     """
     rank = ranking.answer_rank
     if rank is None:

@@ -53,7 +53,8 @@ class Share(NamedTuple):
         """Return True if the text has a gold answer word by word, or at least a share of its words.
 
         `least` is the share. A short gold answer needs at least two thirds of its words, or an F1
-        of two thirds, and all its numbers.
+        of two thirds, and all its numbers. False if no word is shared and no gold answer stands in
+        the text.
         """
         if self.whole or not self.n_shared:
             return self.whole
@@ -136,7 +137,10 @@ class GoldWords:
 
 
 def _is_whole(gold: Sequence[str], tokens: Sequence[str]) -> bool:
-    """Return True if a text has a gold answer word by word; yes or no has to be its first word."""
+    """Return True if a text has a gold answer word by word; yes or no has to be its first word.
+
+    False for an empty gold answer.
+    """
     if tuple(gold) in _YES_OR_NO:
         return tuple(tokens[:1]) == tuple(gold)
     return holds_run(tokens, gold)
@@ -162,7 +166,8 @@ def terms(text: str) -> frozenset[str]:
 def refuses(answer: str) -> str | None:
     """Return the kind of refusal of an answer, `declines` or `is empty`; None if it answers.
 
-    An answer declines if its first sentence says that there is no answer.
+    An answer declines if its first sentence says that there is no answer. Text of white space alone
+    is empty. `None` as the whole first sentence declines too.
 
     Example:
         >>> refuses("I don't know."), refuses(" "), refuses("Paris. The texts do not say more.")

@@ -220,7 +220,10 @@ def _test(
 
 
 def contains_0(low: float | None, high: float | None) -> bool:
-    """Return True if an interval contains 0; an interval without limits contains every number."""
+    """Return True if an interval contains 0; an interval without limits contains every number.
+
+    A limit that is 0 counts as containing it.
+    """
     return low is None or high is None or low <= 0 <= high
 
 

@@ -125,7 +125,10 @@ def _rank_parts(
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use, which `taskset` may limit."""
+    """Return the number of cores that this process may use, which `taskset` may limit.
+
+    At least 1.
+    """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -201,12 +204,18 @@ class Evaluation:
 
     @property
     def mean(self) -> dict[str, float]:
-        """Mean of each score over the scored items; NaN if there are none."""
+        """Mean of each score over the scored items; NaN if there are none.
+
+        Scores are in the order of the columns.
+        """
         return {name: column.mean for name, column in self.columns.items()}
 
     @property
     def interval(self) -> dict[str, tuple[float, float]]:
-        """Confidence limits of the mean of each score; NaN if they are not defined."""
+        """Confidence limits of the mean of each score; NaN if they are not defined.
+
+        Each is (lower, upper).
+        """
         nan = float("nan")
         ends = {name: summary.interval or (nan, nan) for name, summary in self.summary.items()}
         return {
@@ -221,7 +230,10 @@ class Evaluation:
 
     @cached_property
     def per_query(self) -> dict[str, dict[str, float]]:
-        """Value of each item by score and item id; NaN if the item has no score."""
+        """Value of each item by score and item id; NaN if the item has no score.
+
+        Items are in the order of `query_ids`.
+        """
         return {
             name: dict(zip(self.query_ids, column.values.tolist(), strict=True))
             for name, column in self.columns.items()

@@ -462,6 +462,9 @@ def choose_measures(
 def find_measure(name: str, shared: Sequence[str], measures: Collection[str] = ()) -> str:
     """Return the shared measure that a name means in any spelling.
 
+    An equal name comes first, else the first shared one that means the same. A name `python:...` is
+    found by equal text only.
+
     Args:
         name: Name as the user wrote it.
         shared: Measures that several systems have.

@@ -50,6 +50,8 @@ def ignore_progress(n: int) -> None:
 def as_unicode(text: str) -> str:
     r"""Return the text with half surrogate pairs replaced by `?`; a tokeniser would refuse them.
 
+    An empty text stays empty.
+
     Example:
         >>> as_unicode("cat \ud800")
         'cat ?'
@@ -273,6 +275,8 @@ def find_checkpoint(owner: str, model: str) -> Checkpoint:
 
 def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
     """Return the device to use: `auto` becomes `cuda` if torch finds a GPU, else `cpu`.
+
+    Needs torch: ImportError without it.
 
     Raises:
         OptionError: `cuda`, and torch finds no GPU.

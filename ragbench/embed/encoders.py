@@ -94,6 +94,8 @@ def truncation_notes(
 ) -> list[str]:
     """Return a note on the texts that are longer than a model reads; empty if `count` is 0.
 
+    At most one note.
+
     Args:
         count: Number of texts that are too long.
         total: Number of all texts.

@@ -122,7 +122,8 @@ class EntailmentModel:
     def _shortened(self, hypothesis: str) -> tuple[str, int | None]:
         """Return the hypothesis, cut to half of the limit, and the tokens left for a premise.
 
-        That number is None for a model without limit.
+        That number is None for a model without limit. A hypothesis within that half is returned
+        unchanged.
         """
         if self.limit is None:
             return hypothesis, None

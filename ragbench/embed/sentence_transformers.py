@@ -191,6 +191,8 @@ def _embedder(
 def check_model(owner: str, model: str) -> embed.Checkpoint:
     """Return the checkpoint of a model that exists, without reading its weights.
 
+    For a name on the hub its configuration is read, which may be downloaded.
+
     Raises:
         OptionError: Neither a folder of a model nor a name on the hub.
         DataError: The model is not in the cache, and the hub cannot be reached.

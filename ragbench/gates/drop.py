@@ -579,7 +579,10 @@ def _queries_needed(d: FloatArray, margin: float, confidence: float, width: floa
 
 
 def _size(d: FloatArray) -> float:
-    """Return the mean size of a change, weighted by size; 0 without changes."""
+    """Return the mean size of a change, weighted by size; 0 without changes.
+
+    NaN counts as no query; the result is at least 0.
+    """
     sizes = np.abs(d[~np.isnan(d)])
     return float((sizes**2).sum() / sizes.sum()) if sizes.any() else 0.0
 

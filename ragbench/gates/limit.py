@@ -107,6 +107,10 @@ class Limit(MeasureGate):
         Failed queries count at their worst and at their best: a verdict that they could change is
         undecided. A score without any value, or without an interval, is undecided.
 
+        Raises:
+            OptionError: `confidence` is outside (0, 1), or a value is outside the range of the
+                score.
+
         Example:
             >>> from ragbench.signature import Signature
             >>> hits = ScoreColumn(
@@ -192,7 +196,8 @@ class Cost(MeasureGate):
         """Return the decision on a system whose cost may be at most `max`, by `summary.json`.
 
         The cost is a latency percentile, a number of tokens or US dollars, as `measure` says.
-        Undecided if the run has no summary, or the cost is unknown.
+        Undecided if the run has no summary, or the cost is unknown. KeyError for a system of the
+        summary if `measure` names no cost.
         """
         summary = candidate.run.summary
         system = None if summary is None else summary.system(candidate.system.name)

@@ -63,13 +63,22 @@ class Generator:
 
     # Empty by default: a generator without a model has no replies, costs and connections.
     def keep_replies(self, replies: Replies | None) -> None:
-        """Set the store of model replies, before the first question; None stores nothing."""
+        """Set the store of model replies, before the first question; None stores nothing.
+
+        Does nothing by default.
+        """
 
     def spend_from(self, budget: Budget | None) -> None:
-        """Set the budget of all calls, before the first question; None for no limit."""
+        """Set the budget of all calls, before the first question; None for no limit.
+
+        Does nothing by default.
+        """
 
     def close(self) -> None:
-        """Close connections, after the last question."""
+        """Close connections, after the last question.
+
+        Does nothing by default.
+        """
 
     def check(self) -> None:
         """Load models or connect; raise the error of a missing key or package.
@@ -112,7 +121,8 @@ class Generator:
     ) -> Prediction | str:
         """Return the answer of a sample to a query.
 
-        A subclass overrides this method, or `generate` if it gives a single answer.
+        A subclass overrides this method, or `generate` if it gives a single answer. By default
+        every sample is the answer of `generate`, whose errors are passed on.
 
         Args:
             query: Query to answer.

@@ -411,7 +411,16 @@ class OpenAIGenerator(ChatGenerator):
     declares = OpenAIGeneratorOptions
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Check the options; no key is needed and nothing is sent before the first question."""
+        """Check the options; no key is needed and nothing is sent before the first question.
+
+        `client` replaces the server address.
+
+        Raises:
+            OptionError: Unknown prompt, options of Azure that do not fit together, or a malformed
+                address.
+            DataError: The prompt file cannot be read or is invalid.
+            TypeError: An unknown option, or no `model`.
+        """
         chosen = OpenAIGeneratorOptions(**options)
         self._server = chosen.server(
             stream=chosen.stream, client=client, keep_alive=chosen.keep_alive

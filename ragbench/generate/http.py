@@ -212,7 +212,7 @@ class HttpApp(HttpService):
     """Post each question to a URL and read answer and passages from the JSON reply.
 
     The order of the passages is scored as a ranking. A passage without an id gets a hash of its
-    text.
+    text. OptionError for a wrong URL, header, path or place.
     """
 
     declares = HttpAppOptions

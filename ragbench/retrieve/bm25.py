@@ -236,6 +236,8 @@ class BM25(Retriever):
     def term_counts(self, document_id: str) -> Counter[str]:
         """Return the number of occurrences of each index term in an indexed document.
 
+        An empty document gives an empty counter. Before `index` no id is known.
+
         Raises:
             DataError: No indexed document has the id.
         """

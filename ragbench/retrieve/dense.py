@@ -280,6 +280,9 @@ class Dense(Retriever):
 def _count_truncated(
     embedder: CachedEmbedder, texts: Sequence[str], role: Literal["query", "document"]
 ) -> int:
-    """Return the number of texts that are longer than the model reads."""
+    """Return the number of texts that are longer than the model reads.
+
+    0 if the model has no limit or there are no texts.
+    """
     lengths = embedder.count_tokens(texts, prompt=embedder.prompts[role])
     return count_longer(lengths, embedder.limit)

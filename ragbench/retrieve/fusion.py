@@ -227,7 +227,10 @@ def normalized(
 
 # equal scores (unit 0) do not tell the documents apart: all get 0
 def _scaled(scores: Mapping[str, float], origin: float, unit: float) -> dict[str, float]:
-    """Return the scores minus `origin`, divided by `unit`; all 0 if the unit is 0."""
+    """Return the scores minus `origin`, divided by `unit`; all 0 if the unit is 0.
+
+    Order is kept; no scores give an empty mapping.
+    """
     if unit == 0:
         return dict.fromkeys(scores, 0.0)
     return {document: (score - origin) / unit for document, score in scores.items()}

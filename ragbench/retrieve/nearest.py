@@ -118,7 +118,10 @@ def _as_floor(bounds: FloatArray) -> Vectors:
 
 
 def _lengths(vectors: Vectors) -> FloatArray:
-    """Return the length of each vector, in doubles."""
+    """Return the length of each vector, in doubles.
+
+    Shape (n,).
+    """
     doubles = vectors.astype(np.float64)
     lengths: FloatArray = np.sqrt((doubles * doubles).sum(axis=1))
     return lengths

@@ -171,7 +171,10 @@ def _student(sample: FloatArray, confidence: float) -> tuple[float, float]:
 def _wilson(
     hits: np.ndarray[tuple[int], np.dtype[np.bool_]], low: float, high: float, confidence: float
 ) -> tuple[float, float]:
-    """Return the limits of a share of hits, stretched from 0..1 to low..high."""
+    """Return the limits of a share of hits, stretched from 0..1 to low..high.
+
+    The lower one comes first. `hits` must have at least one value; confidence is inside (0, 1).
+    """
     from statistics import NormalDist  # only here: it is the slowest part of this module to load
 
     n, share = len(hits), float(hits.mean())

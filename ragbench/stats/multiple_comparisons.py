@@ -110,7 +110,10 @@ def can_reject(resamples: int, n_comparisons: int, *, alpha: float = 0.05) -> bo
 
 
 def _ascending(p: FloatArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], int]:
-    """Return the places of the p-values from small to large, without NaN, and their number."""
+    """Return the places of the p-values from small to large, without NaN, and their number.
+
+    Places count from 0; of equal p-values the earlier place comes first.
+    """
     m = int(np.count_nonzero(~np.isnan(p)))
     return np.argsort(p, kind="stable")[:m], m
 
@@ -263,7 +266,13 @@ class SystemPairs:
         resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> None:
-        """Take a table (n queries, s systems) of one measure; NaN where a system is not scored."""
+        """Take a table (n queries, s systems) of one measure; NaN where a system is not scored.
+
+        Pairs are in the order (0, 1), (0, 2), ...; fewer than two systems have none.
+
+        Raises:
+            OptionError: `values` is no table, or holds an infinity.
+        """
         self._table = arguments.matrix("SystemPairs", "values", values)
         arguments.whole_number("SystemPairs", "resamples", resamples, least=1)
         arguments.whole_number("SystemPairs", "seed", seed, least=0)

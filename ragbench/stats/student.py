@@ -55,6 +55,8 @@ def t_cdf(t: float, df: float) -> float:
 def t_quantile(p: float, df: float) -> float:
     """Return the quantile of Student's t at probability p, for degrees of freedom from 1.
 
+    Negative for p below 0.5.
+
     Raises:
         OptionError: p is outside (0, 1), or df is below 1 or not finite.
 
@@ -136,6 +138,7 @@ def _continued_fraction(a: float, b: float, x: float) -> float:
     """Return the continued fraction of the incomplete beta function, by Lentz's method.
 
     Thompson and Barnett (1986), Coulomb and Bessel functions of complex arguments and order.
+    Converges to 1e-16; after the largest number of steps the last value counts.
     """
     # unrolled: plans of queries spend most of their time here; _TINY avoids divisions by 0
     c, d = 1.0, 1 - (a + b) * x / (a + 1)

@@ -55,7 +55,10 @@ class Analyzer:
         return fingerprint([*chosen, *sorted(self._stopwords), *code, unidata_version], 32)
 
     def __call__(self, text: str) -> list[str]:
-        """Return the terms of a text, in order; none for a text of stop words only."""
+        """Return the terms of a text, in order; none for a text of stop words only.
+
+        A term that occurs again comes again.
+        """
         dropped, stem = self._stopwords, self._stem
         terms = [word for word in words(text, self._language) if word not in dropped]
         return terms if stem is None else [stem(word) for word in terms]

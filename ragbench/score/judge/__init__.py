@@ -12,6 +12,10 @@ class _Judges(Family):
         """Return the class or factory of a judge type; a plain function gets a factory.
 
         `search` are the folders in which `python:module:name` is looked up first.
+
+        Raises:
+            OptionError: The type is unknown.
+            DataError: The module cannot be imported or lacks the name, or the target is no judge.
         """
         factory = super().load(type_name, search)
         if not type_name.startswith(PYTHON):

@@ -198,7 +198,10 @@ class RubricJudge:
 
     @property
     def missing_key(self) -> str | None:
-        """Name of the environment variable that should hold the key and is not set, or None."""
+        """Name of the environment variable that should hold the key and is not set, or None.
+
+        None by default.
+        """
         return None
 
     def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
@@ -226,7 +229,10 @@ class RubricJudge:
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return the result of `judge_all` without blocking the running event loop."""
+        """Return the result of `judge_all` without blocking the running event loop.
+
+        NotImplementedError if the judge does not define it.
+        """
         raise NotImplementedError
 
     def judge_each(

@@ -125,7 +125,10 @@ def _claim_f1(grounding: Grounding) -> float | None:
 
 
 def _backed(cells: Iterable[Cell]) -> bool:
-    """Return True if a cell supports the claim, alone or together with others."""
+    """Return True if a cell supports the claim, alone or together with others.
+
+    False for no cells.
+    """
     return any(cell in ("supported", "supported_together") for cell in cells)
 
 
@@ -167,7 +170,10 @@ def _citation_recall(grounding: Grounding) -> float | None:
 
 
 def _backed_by(row: Sequence[Cell], cited: frozenset[int]) -> bool:
-    """Return True if one cited passage supports the claim, or all that do so together are cited."""
+    """Return True if one cited passage supports the claim, or all that do so together are cited.
+
+    False for an empty row or without citations. Passages count from 1.
+    """
     alone = {number for number, cell in enumerate(row, start=1) if cell == "supported"}
     joint = {number for number, cell in enumerate(row, start=1) if cell == "supported_together"}
     return bool(alone & cited or (joint and joint <= cited))

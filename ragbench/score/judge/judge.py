@@ -104,8 +104,11 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     def _open_replies(self, path: str | Path | None) -> Replies | None:
         """Check the judge and return its opened store of replies; None without a path.
 
+        If the check fails, the store is closed and its error passed on.
+
         Raises:
             OptionError: A path is given to a judge that calls no model.
+            DataError: The file is no store of replies.
         """
         if path is None:
             self._judge.check()

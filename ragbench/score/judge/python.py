@@ -165,7 +165,8 @@ def judge_maker(target: Any, name: str = "") -> Any:
 
     A class or function that declares its options is returned unchanged: it is the factory itself.
     A function that requires a part of an item as a parameter is a judge itself. `name` is the
-    user's name of the target in messages; by default its module and name.
+    user's name of the target in messages; by default its module and name. For an object with
+    `judge` the factory returns the object itself.
 
     Raises:
         DataError: The target is neither a judge nor a factory; or it is an async function, or a

@@ -175,6 +175,7 @@ def _built_in(full_name: str) -> Rubric:
 
     Raises:
         OptionError: An option is unknown or has a wrong value, or `model` comes without as=ragas.
+        DataError: No built-in rubric has the name.
     """
     match = _NAME.fullmatch(full_name)
     name, text = match.groups() if match else (full_name, None)

@@ -410,7 +410,10 @@ class _RubricTally:
 
 
 def _union(name_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """Return the distinct names of several sets, sorted."""
+    """Return the distinct names of several sets, sorted.
+
+    No names give an empty tuple.
+    """
     return tuple(sorted(set(chain.from_iterable(name_sets))))
 
 

@@ -381,7 +381,10 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
 
 
 def no_average(name: str) -> OptionError:
-    """Return the error for a measure that cannot average over ties, with those that can."""
+    """Return the error for a measure that cannot average over ties, with those that can.
+
+    The caller raises it: an OptionError.
+    """
     from ragbench.score.retrieval import MEASURES
 
     specs = ((other, spec_of(MEASURES.load(other))) for other in MEASURES.table)

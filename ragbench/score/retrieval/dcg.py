@@ -488,6 +488,9 @@ def binary_gain(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
         ranked: Grades of the retrieved documents in rank order.
         rel: Smallest grade that counts as relevant.
 
+    Returns:
+        Array of shape (n,), values in [0, 1], in the order of the queries.
+
     Raises:
         OptionError: `rel` is below 1, or `ranked` averages over ties.
 

@@ -114,6 +114,9 @@ def unjudged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     nothing was retrieved. With averaged ties the value is the mean over all orders of tied
     documents.
 
+    Returns:
+        Array of shape (n,), values in [0, 1], in the order of the queries; never NaN.
+
     Raises:
         OptionError: `k` is below 1.
 
@@ -147,6 +150,10 @@ _count = partial(
 @_count("num_ret")
 def num_ret(ranked: RankedGrades) -> FloatArray:
     """Count the documents that each query retrieved.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, of whole numbers as floats; 0 for a judged
+        query that the run lacks.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -195,6 +202,9 @@ def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 @_count("num_q")
 def num_q(ranked: RankedGrades) -> FloatArray:
     """Count the queries: each is 1.
+
+    Returns:
+        Array of ones of shape (n,), for the n judged queries, whether the run has them or not.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank

@@ -55,6 +55,7 @@ class GoldPassages:
         """Index the words; a text without words matches no passage.
 
         `overlap` is the share of a gold passage's words, with repetitions, that a match contains.
+        It is 0 to 1, and not checked here. The mapping is kept, not copied.
         """
         self._texts, self._overlap = texts, overlap
         self._holding: dict[str, list[tuple[str, int]]] = {}
@@ -66,7 +67,7 @@ class GoldPassages:
         """Return the ids of the gold passages that a retrieved one matches, in judgement order.
 
         It matches if it contains the share `overlap` of the gold words, or if it is a part of the
-        gold text itself, word by word. An empty passage matches none.
+        gold text itself, word by word. An empty passage matches none. No match gives an empty list.
         """
         # by the index: only gold passages that share a word are visited
         shared: Counter[str] = Counter()

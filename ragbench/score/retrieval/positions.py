@@ -22,6 +22,8 @@ _LONG = 200  # hits per query from which one sort per query is faster than one f
 class SortedLists:
     """Scores of n queries, concatenated, falling within each query, ties in any order.
 
+    Places and rows count from 0.
+
     Attributes:
         scores: Place -> score.
         starts: Shape (n + 1,): first place of each query.
@@ -154,6 +156,8 @@ def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_
 class Groups:
     """Tie groups of hits.
 
+    Hits and places count from 0.
+
     Attributes:
         first: Hit -> first place of its group.
         end: Hit -> place after the last of its group.
@@ -216,7 +220,10 @@ class TiedMembers:
 
 
 def as_singles(scores: FloatArray) -> FloatArray:
-    """Round to 32-bit floats, kept as doubles; what is too large becomes infinite, and so ties."""
+    """Round to 32-bit floats, kept as doubles; what is too large becomes infinite, and so ties.
+
+    NaN stays NaN. The input is not changed.
+    """
     with np.errstate(over="ignore"):
         return scores.astype(np.float32).astype(np.float64)
 

@@ -68,7 +68,10 @@ class Keyed:
         return cls.of(np.repeat(np.arange(len(lengths)), lengths), block.documents)
 
     def take(self, rows: IntArray) -> Keyed:
-        """Return the given rows, in their order."""
+        """Return the given rows, in their order.
+
+        Numbers count from 0; IndexError for one that is too large.
+        """
         return Keyed(self.query[rows], self.documents.take(rows), self.keys[rows])
 
     def __len__(self) -> int:
@@ -146,6 +149,8 @@ def _possible(keys: HashArray, gold_keys: HashArray) -> IntArray:
 @dataclass(frozen=True, eq=False)
 class Hits:
     """Judged documents that were retrieved, in any order.
+
+    Rows and queries count from 0, ranks from 1.
 
     Attributes:
         query: Row -> number of the query.
@@ -336,7 +341,10 @@ def ranked_documents(
 
 
 def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
-    """Raise OptionError for unknown tie rules, or for a depth with ties=average."""
+    """Raise OptionError for unknown tie rules, or for a depth with ties=average.
+
+    OptionError too for a `trec_eval` other than 9 and 10.
+    """
     if ties not in get_args(Ties):
         raise OptionError("rank", "ties", ties, ", ".join(get_args(Ties)))
     if trec_eval not in get_args(TrecEval) or isinstance(trec_eval, bool):

@@ -59,6 +59,8 @@ class Evidence:
 def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> Qrels | None:
     """Return the qrels if a measure reads their subtopics, else None.
 
+    No measures give None.
+
     Raises:
         OptionError: A measure reads texts of passages, or cannot average over ties.
         DataError: A measure reads subtopics, and the qrels have none.

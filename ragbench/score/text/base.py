@@ -58,7 +58,10 @@ class OverlapScore(NamedTuple):
 
 
 class RougeScore(OverlapScore):
-    """Precision, recall and F of a prediction by a ROUGE type, each 0..1."""
+    """Precision, recall and F of a prediction by a ROUGE type, each 0..1.
+
+    All are 0 if a text is empty or no unit is shared.
+    """
 
     __slots__ = ()
 

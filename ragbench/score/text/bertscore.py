@@ -75,6 +75,8 @@ def layer_table() -> dict[str, int]:
 def table_name(model: str) -> str:
     """Return a model's name in bert-score's tables: `roberta-large`, without its owner on the hub.
 
+    A name with another owner is returned unchanged.
+
     Example:
         >>> table_name("google-bert/bert-base-uncased"), table_name("microsoft/deberta-base")
         ('bert-base-uncased', 'microsoft/deberta-base')

@@ -280,7 +280,8 @@ def _reader(metrics: Sequence[Metric], options: Options) -> RowReader:
     """Return a function that scores a row: one value for each of these metrics, in their order.
 
     The metrics are parts of one declaration, so its function is called once a row. The returned
-    function raises `AdapterError` if a value is not an int or a float; NaN passes.
+    function raises `AdapterError` if a value is not an int or a float; NaN passes. Errors of the
+    metric itself pass through it.
 
     Args:
         metrics: Metrics with one declaration and equal options; at least one.

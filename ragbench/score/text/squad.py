@@ -157,6 +157,7 @@ def contains(
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
+        MissingExtra: The tokenizer needs a package that is not installed.
 
     Example:
         >>> contains("It was built in 1889, for the fair.", "1889"), contains("I know.", "no")

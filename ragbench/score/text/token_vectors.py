@@ -125,7 +125,10 @@ class TokenWeights:
         return cls(weight_of, math.log(n))
 
     def __call__(self, tokens: TextTokens) -> FloatArray:
-        """Return the weights of the tokens of a text, shape (n tokens,)."""
+        """Return the weights of the tokens of a text, shape (n tokens,).
+
+        Shape (0,) without tokens.
+        """
         import numpy as np
 
         return np.array([self.weight_of.get(number, self.default) for number in tokens.ids])

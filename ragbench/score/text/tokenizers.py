@@ -122,7 +122,10 @@ def is_frequent(count: int, texts: Sequence[str]) -> bool:
 
 
 def has_accented_words(text: str) -> bool:
-    """Return True if a text has a letter beyond a-z, such as é or 東."""
+    """Return True if a text has a letter beyond a-z, such as é or 東.
+
+    False for an empty text and for digits, signs and emoji alone.
+    """
     return not text.isascii() and any(map(str.isalpha, _BEYOND_ASCII.findall(text)))
 
 

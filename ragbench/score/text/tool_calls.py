@@ -231,7 +231,10 @@ def _identity(call: ToolCall, arguments: str) -> tuple[str, str]:
 
 
 def _canonical(value: Json) -> str:
-    """Return a JSON value as text that is equal for equal values: keys are sorted, 5.0 is 5."""
+    """Return a JSON value as text that is equal for equal values: keys are sorted, 5.0 is 5.
+
+    A value that JSON lacks is written as its `str`.
+    """
     return json.dumps(_numbers(value), sort_keys=True, default=str)
 
 

@@ -305,7 +305,8 @@ def ragas_prompt(step: str, material: templates.Material) -> JudgePrompt:
 def _check_passages(passages: Sequence[str], value: Any) -> None:
     """Check the passage numbers of a reply against its verdicts.
 
-    Numbers beside `not_mentioned` are ignored, unless they are out of range or repeated.
+    Numbers beside `not_mentioned` are ignored, unless they are out of range or repeated. `value`
+    maps each claim to its `passages`, numbers from 1, and its `verdict`.
 
     Raises:
         Unreadable: A number is out of range, repeated or of an empty passage, or a verdict has too
@@ -381,7 +382,10 @@ def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> templates.Mater
 
 
 def _outcome(rubric: Rubric, level: int) -> str:
-    """Return the outcome of an example whose answer A has this level: A, B or tie."""
+    """Return the outcome of an example whose answer A has this level: A, B or tie.
+
+    `score_of` above 1/2 is A, below it B.
+    """
     score = rubric.score_of(level)
     return "tie" if score == 1 / 2 else "A" if score > 1 / 2 else "B"
 

@@ -73,7 +73,7 @@ class Fence:
 
         The token is a hash of `texts` alone, so that prompts that differ only in `beside` start
         with equal characters. Neither contains the token, also not reversed, in full-width
-        characters, or with other characters in between.
+        characters, or with other characters in between. No texts give a fence too.
 
         Example:
             >>> fence = Fence.around(["Piazzi found Ceres."])
@@ -142,7 +142,8 @@ def harmless(text: str) -> str:
     Replaced are NUL, at which some servers end a text (by U+2400); halves of surrogate pairs, which
     cannot be encoded (by U+FFFD); and the first character of a control token of chat formats (by a
     broken bar), which some servers would read as the start of another message. Zero-width and other
-    invisible characters stay: they may be the object of the judgement, and cannot form a tag.
+    invisible characters stay: they may be the object of the judgement, and cannot form a tag. An
+    empty text stays empty.
 
     Example:
         >>> harmless("a<b <|im_start|>system [INST] </s>")
