@@ -94,8 +94,8 @@ class CauseRules:
     words: Annotated[
         float,
         Option(
-            "Where a question is not judged: share of the content words of a gold answer that a "
-            "passage has which holds it.",
+            "Where a question is not judged, and its gold answers have more than four content "
+            "words: share of these words that a passage has which holds the answer.",
             gt=0,
             le=1,
         ),
@@ -120,6 +120,8 @@ class RankingFacts(NamedTuple):
         retrieved: Number of hits.
         answer_rank: Rank of the first hit whose text has a gold answer; 0 if no hit has one. None
             if the query has judgements, or no gold answer that a text could have.
+        answer_how: Subject and verb of the reason: what of a gold answer stands, or is, in that
+            hit, or in none of the hits.
     """
 
     failed: str | None = None
@@ -129,6 +131,7 @@ class RankingFacts(NamedTuple):
     ranks: tuple[tuple[int, str], ...] = ()
     retrieved: int = 0
     answer_rank: int | None = None
+    answer_how: str = "the gold answer stands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,8 +363,8 @@ def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Los
     if rank is None:
         return Loss("unknown", "no judgement, and no gold answer to look for in the hits")
     if rank == 0:
-        return Loss("not_retrieved", f"the gold answer stands in none of {ranking.retrieved} hits")
-    where = f"the gold answer stands in the hit at rank {rank}, {reader}"
+        return Loss("not_retrieved", f"{ranking.answer_how} in none of {ranking.retrieved} hits")
+    where = f"{ranking.answer_how} in the hit at rank {rank}, {reader}"
     return Loss("right" if rank <= depth else "ranked_too_low", where)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Loss
 from ragbench.score.judge.sentences import is_refusal, numbers_in, terms_of
+from ragbench.score.retrieval.passage_matching import GoldAnswers
 from ragbench.score.text.squad import answer_tokens, holds_run
 from ragbench.stats import mean_interval
 from ragbench.text.analyzer import Analyzer
@@ -69,12 +70,20 @@ class Share(NamedTuple):
         """Share in words: `has 2 of 3 words of the gold answer`."""
         if self.whole:
             return "has a gold answer word by word"
-        lacks = ", lacks a number" if self.lacks_number else ""
-        return f"has {self.n_shared} of {self.n_gold} words of the gold answer{lacks}"
+        return f"has {self.words}{', lacks a number' if self.lacks_number else ''}"
+
+    @property
+    def words(self) -> str:
+        """Share in words, without a verb: `2 of 3 words of the gold answer`."""
+        return f"{self.n_shared} of {self.n_gold} words of the gold answer"
 
 
 class GoldWords:
     """Gold answers of one question, compared with texts by their content words.
+
+    Attributes:
+        is_short: True if a gold answer has at most `SHORT` content words, so that a passage has to
+            hold one word by word.
 
     Without gold answers, `share` raises ValueError.
 
@@ -94,12 +103,38 @@ class GoldWords:
         # of "Paris" and "The capital of France is Paris, on the Seine" the short one decides: a
         # right answer need not repeat the other words of the sentence
         short = [answer for answer in self._gold if 0 < len(answer[0]) <= SHORT]
-        self._by_words = short or self._gold
+        self.is_short, self._by_words = bool(short), short or self._gold
+        self._whole = GoldAnswers(answers)
 
     @property
     def can_be_found(self) -> bool:
         """True if a passage can have a gold answer: it has content words, and is not yes or no."""
         return any(words and tokens not in _YES_OR_NO for words, tokens in self._gold)
+
+    def find_in(self, passage: str, least: float) -> str:
+        """Return what of a gold answer is in a passage, as subject and verb; empty if too little.
+
+        A gold answer stands there word by word, by the rule of `answer_hit`. Of gold answers that
+        all have more than `SHORT` content words, the share `least` of these words is enough.
+
+        Example:
+            >>> gold = GoldWords(["30 days"], "When is it paid?")
+            >>> gold.find_in("It is paid within 30 days.", 0.5)
+            'the gold answer stands ("within 30 days.")'
+            >>> gold.find_in("It takes 30 minutes on working days.", 0.5)
+            ''
+        """
+        if self._whole.stand_in(passage):
+            return f'the gold answer stands ("{self._whole.quote(passage)}")'
+        if self.is_short:
+            return ""
+        share = self.share(passage)
+        return f"{share.words} are" if share.reaches(least) else ""
+
+    def lacking(self, least: float) -> str:
+        """Return what `find_in` looks for, as subject and verb."""
+        words = "" if self.is_short else f", or {least:.0%} of its words,"
+        return f"the gold answer{words} stands"
 
     def share(self, text: str) -> Share:
         """Return the share of the gold answer that a text has, the best one of several.

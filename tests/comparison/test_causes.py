@@ -216,6 +216,28 @@ def test_words_decide(gold, question, answer, right):
     assert GoldWords(gold, question).share(answer).reaches(0.4) is right
 
 
+LONG = "The refund is paid to the card that was charged, by a bank."
+
+
+@pytest.mark.parametrize(
+    ("gold", "passage", "how"),
+    [
+        ("30 days", "paid within 30 days.", 'the gold answer stands ("within 30 days.")'),
+        ("30 days", "in 30 minutes, or the next business day", ""),
+        ("1932", "in 1,932 cases", ""),
+        ("Gustave Eiffel", "It was Eiffel.", ""),
+        (LONG, f"So: {LONG}", 'the gold answer stands ("The refund is paid'),
+        (LONG, "A refund is paid to your card.", "3 of 5 words of the gold answer are"),
+        (LONG, "It is charged.", ""),
+    ],
+)
+def test_passages_hold_short_answers_word_by_word_and_long_ones_by_their_words(gold, passage, how):
+    found = GoldWords([gold], "What do I get?").find_in(passage, 0.5)
+
+    assert found.startswith(how)
+    assert bool(found) == bool(how)
+
+
 @pytest.mark.parametrize(
     ("answer", "how"),
     [

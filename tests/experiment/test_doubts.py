@@ -69,6 +69,26 @@ def test_answers_that_no_passage_can_hold(write, gold, expected):
     assert page.count("tell nothing here: for 3 of 3") == 1, "said once, at the top"
 
 
+@pytest.mark.parametrize("read", [1, 2, 3])
+def test_causes_count_the_hits_that_answer_hit_counts(write, tmp_path, read):
+    """The words of `dark moon` stand scattered in a passage, and 1932 only as 1,932 in another."""
+    gold = ("1932", "1,932", "dark moon", "hot since", "in 1 932 places")
+    rows = [(f"Is moon {n} hot or icy?", {"reference": text}) for n, text in enumerate(gold)]
+    config = write(rows, causes={"read": read})
+    config["metrics"] = {"retrieval": {"measures": [f"answer_hit@{read}"]}}
+    for name, text in (("d0", "hot since 1932"), ("d1", "icy in 1,932 places")):
+        (tmp_path / "docs" / f"{name}.md").write_text(f"Moon {name} is {text}.", encoding="utf-8")
+
+    experiment = rb.run_experiment(config)
+
+    for system in experiment.summary["systems"]:
+        hits = experiment.per_query[system["name"]][f"answer_hit@{read}"]
+        causes = experiment.causes[system["name"]]
+        assert {q for q, hit in hits.items() if hit} == {
+            q for q, loss in causes.items() if loss.cause == "right"
+        }
+
+
 def test_it_is_the_first_that_the_terminal_says_also_when_quiet(write, tmp_path):
     config = write(asked(SENTENCES[0][0]))
     (tmp_path / "c.yaml").write_text(json.dumps(config), encoding="utf-8")

@@ -24,10 +24,10 @@ from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.stages.base import Stage
-from ragbench.experiment.stages.matching import document_of, scored_ids
+from ragbench.experiment.stages.matching import ranked_passages, scored_ids
 from ragbench.records.causes import Loss
-from ragbench.score.retrieval.ranking import rank_order
-from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn
+from ragbench.score.retrieval.ranking import rank_order, ranked_documents
+from ragbench.types import Cause, Document, Prediction, Qrels, Run, ScoreColumn
 from ragbench.types.rows import Mapped
 
 # First hits whose texts are searched for the gold answer of a query without judgements: to read
@@ -95,6 +95,7 @@ class _Gold:
     plan: Plan
     results: Results
     _compared: dict[str, Sequence[RankingFacts]] = field(default_factory=dict)
+    _orders: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     @property
     def rules(self) -> CauseRules:
@@ -179,19 +180,35 @@ class _Gold:
                 facts = RankingFacts(retrieved=facts.retrieved, ranks=facts.ranks)
             words = self.words(row) if facts.gold is None else None
             if words is not None and words.can_be_found:
-                value = outcomes[row].value
-                hits = [] if value is None else value.documents[:_READ_HITS]
-                passages = [document_of(hit, self.plan.corpus) for hit in hits]
-                if not hits or any(passages):
-                    ranks_with_answer = (
-                        rank
-                        for rank, passage in enumerate(passages, start=1)
-                        if passage is not None
-                        and words.share(passage.full_text).reaches(self.rules.words)
+                passages = self._first_passages(ranking, row)
+                if not passages or any(passages):
+                    rank, how = self.find_answer(words, passages)
+                    facts = facts._replace(
+                        answer_rank=rank, answer_how=how, retrieved=len(passages)
                     )
-                    rank = next(ranks_with_answer, 0)
-                    facts = facts._replace(answer_rank=rank, retrieved=len(hits))
             yield facts
+
+    def _first_passages(self, ranking: RetrieverRun, row: int) -> list[Document | None]:
+        """Return the hits of a query whose texts are searched, in the order of `answer_hit`.
+
+        None stands for a hit without text; without a ranking there are none.
+        """
+        if ranking.name not in self._orders:
+            run = ranking.run if ranking.unmatched is None else ranking.unmatched
+            rules = self.plan.config.metrics.retrieval
+            order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
+            self._orders = {ranking.name: order}
+        ranked = self._orders[ranking.name].get(self.plan.ids[row], [])
+        depth = max(_READ_HITS, self.rules.read)
+        return ranked_passages(ranking.outcomes[row], ranked[:depth], self.plan.corpus)
+
+    def find_answer(self, words: GoldWords, passages: Sequence[Document | None]) -> tuple[int, str]:
+        """Return the rank of the first passage that has a gold answer, and what it has of it."""
+        for rank, passage in enumerate(passages, start=1):
+            how = "" if passage is None else words.find_in(passage.full_text, self.rules.words)
+            if how:
+                return rank, how
+        return 0, words.lacking(self.rules.words)
 
     def _has_foreign_ids(self, run: Run) -> bool:
         """Return True if no hit is a judged document or one of the corpus.
@@ -413,9 +430,14 @@ def _holds_answer(
     contexts = next((answer.contexts for answer in answers if answer is not None), None)
     if words is None or contexts is None or not words.can_be_found:
         return None, ""
+    rank, how = system.gold.find_answer(words, contexts)
+    if rank:
+        return True, f"{how} in passage {rank} of {len(contexts)} that were read"
+    if not contexts or words.is_short:
+        return False, f"{how} in none of {len(contexts)} passages that were read"
     share = words.share(" ".join(passage.full_text for passage in contexts))
-    read = f"what was read, {len(contexts)} passages," if contexts else "what was read, nothing,"
-    return share.reaches(system.gold.rules.words), f"{read} {share.says}"
+    read = f"what was read, {len(contexts)} passages, {share.says}"
+    return share.reaches(system.gold.rules.words), read
 
 
 def _reaches(

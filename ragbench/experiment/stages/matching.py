@@ -39,6 +39,18 @@ def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document
     return corpus.get(hit.id)
 
 
+def ranked_passages(
+    outcome: Outcome[Retrieved], ranked: Sequence[str], corpus: Mapping[str, Document]
+) -> list[Document | None]:
+    """Return the documents with the ids `ranked`, in this order; None for a hit without text.
+
+    Of a repeated hit the first one counts.
+    """
+    hits = [] if outcome.value is None else outcome.value.documents
+    documents = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
+    return [documents.get(name) for name in ranked]
+
+
 def passages_of(
     outcome: Outcome[Retrieved], corpus: Mapping[str, Document], passages: int
 ) -> list[Document] | None:

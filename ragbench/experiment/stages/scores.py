@@ -16,7 +16,7 @@ from ragbench.experiment.plan.records import System
 from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
-from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stages.matching import ranked_passages
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
@@ -177,11 +177,8 @@ class ScoreRanking(StoredStage):
         order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
         passages = []
         for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
-            hits = [] if outcome.value is None else outcome.value.documents
-            # reversed: of a repeated hit the first one counts
-            texts = {hit.id: document_of(hit, plan.corpus) for hit in reversed(hits)}
-            ranked = (texts.get(document) for document in order.get(name, ()))
-            passages.append([None if hit is None else hit.full_text for hit in ranked])
+            hits = ranked_passages(outcome, order.get(name, ()), plan.corpus)
+            passages.append([None if hit is None else hit.full_text for hit in hits])
         deepest = max((measure.k or rules.top_k) for measure in measures)
         texts_read = [text for texts in passages for text in texts[:deepest]]
         if n_unknown := sum(text is None for text in texts_read):

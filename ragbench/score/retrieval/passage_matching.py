@@ -15,11 +15,13 @@ import numpy as np
 
 from ragbench.score.retrieval.base import Cutoff, RetrievedPassages, measure
 from ragbench.score.text import squad
+from ragbench.text.languages import split_unspaced
 from ragbench.text.tokenize import words
 from ragbench.types import Cause, FloatArray, Run
 
 # Default share of a gold passage's words that a matching chunk must contain.
 DEFAULT_OVERLAP = 0.8
+_LONGEST_QUOTE = 80  # characters
 
 
 class PassageWords:
@@ -172,6 +174,56 @@ def _best(hits: Mapping[str, float], documents: Mapping[str, str]) -> dict[str, 
     return best
 
 
+class GoldAnswers:
+    """Gold answers of one query, searched word by word in passages.
+
+    Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of an
+    answer must stand in the passage, in a row, as for the metric `contains`: `no` is not in `know`.
+    Unlike there, punctuation between digits counts, whichever it is: `1932` is not in `1,932`. In
+    scripts without spaces between words, characters count. An answer without a word is in nothing.
+
+    Example:
+        >>> gold = GoldAnswers(["30 days"])
+        >>> gold.quote("Refunds are paid within 30 days of the return.")
+        'within 30 days of'
+        >>> gold.stand_in("Within 30 minutes, or on the next days.")
+        False
+    """
+
+    def __init__(
+        self, answers: Iterable[str], tokenize: str = squad.AUTO, articles: str = "en"
+    ) -> None:
+        """Normalise the answers; an unknown tokenizer raises OptionError."""
+        self._tokens = squad.answer_tokens("answer_hit", tokenize, articles, join_digits=False)
+        self._runs = [self._tokens(answer) for answer in answers]
+
+    def stand_in(self, passage: str) -> bool:
+        """Return True if a passage contains one of the answers."""
+        tokens = self._tokens(passage)
+        return any(squad.holds_run(tokens, run) for run in self._runs)
+
+    def quote(self, passage: str) -> str:
+        """Return the words of a passage that are a gold answer, with one more on either side.
+
+        The first place of the first answer that is there, on one line of at most 80 characters.
+        Empty if none is there.
+        """
+        ends, tokens = [0], list[tuple[str, int]]()
+        for n, piece in enumerate(split_unspaced(passage)):
+            ends.append(passage.index(piece, ends[-1]) + len(piece))
+            tokens += [(token, n) for token in self._tokens(piece)]
+        text = f" {' '.join(token for token, _ in tokens)} "
+        for run in filter(None, self._runs):
+            before, found, _ = text.partition(f" {' '.join(run)} ")
+            if found:
+                row = before.count(" ")
+                first, last = tokens[row][1], tokens[row + len(run) - 1][1]
+                end = ends[min(last + 2, len(ends) - 1)]
+                quoted = " ".join(passage[ends[max(first - 1, 0)] : end].split())
+                return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]} ..."
+        return ""
+
+
 @measure(
     "answer_hit",
     group="first hits",
@@ -189,11 +241,9 @@ def answer_hit(
 ) -> FloatArray:
     """Score each query 1 if one of its first k passages contains a gold answer, else 0.
 
-    Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of the
-    answer must stand in the passage, in a row, as for the metric `contains`: `no` is not in `know`.
-    In scripts without spaces between words, characters count. An answer without a word is in
-    nothing. A hit is not a proof: the answer may stand there for another reason. NaN for a query
-    without a gold answer.
+    The rule is that of `GoldAnswers`, by which `ragbench explain` finds gold answers, too. A hit is
+    not a proof: the answer may stand there for another reason. NaN for a query without a gold
+    answer.
 
     Returns:
         Array of shape (n,), in the order of the queries.
@@ -213,12 +263,10 @@ def answer_hit(
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1, for the normalisation.
     """
-    tokens = squad.answer_tokens("answer_hit", tokenize, articles)
     scores = np.full(len(retrieved.answers), np.nan)
     pairs = zip(retrieved.passages, retrieved.answers, strict=True)
     for query, (passages, answers) in enumerate(pairs):
-        gold = [tokens(answer) for answer in answers]
-        if gold:
-            texts = map(tokens, passages[:k])
-            scores[query] = any(squad.holds_run(text, run) for text in texts for run in gold)
+        if answers:
+            gold = GoldAnswers(answers, tokenize, articles)
+            scores[query] = any(map(gold.stand_in, passages[:k]))
     return scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
@@ -19,7 +20,7 @@ from ragbench.score.text.base import (
     reference_list,
     row_scorer,
 )
-from ragbench.text.languages import split_unspaced
+from ragbench.text.languages import fold, fold_answer, split_unspaced
 from ragbench.text.tokenize import normalize_answer
 from ragbench.types.scores import Value
 
@@ -40,23 +41,47 @@ Articles = Annotated[
 Tokens = Callable[[str], "tuple[str, ...]"]
 
 
-def answer_tokens(owner: str, tokenize: str = AUTO, articles: str = "en") -> Tokens:
+def answer_tokens(
+    owner: str, tokenize: str = AUTO, articles: str = "en", *, join_digits: bool = True
+) -> Tokens:
     """Return a function that splits an answer into words without case, punctuation and articles.
 
-    `owner` names the metric in errors. An unknown tokenizer raises OptionError at the first text.
-    The words of the last 512 texts are cached; an empty text gives an empty tuple. KeyError for
-    `articles` of an unknown language, also at the first text.
+    The words of the last 512 texts are cached; an empty text gives an empty tuple.
+
+    Args:
+        owner: Name of the metric in errors.
+        tokenize: Tokenizer; an unknown one raises OptionError at the first text.
+        articles: Language whose articles do not count; an unknown one raises KeyError there.
+        join_digits: True makes `1,932` the word `1932`, as the SQuAD script does. False keeps them
+            apart: one mark stands for any punctuation between digits.
 
     Example:
         >>> answer_tokens("contains")("The year 1889!"), answer_tokens("contains")("北京。")
         (('year', '1889'), ('北', '京'))
     """
-    return functools.partial(_tokens, owner, tokenize, articles)
+    return functools.partial(_tokens, owner, tokenize, articles, join_digits)
 
 
 @functools.lru_cache(maxsize=512)  # metrics score row by row: only texts of one row repeat
-def _tokens(owner: str, tokenize: str, articles: str, text: str) -> tuple[str, ...]:
+def _tokens(
+    owner: str, tokenize: str, articles: str, join_digits: bool, text: str
+) -> tuple[str, ...]:
+    if not join_digits:
+        text = _BETWEEN_DIGITS.sub(_mark_punctuation, text)
     return tuple(_splitter(owner, tokenize)(normalize_answer(text, articles)))
+
+
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[^\w\s]+(?=\d)")
+
+
+def _mark_punctuation(between: re.Match[str]) -> str:
+    """Return a mark that is no punctuation for characters that would vanish between digits.
+
+    Invisible characters, such as soft hyphens, vanish all the same.
+    """
+    characters = between.group()
+    vanishes = not fold_answer(characters) and any(fold(ord(c)) for c in characters)
+    return "\x01" if vanishes else characters
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval.base import RetrievedPassages
-from ragbench.score.retrieval.passage_matching import answer_hit
+from ragbench.score.retrieval.passage_matching import GoldAnswers, answer_hit
 from ragbench.text.tokenize import normalize_answer
 
 
@@ -28,11 +28,36 @@ def value_of(passages, answers, k=None):
         pytest.param(["18", "89"], ["18 89"], None, 0.0, id="passages are not joined"),
         pytest.param(["the"], ["the"], None, 0.0, id="an answer without a word"),
         pytest.param([], ["1889"], None, 0.0, id="nothing retrieved"),
+        pytest.param(["in 1,932 cases"], ["1932"], None, 0.0, id="no number across a comma"),
+        pytest.param(["in 1,932 cases"], ["1,932"], None, 1.0, id="the same number"),
+        pytest.param(["in 1932."], ["1,932"], None, 0.0, id="no comma in a year"),
+        pytest.param(["born in 1932, in May"], ["1932"], None, 1.0, id="a comma after a number"),
+        pytest.param(["3.14 metres"], ["314"], None, 0.0, id="no number across a point"),
+        pytest.param(["19\u00ad32"], ["1932"], None, 1.0, id="a soft hyphen is invisible"),
+        pytest.param(["1914\u20141918"], ["1914"], None, 1.0, id="a dash separates"),
         pytest.param(["Caf\u0065\u0301 noir"], ["café noir"], None, 1.0, id="composed accents"),
     ],
 )
 def test_hand_worked(passages, answers, k, expected):
     assert value_of(passages, answers, k) == expected
+
+
+@pytest.mark.parametrize(
+    ("answers", "passage", "quote"),
+    [
+        (["30 days"], "It is paid within 30 days of the return.", "within 30 days of"),
+        (["30 days"], "A reply in 30 minutes, on the next business day.", ""),
+        (["the Alps"], "It rises\nin the  Alps!", "the Alps!"),
+        (["Bonn", "Paris"], "Paris", "Paris"),
+        (["北京"], "答案是北京大学。", "是北京大"),
+        (["b" * 90], f"the {'b' * 90}.", f"the {'b' * 76} ..."),
+    ],
+)
+def test_the_words_that_match_are_quoted(answers, passage, quote):
+    """With a word on either side, or a character where words have no spaces between them."""
+    gold = GoldAnswers(answers)
+
+    assert (gold.stand_in(passage), gold.quote(passage)) == (bool(quote), quote)
 
 
 def test_no_answer_is_not_zero():
