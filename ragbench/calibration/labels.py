@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,7 +71,8 @@ def read_labels(
     Rows of other files need `query_id`, and `system` if the run has several. Labels of a rubric are
     in the columns that `columns` names, else in a column with the rubric's name, else in `label`,
     `label_1`, `label_2` ... of the rubric in the column `rubric`, or of the only rubric. Each
-    column of each file is a rater. Empty cells and rows of other rubrics are skipped.
+    column of each file is a rater, `file:column` if there are several files, with the path of files
+    of the same name. Empty cells and rows of other rubrics are skipped.
 
     Args:
         paths: Files of labels.
@@ -81,7 +83,8 @@ def read_labels(
 
     Raises:
         DataError: A file cannot be read, a column is missing, an answer is unknown or repeated in a
-            file, a label is no number or off the scale, or no file has a label; with file and line.
+            file, a label is no number or off the scale, a file comes twice, or no file has a label;
+            with file and line.
         OptionError: `columns` names a rubric that is not in `scores`.
         MissingExtra: A Parquet file without the extra `parquet`.
         IndexError: There is no path.
@@ -89,9 +92,13 @@ def read_labels(
     reader = _LabelReader(run, {score.rubric.name: score for score in scores}, columns)
     check_allowed("--column", "rubric", columns, reader.scores)
     labels = {name: Labels() for name in reader.scores}
+    stems = Counter(path.stem for path in paths)
+    if repeated := next((path for path in paths if paths.count(path) > 1), None):
+        raise DataError("labels are read twice", file=repeated, allowed="each file once")
     for path in paths:
-        # equal column names of two files are two raters
-        prefix = f"{path.stem}:" if len(paths) > 1 else ""
+        # equal column names of two files are two raters, also if the files are namesakes
+        file = path.stem if stems[path.stem] == 1 else path
+        prefix = f"{file}:" if len(paths) > 1 else ""
         places: dict[str, Entry] = {}
         for entry in read_rows(path, "labels"):
             for rubric, key in reader.answers_of(entry):

@@ -56,6 +56,22 @@ def test_a_sheet_leads_back_to_the_answers(sheet):
     assert set(found.rows.values()) == {drawn.signature}
 
 
+def test_namesakes_in_two_folders_are_two_raters(write, tmp_path):
+    paths = []
+    for folder, label in (("ann", 1), ("bob", 5)):
+        (tmp_path / folder).mkdir()
+        paths.append(write(f"query_id,system,label\nq1,one,{label}\n", f"{folder}/labels.csv"))
+
+    raters = _read(*paths).by_rater
+
+    assert raters == {
+        f"{paths[0]}:label": {("one", "q1"): 1.0},
+        f"{paths[1]}:label": {("one", "q1"): 5.0},
+    }
+    with pytest.raises(DataError, match="labels are read twice; allowed: each file once"):
+        _read(paths[0], paths[0])
+
+
 def test_missing_labels_are_counted_not_guessed(sheet):
     path, drawn = sheet(label=lambda number: "" if number > 6 else " 4.0 ")
 

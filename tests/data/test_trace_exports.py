@@ -9,6 +9,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.data.loaders.traces import Traces
+from ragbench.data.traces.spans import number
 from ragbench.errors import DataError, OptionError
 
 EXPORTS = Path(__file__).parent / "exports"
@@ -434,3 +435,8 @@ def test_validate_prints_how_traces_were_read(tmp_path):
         "warning   1 trace is left out: its input does not say what the question is (unclear)",
     ):
         assert line in done.output
+
+
+@pytest.mark.parametrize("value", [10**400, "1e999", "nan", -1, True, None, "much"])
+def test_values_that_are_no_cost_are_unknown(value):
+    assert number(value) is None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.types import Document, Prediction
@@ -273,3 +273,17 @@ def test_the_delta_of_a_reranker_is_said(config, tmp_path, monkeypatch):
     assert (row["system"], row["over"]) == ("worse", "bm25")
     assert row["difference"] < 0
     assert any(n.startswith("worse over bm25: ndcg@10 -0.") for n in experiment.summary["notes"])
+
+
+def test_a_baseline_that_only_leaves_out_is_replaced_by_the_first_system(config):
+    for key in ("retrievers", "generators", "controls"):
+        config.pop(key, None)
+    config["apps"] = {name: {"type": f"python:{__name__}:perfect"} for name in ("prod", "next")}
+    config["statistics"] = {"baseline": "prod"}
+
+    experiment = run_experiment(config, choices=Choices(only=("next",)))
+
+    assert experiment.summary["baseline"] == "next"
+    config["statistics"] = {"baseline": "prd"}
+    with pytest.raises(OptionError, match="found 'prd', allowed: prod, next; did you mean 'prod'"):
+        run_experiment(config)

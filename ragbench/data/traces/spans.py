@@ -172,7 +172,7 @@ def number(value: Json) -> float | None:
         return None
     try:
         result = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # also an integer beyond the largest float
         return None
     return result if math.isfinite(result) and result >= 0 else None
 

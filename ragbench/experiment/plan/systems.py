@@ -249,22 +249,23 @@ def never_compared(systems: Sequence[System]) -> list[str]:
 
 def choose_baseline(
     config: ExperimentConfig, collection: Collection, systems: Sequence[System]
-) -> str | None:
+) -> str:
     """Return the name of the baseline: the one of the config, else the first retriever or app.
 
-    Without any retriever and app, it is a recorded system. A retriever of the config that does not
-    run is replaced by the first candidate, and so is a recorded system beside retrievers or apps.
+    Without any retriever and app, it is a recorded system. A retriever or app of the config that
+    does not run is replaced by the first candidate, and so is a recorded system beside retrievers
+    or apps.
 
     Raises:
-        OptionError: The config names a pair, an app that does not run, or an unknown system.
+        OptionError: The config names a pair or an unknown system.
         IndexError: There is no system.
     """
     # recorded systems are the baseline only of a run that has nothing else
     candidates = names_of(systems, "retriever", "app") or names_of(systems, "recorded")
     name = config.statistics.baseline
-    allowed = [*config.retrievers, *candidates, *collection.given]
     if name is not None:
-        check_allowed("statistics", "baseline", [name], allowed)
+        allowed = dict.fromkeys((*config.retrievers, *config.apps, *candidates, *collection.given))
+        check_allowed("statistics", "baseline", [name], [*allowed])
     return name if name in candidates else candidates[0]
 
 

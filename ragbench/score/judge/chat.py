@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from ragbench.errors import OptionError
 from ragbench.llm import ChatModel, LangchainChat, Replies, server
 from ragbench.llm.batch import PRICE_SHARE
-from ragbench.registry import FactoryArgs, Option, make_object
+from ragbench.registry import FactoryArgs, Option, check_values, declared_options, make_object
 from ragbench.score.judge.methods.vote import Asking, ExampleOptions, PassageOptions
 from ragbench.score.judge.model_judge import Combine, Jury, ModelJudge, RepeatOptions
 from ragbench.signature import fingerprint_json
@@ -54,19 +54,19 @@ class OpenAIJudge(ModelJudge):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Create a judge; it sends nothing, and needs no key, before the first request.
 
-        Ranges and choices of options are checked by the config, not here.
-
         Args:
             client: Client of the package `openai`, synchronous or not; None creates one.
             **options: Options that `OpenAIJudgeOptions` declares, such as `model`, or `models` for
                 a jury.
 
         Raises:
-            OptionError: Neither or both of `model` and `models`, a model named twice, a malformed
-                address, or options that exclude each other.
+            OptionError: A value that an option does not allow, neither or both of `model` and
+                `models`, a model named twice, a malformed address, or options that exclude each
+                other.
             TypeError: An unknown option.
         """
         chosen = OpenAIJudgeOptions(**options)
+        check_values("openai", declared_options(OpenAIJudgeOptions), options)
         self._server = chosen.server(
             stream=chosen.stream, mode=chosen.mode, client=client, keep_alive=chosen.keep_alive
         )
@@ -137,6 +137,7 @@ class LangchainJudge(ModelJudge):
             TypeError: An unknown option.
         """
         chosen = LangchainJudgeOptions(**options)
+        check_values("langchain", declared_options(LangchainJudgeOptions), options)
         factory = chosen.factory
         if (factory is None) == (client is None):
             allowed = "module:name of what makes a chat model; from Python, or a client"

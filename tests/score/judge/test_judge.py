@@ -11,6 +11,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import to_json
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import JudgedItem
+from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
 from ragbench.score.judge.python import as_judge
 from ragbench.score.judge.rubric import load_rubric
@@ -159,6 +160,20 @@ def test_a_judge_that_raises_gives_a_failed_verdict():
 def test_bad_arguments_say_what_is_allowed(arguments, message):
     with pytest.raises(OptionError, match=message):
         Judge(**{"type": WORDS} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 9.0}, "openai: temperature: found 9.0, allowed"),
+        ({"samples": 0}, "openai: samples: found 0, allowed"),
+        ({"combine": "best"}, "openai: combine: found 'best', allowed: mean"),
+        ({"mode": "later"}, "openai: mode: found 'later', allowed"),
+    ],
+)
+def test_a_judge_from_python_checks_what_the_config_checks(options, message):
+    with pytest.raises(OptionError, match=message):
+        OpenAIJudge(model="m", **options)
 
 
 def test_a_rubric_that_a_judge_does_not_serve(tmp_path):
