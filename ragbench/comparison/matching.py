@@ -331,7 +331,11 @@ def compare_queries(
     """
     differing: dict[str, dict[str, None]] = {}
     lines, unknown, not_compared = [], dict[str, None](), set[str]()
-    signatures_of = [_signatures(source, members, measures) for source in sources]
+    signatures_of: list[dict[str, list[Signature]]] = []
+    for source in sources:
+        columns = [system.columns for origin, system in members if origin is source]
+        by_name = {name: [c[name].signature for c in columns if name in c] for name in measures}
+        signatures_of.append({name: texts for name, texts in by_name.items() if texts})
     for (one, mine), (other, theirs) in combinations(zip(sources, signatures_of, strict=True), 2):
         for part, (words, whole) in _PARTS.items():
             both = [mine[name] + theirs[name] for name in mine.keys() & theirs.keys()]
@@ -363,20 +367,6 @@ def compare_queries(
         tuple(unknown),
         frozenset(whole for _, whole in _PARTS.values()) - not_compared,
     )
-
-
-def _signatures(
-    source: ScoredSystems,
-    members: Sequence[tuple[ScoredSystems, SystemScores]],
-    measures: Sequence[str],
-) -> dict[str, list[Signature]]:
-    """Return the signatures of each compared measure that systems of a source have.
-
-    Measure -> signatures in the order of the systems; a measure that none of them has is absent.
-    """
-    columns = [system.columns for origin, system in members if origin is source]
-    by_name = {name: [c[name].signature for c in columns if name in c] for name in measures}
-    return {name: signatures for name, signatures in by_name.items() if signatures}
 
 
 def list_ids(queries: Sequence[str], most: int) -> str:

@@ -84,15 +84,10 @@ def load_config(
     """
     report, variables = Report(), os.environ if environment is None else environment
     hidden = secrets_of_process(variables)
-    path: Path | None
-    original: Node | None
-    if isinstance(source, Mapping):
-        path, original = None, PythonReader(report).read(source)
-    else:
-        if not isinstance(source, (str, Path)):
-            raise OptionError("load_config", "source", source, "a path, a mapping")
-        path = Path(source)
-        original = read_file(path, report)
+    if not isinstance(source, (str, Path, Mapping)):
+        raise OptionError("load_config", "source", source, "a path, a mapping")
+    path = None if isinstance(source, Mapping) else Path(source)
+    original = PythonReader(report).read(source) if path is None else read_file(path, report)
     base = Path(base_dir) if base_dir is not None else path.parent if path else Path()
     config = None
     if original is not None:
@@ -112,9 +107,8 @@ def load_config(
                 report.include(problem for key in places for problem in problems.under(key))
     if config is not None and not report:
         expanded = check.expanded()
-        variables_used = resolved.environment_of(
-            tree, {*resolved.secret_places(expanded, check.context.blocks)}
-        )
+        declared = {*resolved.secret_places(expanded, check.context.blocks)}
+        variables_used = resolved.environment_of(tree, declared)
         resolved.report_secret_paths(tree, variables_used, report)
     if config is None or report:
         clean = redactor(hidden)

@@ -12,15 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ragbench.errors import AdapterError, MissingExtra
-from ragbench.executors.base import (
-    MALLOC,
-    Apply,
-    Executor,
-    Failure,
-    Results,
-    compute,
-    environment,
-)
+from ragbench.executors import base
 from ragbench.registry import Option
 
 if TYPE_CHECKING:
@@ -31,7 +23,7 @@ _CONNECT_S = 10.0
 _TRIES = 2  # a cluster that was just started refuses the first connection
 
 
-class Ray(Executor):
+class Ray(base.Executor):
     """Executor of actors on a Ray cluster, or on one that is started here for the run.
 
     Ray is needed from the first block on; `check` raises MissingExtra without it.
@@ -74,7 +66,7 @@ class Ray(Executor):
         if find_spec("ray") is None:
             raise MissingExtra(_OWNER, "ray", "ray")
 
-    def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
+    def submit(self, pickled: bytes, apply: base.Apply, block: list[Any]) -> base.Results:
         """Start `compute` of a block on an actor; a `RuntimeError` after `close`.
 
         The first block connects, and raises AdapterError if no cluster answers.
@@ -88,7 +80,9 @@ class Ray(Executor):
                 self._idle.put(self._start_actor())
         return self._threads.submit(self._compute, pickled, apply, block)
 
-    def _compute(self, pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failure:
+    def _compute(
+        self, pickled: bytes, apply: base.Apply, block: list[Any]
+    ) -> list[Any] | base.Failure:
         """Return the results of a block from an idle actor; replace an actor that ends.
 
         Raises:
@@ -99,7 +93,7 @@ class Ray(Executor):
 
         actor = self._idle.get()
         try:
-            results: list[Any] | Failure = ray.get(actor.compute.remote(pickled, apply, block))
+            results: list[Any] | base.Failure = ray.get(actor.compute.remote(pickled, apply, block))
         except RayError as error:
             if not self._closed:
                 ray.kill(actor)
@@ -143,9 +137,9 @@ class Ray(Executor):
         """
         inherited = {"RAY_USAGE_STATS_ENABLED": "0"}
         if self.is_here:
-            inherited |= {name: os.environ.get(name, value) for name, value in MALLOC.items()}
+            inherited |= {name: os.environ.get(name, value) for name, value in base.MALLOC.items()}
             inherited["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        with environment(inherited):
+        with base.environment(inherited):
             import ray
 
             self._owns_connection = not ray.is_initialized()
@@ -163,9 +157,11 @@ class Ray(Executor):
 class Worker:
     """Actor that computes blocks."""
 
-    def compute(self, pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failure:
+    def compute(
+        self, pickled: bytes, apply: base.Apply, block: list[Any]
+    ) -> list[Any] | base.Failure:
         """Return the results of a block, or a `Failure`, as `executors.base.compute` does."""
-        return compute(pickled, apply, block)
+        return base.compute(pickled, apply, block)
 
 
 def _init(address: str | None, cpus: float) -> None:

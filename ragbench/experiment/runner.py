@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -22,7 +22,7 @@ from ragbench.experiment.files import write_run
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import LiveComponents, Repetition
+from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.base import NoProgress, RunProgress, Workspace
 from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
@@ -93,15 +93,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     plan = make_plan(config, collection, choices, live)
     executor = build_executor(config)
     if executor is not None:
-        # workers load and run local models of the config; live objects cannot be sent to them
-        for name, generator in plan.generators.items():
-            generator.is_elsewhere = generator.computes and name in config.generators
+        _leave_to_workers(plan)
     experiment_folder = Path(config.output) / config.name
     # before any model is paid: results that cannot be written would be lost
     check_output(experiment_folder if repetition is None else repetition.runs)
     with ExitStack() as stack:
-        limits = config.budget
-        budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
+        budget = Budget(**asdict(config.budget))
         judges, replay = plan.all_judges, choices.judge_replay
         connection = connected(judges, plan.config, plan.generators, replay=replay, budget=budget)
         replies = stack.enter_context(connection)
@@ -125,15 +122,21 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         )
         results = run_stages(workspace)
         with progress.stage("write", 1, "run folders") as stage:
-            # two runs may start in the same second: the random end keeps their names apart
-            stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
-            summary = make_summary(plan, results, f"{stamp}-{secrets.token_hex(2)}")
-            summary = gate_run(plan, results, summary)
+            summary = gate_run(plan, results, make_summary(plan, results, started))
             experiment = write_run(plan, results, summary, started, repetition)
             stage.advance()
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
     return experiment
+
+
+def _leave_to_workers(plan: Plan) -> None:
+    """Mark the generators that workers load and run instead of this process.
+
+    These are local models of the config; live objects cannot be sent to other processes.
+    """
+    for name, generator in plan.generators.items():
+        generator.is_elsewhere = generator.computes and name in plan.config.generators
 
 
 def _load_config(

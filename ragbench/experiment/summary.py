@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -38,13 +40,15 @@ from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
 
-def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
-    """Return the record of `summary.json`, without decisions on gates.
+def make_summary(plan: Plan, results: Results, started: float) -> Summary:
+    """Return the record of `summary.json` of a run that started at an epoch time, without gates.
 
     It is `complete` if no score has a larger share of failures than the config allows, and the
     budget left no items out. Systems are in the order of the tables. A run without systems is
     complete.
     """
+    # two runs may start in the same second: the random end keeps their names apart
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     systems = tuple(_summarize_systems(plan, results))
     pairs = [pair for preferences in results.preferences for pair in preferences.pairs]
     allowed = plan.config.max_failed
@@ -74,7 +78,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
         notes=tuple(results.notes),
         timing=Timing(
-            run_id=run_id,
+            run_id=f"{stamp}-{secrets.token_hex(2)}",
             systems={system.name: _timing(plan, results, system.name) for system in systems},
         ),
     )

@@ -25,19 +25,7 @@ from ragbench.comparison.sources import needs_qrels, read_scored
 from ragbench.comparison.systems import baseline_of, find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
-from ragbench.gates.base import (
-    Candidate,
-    DecideBy,
-    GatedRun,
-    GateNames,
-    GateProblem,
-    MeasureGate,
-    ScoreFacts,
-    not_compared,
-    out_of_range,
-    undecided_if_turned,
-    within,
-)
+from ragbench.gates import base
 from ragbench.records.gate import Decision, Facts, Power, QueriesNeeded, Verdict
 from ragbench.registry import Option, nearest
 from ragbench.stats.mean import finite
@@ -69,7 +57,7 @@ def few_clusters(n_clusters: int | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change(MeasureGate):
+class Change(base.MeasureGate):
     """A gate on the difference between a score or cost of a system and that of its baseline.
 
     Attributes:
@@ -109,16 +97,16 @@ class Change(MeasureGate):
         is_system = self.against is not None and self.file is None
         return [*self.systems, *([str(self.against)] if is_system else [])]
 
-    def check(self, names: GateNames) -> Iterator[GateProblem]:
+    def check(self, names: base.GateNames) -> Iterator[base.GateProblem]:
         """Yield mistakes of the gate, also a system that is compared with itself.
 
         In this order: score, limits, systems, comparison with itself.
         """
         yield from super().check(names)
         if self.systems == (self.against,) and self.against in names.systems:
-            yield GateProblem("against", "{} is compared with itself", "another system")
+            yield base.GateProblem("against", "{} is compared with itself", "another system")
 
-    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
+    def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
         """Yield a problem for a score without a mean, or a margin beyond its range.
 
         Nothing for an unknown score.
@@ -128,9 +116,9 @@ class Change(MeasureGate):
         # sums over other numbers of queries differ without any change of quality
         if score.aggregate == "sum":
             problem = f"{score.name} is a sum over the queries, which is not compared"
-            yield GateProblem(self.conditions[0], problem, "min or max")
+            yield base.GateProblem(self.conditions[0], problem, "min or max")
         elif self.margin > score.high - score.low:
-            yield out_of_range(self.margin_key, 0, score.high - score.low)
+            yield base.out_of_range(self.margin_key, 0, score.high - score.low)
 
     def read(
         self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
@@ -175,7 +163,7 @@ class Change(MeasureGate):
                 problem = f"system '{name}' has no '{self.score}'"
                 raise _missing(problem, baseline, self.score, scores)
 
-    def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
+    def default_systems(self, having: Mapping[str, SystemScores], run: base.GatedRun) -> list[str]:
         """Return all systems that have a baseline; all systems if none has one.
 
         A baseline file may also have the run's own baseline, so that all systems are compared with
@@ -191,7 +179,7 @@ class Change(MeasureGate):
         return compared or list(having)
 
     def find_baseline(
-        self, system: SystemScores, having: Mapping[str, SystemScores], run: GatedRun
+        self, system: SystemScores, having: Mapping[str, SystemScores], run: base.GatedRun
     ) -> tuple[ScoredSystems, SystemScores | None]:
         """Return the source of a system's baseline, and the baseline; None if the source has none.
 
@@ -205,7 +193,7 @@ class Change(MeasureGate):
             return run.scored, baseline_of(system, having, run.scored.baseline)
         return source, source.systems.get(system.name)
 
-    def decide_system(self, candidate: Candidate) -> Decision:
+    def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision for a system and its baseline, paired by query.
 
         It is undecided without a baseline, and `refused` if the scores may not be compared.
@@ -393,7 +381,7 @@ class Drop(Change):
     margin_key = "max_drop"
 
     max_drop: Annotated[float, Option("Largest allowed drop of the mean paired difference.", ge=0)]
-    decide: DecideBy = None
+    decide: base.DecideBy = None
     identical: Identical = "pass"
 
     @property
@@ -409,7 +397,7 @@ class Drop(Change):
         condition = f"{self.measure} drop <= {self.max_drop:g}{self.against_text}"
         return f"{condition} ({rules})" if rules else condition
 
-    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
+    def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
         """Yield mistakes of the margin, also a key that has no effect.
 
         The key is `identical` beside `decide: mean`.
@@ -417,7 +405,7 @@ class Drop(Change):
         yield from super().check_condition(score)
         if self.decide == "mean" and self.identical == "undecided":
             problem = "decide: mean is of exactly these queries"
-            yield GateProblem("identical", problem, "decide: interval")
+            yield base.GateProblem("identical", problem, "decide: interval")
 
     def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether the mean paired difference is a drop by more than `max_drop`.
@@ -451,7 +439,7 @@ class Drop(Change):
         n_failed = int(pairs.failed.sum())
         if np.isnan(d).all():
             facts = Facts(n=0, n_failed=n_failed)
-            return Decision("undecided", not_compared(n_failed), facts=facts)
+            return Decision("undecided", base.not_compared(n_failed), facts=facts)
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         decision = rule(d, pairs, method)
         decision = replace(decision, facts=replace(decision.facts, n_failed=n_failed))
@@ -460,7 +448,7 @@ class Drop(Change):
             "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
-        return undecided_if_turned(decision, n_failed, at_ends)
+        return base.undecided_if_turned(decision, n_failed, at_ends)
 
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
         """Return the decision by the interval of the mean difference.
@@ -525,7 +513,7 @@ class Drop(Change):
         mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
         difference = pairs.sign * mean + 0.0
         facts = Facts(difference=difference, n=len(d), n_changed=n_changed)
-        verdict = within(mean, -self.max_drop, None)
+        verdict = base.within(mean, -self.max_drop, None)
         drop = "no drop" if verdict == "pass" else "a drop"
         why = f"{difference:+.4g} over these {len(d)} queries: {drop} by more than"
         return Decision(verdict, f"{why} {self.max_drop:g}", facts=facts)
@@ -629,7 +617,7 @@ class QueriesWorse(Change):
         n_failed = int(pairs.failed.sum())
         facts = Facts(n=n, n_worse=count, n_failed=n_failed)
         if not n:
-            return Decision("undecided", not_compared(n_failed), facts=facts)
+            return Decision("undecided", base.not_compared(n_failed), facts=facts)
         verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"
         if verdict == "pass" and most > self.max_queries_worse:
             verdict, why = "undecided", f"{why}; failures on {most - least} could turn it"

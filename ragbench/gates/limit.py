@@ -11,19 +11,7 @@ import numpy as np
 
 from ragbench.comparison.pairs import SHOWN_QUERIES
 from ragbench.comparison.systems import bounds_of, is_open, summarize, with_failed_at
-from ragbench.gates.base import (
-    COSTS,
-    Candidate,
-    DecideBy,
-    GateProblem,
-    MeasureGate,
-    Most,
-    ScoreFacts,
-    SystemGate,
-    out_of_range,
-    undecided_if_turned,
-    within,
-)
+from ragbench.gates import base
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, TokenCounts
@@ -32,7 +20,7 @@ from ragbench.types import Cause, ScoreColumn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limit(MeasureGate):
+class Limit(base.MeasureGate):
     """The mean of a score reaches `min`, or where lower is better, is at most `max`.
 
     One of `min` and `max` is set, in the unit of the score. Without `decide` the mean is compared.
@@ -41,8 +29,8 @@ class Limit(MeasureGate):
     conditions = ("min", "max")
 
     min: Annotated[float | None, Option("The mean is at least this.")] = None
-    max: Most | None = None
-    decide: DecideBy = None
+    max: base.Most | None = None
+    decide: base.DecideBy = None
 
     @property
     def text(self) -> str:
@@ -63,7 +51,7 @@ class Limit(MeasureGate):
         """
         return float(self.max or 0) if self.min is None else self.min
 
-    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
+    def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
         """Yield a problem for a limit on the worse side of a score, or out of its range.
 
         Nothing for an unknown score.
@@ -75,12 +63,12 @@ class Limit(MeasureGate):
         # a limit on the better side would pass whatever gets worse
         if key != allowed:
             problem = f"{score.direction} {score.name} is better"
-            yield GateProblem(key, problem, f"{allowed}: a number")
+            yield base.GateProblem(key, problem, f"{allowed}: a number")
         # a sum grows with the number of queries and has no range
         elif score.aggregate != "sum" and not score.low <= self.limit <= score.high:
-            yield out_of_range(key, score.low, score.high)
+            yield base.out_of_range(key, score.low, score.high)
 
-    def decide_system(self, candidate: Candidate) -> Decision:
+    def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision on the score of a system.
 
         A mean that did not pass comes with up to five queries that are farthest beyond the limit.
@@ -136,9 +124,11 @@ class Limit(MeasureGate):
             end = "upper" if self.min is None else "lower"
             why = f"mean {summary.mean:.4g} {limits}; its {end} end is compared"
         values = self._at_worst_and_best(column, confidence) if n_failed else ()
-        at_ends = ("undecided" if math.isnan(v) else within(v, self.min, self.max) for v in values)
-        decision = Decision(within(value, self.min, self.max), why, facts=facts)
-        return undecided_if_turned(decision, n_failed, at_ends)
+        at_ends = (
+            "undecided" if math.isnan(v) else base.within(v, self.min, self.max) for v in values
+        )
+        decision = Decision(base.within(value, self.min, self.max), why, facts=facts)
+        return base.undecided_if_turned(decision, n_failed, at_ends)
 
     def _compared(self, summary: SystemScore) -> float:
         """Return the mean, or with `decide: interval` the worse end of its interval for the gate.
@@ -176,7 +166,7 @@ def _or_nan(value: float | None) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost(MeasureGate):
+class Cost(base.MeasureGate):
     """A latency, a price or a number of tokens is at most `max`.
 
     `max` is in milliseconds, tokens or US dollars, as the cost is.
@@ -185,14 +175,14 @@ class Cost(MeasureGate):
     conditions = ("max",)
     of = "cost"
 
-    max: Most
+    max: base.Most
 
     @property
     def text(self) -> str:
         """Condition as summaries show it."""
         return f"{self.measure} <= {self.max:g}"
 
-    def decide_system(self, candidate: Candidate) -> Decision:
+    def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision on a system whose cost may be at most `max`, by `summary.json`.
 
         The cost is a latency percentile, a number of tokens or US dollars, as `measure` says.
@@ -207,7 +197,7 @@ class Cost(MeasureGate):
         tokens = system.tokens or TokenCounts()
         costs = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
         # in the order of COSTS
-        return self.decide_value(dict(zip(COSTS, costs, strict=True))[self.measure])
+        return self.decide_value(dict(zip(base.COSTS, costs, strict=True))[self.measure])
 
     def decide_value(self, value: float | None) -> Decision:
         """Return the decision on the cost of a system; undecided if it is None.
@@ -217,11 +207,11 @@ class Cost(MeasureGate):
         facts = Facts(value=value)
         if value is None:
             return Decision("undecided", "not known", facts=facts)
-        return Decision(within(value, None, self.max), f"it is {value:.4g}", facts=facts)
+        return Decision(base.within(value, None, self.max), f"it is {value:.4g}", facts=facts)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed(SystemGate):
+class Failed(base.SystemGate):
     """At most a share of the items of a score failed.
 
     `max` is a share from 0 to 1; an item is a query, or an answer if queries have several.
@@ -233,7 +223,7 @@ class Failed(SystemGate):
     failed: Annotated[
         str, Option("A score; `max` is the largest share of its items that may fail.")
     ]
-    max: Most
+    max: base.Most
 
     @property
     def about(self) -> str:
@@ -245,12 +235,12 @@ class Failed(SystemGate):
         """Condition as summaries show it."""
         return f"failed {self.failed} <= {self.max:g}"
 
-    def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
+    def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
         """Yield a problem for a limit that is no share."""
         if not 0 <= self.max <= 1:
-            yield out_of_range("max", 0, 1)
+            yield base.out_of_range("max", 0, 1)
 
-    def decide_system(self, candidate: Candidate) -> Decision:
+    def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision on the items of a score of one system."""
         return self.decide_column(candidate.column)
 
@@ -271,4 +261,4 @@ class Failed(SystemGate):
             return Decision("undecided", "the score applies to no query", facts=facts)
         causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())
         why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
-        return Decision(within(n_failed / n, None, self.max), why, facts=facts)
+        return Decision(base.within(n_failed / n, None, self.max), why, facts=facts)

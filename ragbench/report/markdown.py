@@ -8,15 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ragbench.records.causes import CAUSES
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.base import (
-    COST_HEADS,
-    GATE_HEADS,
-    SLICE_HEADS,
-    Chapter,
-    Layout,
-    ScoreCell,
-    Section,
-)
+from ragbench.report import base
 from ragbench.report.layout import lay_out
 from ragbench.report.text import (
     MISSING,
@@ -62,7 +54,7 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     blocks += [[escape(line)] for line in (*headlines, page.subject)]
     if page.gates:
         rows = [(gate.verdict, gate.gate, gate.system, gate.why) for gate in page.gates]
-        blocks.append(table_lines(GATE_HEADS, rows))
+        blocks.append(table_lines(base.GATE_HEADS, rows))
     for gate in (gate for gate in page.gates if gate.worst):
         subject = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
         lines = [f"- {escape(query)}: {escape(text)}" for query, text in gate.worst]
@@ -76,7 +68,7 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     if page.slices:
         blocks.append(["### slices"])
         if page.slices.rows:
-            blocks.append(table_lines(SLICE_HEADS, page.slices.rows))
+            blocks.append(table_lines(base.SLICE_HEADS, page.slices.rows))
         blocks.append(list_lines(page.slices.lines))
     for preference in page.preferences:
         blocks += _chapter(preference)
@@ -90,7 +82,7 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     return join_blocks(blocks)
 
 
-def render_chapter(name: str, chapter: Chapter) -> str:
+def render_chapter(name: str, chapter: base.Chapter) -> str:
     """Return a chapter as a report of its own; a ValueError without a headline."""
     first, *headlines = map(escape, chapter.headlines)
     head = [f"ragbench: {escape(name)}: {first}"]
@@ -151,7 +143,7 @@ def table_lines(
     return [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
 
 
-def _section(section: Section) -> list[list[str]]:
+def _section(section: base.Section) -> list[list[str]]:
     """Return the blocks of a section: scores, differences and counts."""
     measures = section.measures
     titles = [measure.title for measure in measures]
@@ -190,7 +182,7 @@ def share_table(systems: Sequence[SystemSummary]) -> list[str]:
     return table_lines(["system", *map(cause_words, present)], rows, numbers=True)
 
 
-def _chapter(chapter: Chapter) -> list[list[str]]:
+def _chapter(chapter: base.Chapter) -> list[list[str]]:
     """Return the blocks of a chapter: heading, labels and tables."""
     blocks = [[f"### {escape(chapter.title)}"], *([escape(label)] for label in chapter.labels)]
     for grid in chapter.grids:
@@ -198,13 +190,13 @@ def _chapter(chapter: Chapter) -> list[list[str]]:
     return blocks
 
 
-def _score(cell: ScoreCell) -> str:
+def _score(cell: base.ScoreCell) -> str:
     """Return the text of a cell; the best value is bold."""
     value = f"**{cell.value}**" if cell.mark == "best" else cell.value
     return Markdown(value + escape(cell.text[len(cell.value) :]))
 
 
-def _details(page: Layout) -> Iterator[list[str]]:
+def _details(page: base.Layout) -> Iterator[list[str]]:
     """Yield the blocks of the folded details: counts and bounds of scores, costs, signatures."""
     heads = ["system", "measure", "mean", "scored", "failed", "not applicable", "bounds"]
     for section in page.sections:
@@ -220,6 +212,9 @@ def _details(page: Layout) -> Iterator[list[str]]:
                     rows.append([system, measure.name, mean, *counts, bounds])
         yield table_lines(heads, rows)
     if page.costs:
-        yield from (["time, tokens and money"], table_lines(COST_HEADS, page.costs, numbers=True))
+        yield from (
+            ["time, tokens and money"],
+            table_lines(base.COST_HEADS, page.costs, numbers=True),
+        )
     if page.signatures:
         yield from (["signatures"], table_lines(["measure", "signature"], page.signatures))

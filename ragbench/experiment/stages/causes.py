@@ -331,7 +331,6 @@ def _answer_causes(system: _SystemAnswers) -> Iterator[Loss]:
     faithfulness = system.column(rules.supported.measure, "faithfulness")
     # scores that the config cannot name for causes: a judge's rubrics, if it has them
     recall, refusal = system.column(None, "context_recall"), system.column(None, "refusal")
-    # a control gets other passages than any retriever found
     # a control gets other passages than its retriever returned
     reads_ranking = system.source.control is None
     retrieved = gold.retrieved_gold(system.ranking if reads_ranking else None)

@@ -20,18 +20,7 @@ from ragbench.experiment.calls import (
     without_value,
 )
 from ragbench.experiment.records import Results, RetrieverRun, Work
-from ragbench.experiment.stages import stored_items
-from ragbench.experiment.stages.base import (
-    PENDING,
-    UNKNOWN,
-    Keep,
-    Slot,
-    Stage,
-    Step,
-    StoredStage,
-    Workspace,
-    keep_all,
-)
+from ragbench.experiment.stages import base, stored_items
 from ragbench.experiment.stages.matching import match_hits, rank_outcomes, refuse_other_ids
 from ragbench.experiment.stages.stored_items import hits_key, query_key
 from ragbench.files import cache_folder
@@ -159,7 +148,7 @@ _NOTES = "notes"
 Hits = Sequence[list[ScoredDocument]]
 
 
-def make_ready(workspace: Workspace, name: str) -> Retriever:
+def make_ready(workspace: base.Workspace, name: str) -> Retriever:
     """Load and index a retriever on its first use, with the retrievers that it borrows; return it.
 
     Raises:
@@ -186,7 +175,7 @@ def make_ready(workspace: Workspace, name: str) -> Retriever:
     return retriever
 
 
-def note_encodings(workspace: Workspace, name: str) -> None:
+def note_encodings(workspace: base.Workspace, name: str) -> None:
     """Record the number of texts that a retriever encoded so far, of stored ones, and seconds.
 
     Nothing for a retriever that encodes no texts.
@@ -195,7 +184,7 @@ def note_encodings(workspace: Workspace, name: str) -> None:
         workspace.work[f"encode {name}"] = Work(counts.texts, counts.stored, counts.seconds)
 
 
-def retriever_key(workspace: Workspace, name: str, top_k: int) -> str:
+def retriever_key(workspace: base.Workspace, name: str, top_k: int) -> str:
     """Return the key of a retriever's hits: a hash of its entry, corpus, sources and `top_k`.
 
     The queries are in the keys of the items. It has 32 hexadecimal digits.
@@ -210,7 +199,7 @@ def retriever_key(workspace: Workspace, name: str, top_k: int) -> str:
     return workspace.component_key("retriever", name, **inputs)
 
 
-class Retrieve(StoredStage):
+class Retrieve(base.StoredStage):
     """Stage that retrieves the hits of every query, from the corpus or from other retrievers' hits.
 
     Attributes:
@@ -224,7 +213,7 @@ class Retrieve(StoredStage):
 
     def __init__(
         self,
-        workspace: Workspace,
+        workspace: base.Workspace,
         name: str,
         top_k: int,
         stages: dict[tuple[str, int], Retrieve],
@@ -259,9 +248,9 @@ class Retrieve(StoredStage):
             read = cast("Callable[[], Run]", self.retriever.recorded)
             return FileRankings(self.plan.ids, read, self.top_k)
         failed, _ = self._inputs
-        outcomes = self.items(default=PENDING)
+        outcomes = self.items(default=base.PENDING)
         for row, outcome in failed.items():
-            if outcome != PENDING:
+            if outcome != base.PENDING:
                 outcomes[row] = outcome
         return outcomes
 
@@ -301,17 +290,17 @@ class Retrieve(StoredStage):
 
         return failed, [Mapped(hits_in, source.outcomes) for source in self.sources]
 
-    def slots(self) -> list[Slot | None]:
+    def slots(self) -> list[base.Slot | None]:
         """Return a slot for each query; None for a query that failed in a source."""
         failed, rankings = self._inputs
-        slots: list[Slot | None] = []
+        slots: list[base.Slot | None] = []
         for row, query in enumerate(self.plan.queries):
             if row in failed:
                 key = key_after(failed[row])
             else:
                 hits = [source[row] for source in rankings]
                 key = hits_key(query, hits) if self.sources else query_key(query)
-            slots.append(None if key is None else Slot(self._stored_items, key, row))
+            slots.append(None if key is None else base.Slot(self._stored_items, key, row))
         return slots
 
     def prepare(self) -> None:
@@ -322,7 +311,7 @@ class Retrieve(StoredStage):
         """Retrieve for all queries: `rows` has no effect, as retrieval costs no money."""
         _ = self.outcomes
 
-    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+    def make(self, todo: Sequence[int], keep: base.Keep, advance: Advance) -> None:
         """Retrieve hits for the queries of some slots, in their order, and store the notes."""
         _, rankings = self._inputs
         queries = [self.plan.queries[row] for row in todo]
@@ -330,7 +319,7 @@ class Retrieve(StoredStage):
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
         executor = self.workspace.executor
         outcomes = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
-        keep_all(name_queries(queries, outcomes), todo, keep, advance)
+        base.keep_all(name_queries(queries, outcomes), todo, keep, advance)
         note_encodings(self.workspace, self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             # Not `self.notes`: it needs `outcomes`, which are being computed here.
@@ -363,13 +352,13 @@ class Retrieve(StoredStage):
         """Retrieve what is not stored; `Rank` adds it to the results."""
         _ = self.outcomes
 
-    def forecast(self) -> Step:
+    def forecast(self) -> base.Step:
         """Return the number of queries whose hits are stored."""
         _ = self.outcomes  # looks them up, which `node` counts
         return self.node(len(self.plan.queries))
 
 
-class Rank(Stage):
+class Rank(base.Stage):
     """Stage that turns the hits of a retriever or an app into the ranking that is scored.
 
     It stores nothing.
@@ -381,7 +370,7 @@ class Rank(Stage):
 
     def __init__(
         self,
-        workspace: Workspace,
+        workspace: base.Workspace,
         name: str,
         source: Retrieve | None,
         retrieved: Callable[[], Sequence[Outcome[Retrieved]] | None],
@@ -421,7 +410,7 @@ class Rank(Stage):
         """Return True if the hits of all queries are stored; False for an app."""
         outcomes = () if self.source is None else self.source.outcomes
         return self.source is not None and (
-            isinstance(outcomes, FileRankings) or PENDING not in outcomes
+            isinstance(outcomes, FileRankings) or base.PENDING not in outcomes
         )
 
     def collect(self, results: Results) -> None:
@@ -434,7 +423,7 @@ class Rank(Stage):
 
 def key_after(outcome: Outcome[Any]) -> str | None:
     """Return the key of an item whose source is pending or failed: `UNKNOWN`, or None if failed."""
-    return UNKNOWN if outcome == PENDING else None
+    return base.UNKNOWN if outcome == base.PENDING else None
 
 
 def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:

@@ -12,15 +12,7 @@ from typing import Any
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
-from ragbench.score.retrieval import MEASURES
-from ragbench.score.retrieval.base import (
-    MeasureSpec,
-    RankedGrades,
-    Reads,
-    RetrievedPassages,
-    plain_measure,
-    spec_of,
-)
+from ragbench.score.retrieval import MEASURES, base
 from ragbench.score.retrieval.ranking import rank
 from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, not_here, read_parameters
 from ragbench.types import FloatArray
@@ -70,10 +62,10 @@ _FORM = re.compile(
     rf"(?P<name>[^()@]+)(?:{_OPTIONS.format('options')})?"
     rf"(?:@(?P<k>[^()]*)(?:{_OPTIONS.format('behind')})?)?"
 )
-_NO_QUERIES: Mapping[Reads, Any] = {
+_NO_QUERIES: Mapping[base.Reads, Any] = {
     "grades": rank({}, {}),
     "subtopics": (),
-    "passages": RetrievedPassages((), ()),
+    "passages": base.RetrievedPassages((), ()),
 }
 
 
@@ -94,7 +86,7 @@ class Measure:
 
     name: str
     label: str
-    spec: MeasureSpec
+    spec: base.MeasureSpec
     kernel: Callable[..., FloatArray]
     options: Mapping[str, Any]
     k: int | None = None
@@ -116,7 +108,7 @@ class Measure:
         cutoff = {} if self.k is None else {"k": self.k}
         return self.kernel(record, **self.options, **cutoff)
 
-    def signature_parts(self, ranked: RankedGrades | None = None) -> dict[str, Any]:
+    def signature_parts(self, ranked: base.RankedGrades | None = None) -> dict[str, Any]:
         """Return option -> value, defaults included, for signatures.
 
         `ranked` gives the defaults that depend on the qrels, such as `max` of `err`. The cut-off is
@@ -265,7 +257,7 @@ def _built_in_names() -> Mapping[str, str]:
 
     Names are in lower case as declared; no plug-ins.
     """
-    specs = {name: spec_of(MEASURES.load(name)) for name in MEASURES.table}
+    specs = {name: base.spec_of(MEASURES.load(name)) for name in MEASURES.table}
     return {alias: name for name, spec in specs.items() if spec for alias in (name, *spec.aliases)}
 
 
@@ -274,9 +266,9 @@ def _measure(
 ) -> Measure:
     name, _, spelt = spelling.rstrip(")").partition("(")
     kernel = _load(name, text)
-    if (spec := spec_of(kernel)) is None and name.startswith(PYTHON):
-        kernel = plain_measure(name, kernel)
-        spec = spec_of(kernel)
+    if (spec := base.spec_of(kernel)) is None and name.startswith(PYTHON):
+        kernel = base.plain_measure(name, kernel)
+        spec = base.spec_of(kernel)
     if spec is None:
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
     parts = [*split_options(spelt), *split_options(options)]
@@ -310,7 +302,7 @@ def _load(name: str, text: str) -> Callable[..., FloatArray]:
     if not registered and name not in MEASURES.names():
         close = nearest(name, [*_built_in_names(), *SPELLINGS])
         whole = text.replace(name, close, 1) if close else None
-        specs = ((entry, spec_of(MEASURES.load(entry))) for entry in MEASURES.names())
+        specs = ((entry, base.spec_of(MEASURES.load(entry))) for entry in MEASURES.names())
         forms = (f"{entry}@{s.at}" if s and s.cutoff == "required" else entry for entry, s in specs)
         raise OptionError("measure", "", text, ", ".join(forms), whole)
     kernel: Callable[..., FloatArray] = MEASURES.load(name)
@@ -323,7 +315,7 @@ def _respell(key: str, text: str) -> tuple[str, str]:
     return OPTION_SPELLINGS.get((key, bare), (key, bare))
 
 
-def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
+def _cutoff(spec: base.MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
     """Return the value after `@`, usually a number of ranks; None without `@`.
 
     A measure whose option is no rank, such as a recall, gives a number.

@@ -14,13 +14,7 @@ import numpy as np
 from ragbench.errors import DataError, OptionError
 from ragbench.records.score import RunCounts
 from ragbench.registry import Option, check_values, declared_options
-from ragbench.score.retrieval.base import (
-    RankedGrades,
-    RankedSubtopics,
-    Reads,
-    RetrievedPassages,
-    no_average,
-)
+from ragbench.score.retrieval import base
 from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.positions import TieGroups, number_groups
@@ -51,8 +45,8 @@ class Evidence:
             was retrieved.
     """
 
-    grades: RankedGrades
-    subtopics: Sequence[RankedSubtopics] = ()
+    grades: base.RankedGrades
+    subtopics: Sequence[base.RankedSubtopics] = ()
     judged_share: float | None = None
 
 
@@ -73,7 +67,7 @@ def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> 
             )
             raise OptionError("measure", "", measure.label, allowed)
         if ties == "average" and not measure.spec.averages_ties:
-            raise no_average(measure.spec.name)
+            raise base.no_average(measure.spec.name)
     reader = next((measure for measure in measures if measure.spec.reads == "subtopics"), None)
     if reader is None:
         return None
@@ -83,7 +77,9 @@ def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> 
     return qrels
 
 
-def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = False) -> Evidence:
+def gather(
+    ranked: base.RankedGrades, qrels: Qrels | None, *, judged_only: bool = False
+) -> Evidence:
     """Return the records of a ranking; with subtopics if `qrels` are given.
 
     `qrels` are those of the ranking. `judged_only` removes unjudged documents first. The judged
@@ -99,7 +95,7 @@ def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = Fal
     borders = ranked.starts.tolist()
     topics = qrels.subtopics or {}
     subtopics = [
-        RankedSubtopics.at_ranks(
+        base.RankedSubtopics.at_ranks(
             {rank: qrels.documents[row] for rank, row in hits[start:end]},
             _relevant(topics.get(query, {})),
         )
@@ -119,7 +115,7 @@ def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
     }
 
 
-def without_unjudged(ranked: RankedGrades) -> RankedGrades:
+def without_unjudged(ranked: base.RankedGrades) -> base.RankedGrades:
     """Return the rankings without documents that have no grade, or a negative one.
 
     The other documents move up; a ranking may become empty. Tie groups lose these documents too;
@@ -169,7 +165,7 @@ class ScoredRun:
     query_ids: tuple[str, ...]
     counts: RunCounts
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
-    ranked: RankedGrades | None = field(default=None, repr=False)
+    ranked: base.RankedGrades | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +269,7 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     return replace(scored, fingerprints=judged.query_fingerprints(), ranked=ranked)
 
 
-def fingerprints_of(judged: Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:
+def fingerprints_of(judged: Qrels, subtopics: Qrels | None) -> dict[base.Reads, Any]:
     """Return record -> signature parts of the judgements that measures of this record read.
 
     The keys are `grades` and, with subtopics, `subtopics`.
@@ -290,7 +286,7 @@ def score_ranked(
     measures: Sequence[Measure],
     rules: Rules,
     *,
-    fingerprints: Mapping[Reads, Mapping[str, Any]],
+    fingerprints: Mapping[base.Reads, Mapping[str, Any]],
     unknown: int,
     duplicates: int,
 ) -> ScoredRun:
@@ -332,7 +328,7 @@ def column_of(
 
 
 def score_passages(
-    retrieved: RetrievedPassages,
+    retrieved: base.RetrievedPassages,
     measures: Sequence[Measure],
     rules: Rules,
     *,
@@ -358,7 +354,7 @@ def score_passages(
     columns = []
     for measure in measures:
         if rules.ties == "average" and not measure.spec.averages_ties:
-            raise no_average(measure.spec.name)
+            raise base.no_average(measure.spec.name)
         values, causes = _scored(measure, retrieved)
         if rules.missing == "skip":
             absent = [row for row in missing if causes[row] == Cause.SCORED]

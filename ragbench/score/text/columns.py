@@ -11,20 +11,7 @@ import numpy as np
 
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
-from ragbench.score.text.base import (
-    Advance,
-    CallRows,
-    Column,
-    Declaration,
-    Metric,
-    Options,
-    Row,
-    RowReader,
-    Scorer,
-    WeighsReferences,
-    as_texts,
-    row_scorer,
-)
+from ragbench.score.text import base
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types import CauseArray, ScoreColumn
@@ -41,7 +28,9 @@ class TextScorer:
     Computations on references and loaded models are kept for the next system.
     """
 
-    def __init__(self, metrics: Sequence[str | Metric], executor: Executor | None = None) -> None:
+    def __init__(
+        self, metrics: Sequence[str | base.Metric], executor: Executor | None = None
+    ) -> None:
         """Parse the metrics; with an executor, expensive ones are computed by its workers.
 
         Raises:
@@ -51,7 +40,7 @@ class TextScorer:
             AdapterError: A plug-in registered a function without `@metric`.
         """
         self.metrics = [parse_metric(name) for name in metrics]
-        groups: dict[tuple[int, str], list[Metric]] = {}
+        groups: dict[tuple[int, str], list[base.Metric]] = {}
         for metric in self.metrics:
             # metrics of one declaration with equal options share tokens and a model
             key = (id(metric.declaration), repr(metric.options))
@@ -76,8 +65,8 @@ class TextScorer:
         self,
         predictions: Sequence[str | None],
         references: Sequence[Sequence[str]],
-        advance: Advance | None = None,
-        calls: CallRows | None = None,
+        advance: base.Advance | None = None,
+        calls: base.CallRows | None = None,
     ) -> list[ScoreColumn]:
         """Score predictions against their references; return a column per metric, in order.
 
@@ -98,20 +87,20 @@ class TextScorer:
             >>> [(column.name, column.values.tolist()) for column in columns]
             [('rouge1', [0.0, nan]), ('rouge1(stemmer=true)', [0.5, nan])]
         """
-        gold = [as_texts(f"references[{row}]", texts) for row, texts in enumerate(references)]
+        gold = [base.as_texts(f"references[{row}]", texts) for row, texts in enumerate(references)]
         _check_predictions(predictions, len(gold))
         # all systems of a run have the same references: hash them once
         if gold != self._gold:
             pieces = (piece for texts in gold for piece in (str(len(texts)), *texts))
             self._gold, self._print_of_gold = gold, fingerprint(pieces)
-        columns: dict[Metric, ScoreColumn] = {}
+        columns: dict[base.Metric, ScoreColumn] = {}
         for group, scorer in self._groups:
             if group[0].declaration.reads == "tool_calls":
                 signed, rows, causes = _compared_calls(group[0], predictions, calls)
             else:
                 signed = _signed(group[0], self._print_of_gold)
                 rows, causes = _rows(predictions, gold, group[0].declaration)
-            if isinstance(scorer, WeighsReferences):
+            if isinstance(scorer, base.WeighsReferences):
                 scorer.weigh(gold)
             progress = _Progress(advance)
             scored = scorer(rows, group, progress)
@@ -129,7 +118,7 @@ class _WorkerScorer:
     other versions or models.
     """
 
-    def __init__(self, metrics: Sequence[Metric], executor: Executor) -> None:
+    def __init__(self, metrics: Sequence[base.Metric], executor: Executor) -> None:
         declaration = metrics[0].declaration
         self._executor = executor
         # `weigh` shows on the class of the scorer: no model is loaded here
@@ -142,8 +131,8 @@ class _WorkerScorer:
         self._gold = list(references) if self._weighs else ()
 
     def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
+        self, rows: Sequence[base.Row], metrics: Sequence[base.Metric], advance: base.Advance
+    ) -> list[base.Column]:
         names = [metric.canonical for metric in metrics]
         options = {"metrics": names, "gold": self._gold}
         task = Task("text metrics", _Component, options, _row_values, _facts_of, _facts(metrics))
@@ -156,7 +145,9 @@ class _WorkerScorer:
                 # a lost row keeps its place among the values
                 values.append([math.nan] * len(metrics) if isinstance(result, LostItem) else result)
             advance(len(results))
-        return [Column([row[place] for row in values], lost=lost) for place in range(len(metrics))]
+        return [
+            base.Column([row[place] for row in values], lost=lost) for place in range(len(metrics))
+        ]
 
 
 class _Component:
@@ -168,11 +159,11 @@ class _Component:
     def __init__(self, metrics: Sequence[str], gold: Sequence[Sequence[str]]) -> None:
         self.metrics = [parse_metric(name) for name in metrics]
         self.scorer = _open(self.metrics[0])
-        if isinstance(self.scorer, WeighsReferences):
+        if isinstance(self.scorer, base.WeighsReferences):
             self.scorer.weigh(gold)
 
 
-def _row_values(component: _Component, rows: list[Row]) -> list[tuple[float, ...]]:
+def _row_values(component: _Component, rows: list[base.Row]) -> list[tuple[float, ...]]:
     """Return the values of each row, one per metric.
 
     In the order of the rows; no rows give an empty list.
@@ -181,7 +172,7 @@ def _row_values(component: _Component, rows: list[Row]) -> list[tuple[float, ...
     return list(zip(*(column.values for column in columns), strict=True))
 
 
-def _facts(metrics: Sequence[Metric]) -> Facts:
+def _facts(metrics: Sequence[base.Metric]) -> Facts:
     """Return names, options, versions and models of metrics, to compare with a worker's.
 
     The key is `metrics`: one text per metric.
@@ -208,25 +199,7 @@ class Counted:
         self._progress(self._done, self._total)
 
 
-def score_texts(
-    predictions: Sequence[str | None],
-    references: Sequence[Sequence[str]],
-    metrics: Sequence[str | Metric],
-    advance: Advance | None = None,
-) -> list[ScoreColumn]:
-    """Score the predictions of one system; arguments and errors are those of `TextScorer`.
-
-    Columns are in the order of the metrics.
-
-    Example:
-        >>> columns = score_texts(["a cat", None], [["the cat"], ["a dog"]], ["rouge1", "contains"])
-        >>> [(column.name, column.values.tolist()) for column in columns]
-        [('rouge1', [0.5, nan]), ('contains', [1.0, nan])]
-    """
-    return TextScorer(metrics).score(predictions, references, advance)
-
-
-def signature_of(metric: str | Metric) -> str:
+def signature_of(metric: str | base.Metric) -> str:
     """Return the signature of a metric as in the docs, without data.
 
     `...` replaces the fingerprint of the references, and all that depends on a model.
@@ -249,7 +222,7 @@ def signature_of(metric: str | Metric) -> str:
 class _Progress:
     """Progress of scored rows, reported in groups of at least 50."""
 
-    def __init__(self, advance: Advance | None) -> None:
+    def __init__(self, advance: base.Advance | None) -> None:
         self._advance, self._unreported = advance, 0
 
     def __call__(self, n: int) -> None:
@@ -267,16 +240,16 @@ class _Progress:
         self._unreported = 0
 
 
-def _open(metric: Metric) -> Scorer:
+def _open(metric: base.Metric) -> base.Scorer:
     # first: a missing package or model is an error before any text is read
     metric.check()
     declaration = metric.declaration
     if declaration.open is not None:
         return declaration.open(metric.options)
-    return row_scorer(lambda metrics: _reader(metrics, metric.options))
+    return base.row_scorer(lambda metrics: _reader(metrics, metric.options))
 
 
-def _reader(metrics: Sequence[Metric], options: Options) -> RowReader:
+def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowReader:
     """Return a function that scores a row: one value for each of these metrics, in their order.
 
     The metrics are parts of one declaration, so its function is called once a row. The returned
@@ -310,7 +283,7 @@ def _check_predictions(predictions: Sequence[str | None], n_references: int) -> 
             raise DataError(f"predictions[{row}]: found {text!r}", allowed="a text, or None")
 
 
-def _signed(metric: Metric, gold: str) -> Signature:
+def _signed(metric: base.Metric, gold: str) -> Signature:
     """Return the signature parts that all metrics of one declaration and options share.
 
     `gold` is the fingerprint of the references, left out for metrics without any; the name is
@@ -326,14 +299,16 @@ def _signed(metric: Metric, gold: str) -> Signature:
 
 
 def _rows(
-    predictions: Sequence[str | None], references: Sequence[Sequence[str]], declaration: Declaration
-) -> tuple[list[Row], CauseArray]:
+    predictions: Sequence[str | None],
+    references: Sequence[Sequence[str]],
+    declaration: base.Declaration,
+) -> tuple[list[base.Row], CauseArray]:
     """Return the items to score, and a cause for each item: `SCORED`, or why it has no score.
 
     Rows have the items with the cause `SCORED`, in order.
     """
     causes = np.zeros(len(predictions), dtype=np.uint8)
-    rows: list[Row] = []
+    rows: list[base.Row] = []
     for index, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
         # a missing reference comes first: that cause is the same for all systems
         if not texts and declaration.needs_reference:
@@ -346,8 +321,8 @@ def _rows(
 
 
 def _compared_calls(
-    metric: Metric, predictions: Sequence[str | None], calls: CallRows | None
-) -> tuple[Signature, list[Row], CauseArray]:
+    metric: base.Metric, predictions: Sequence[str | None], calls: base.CallRows | None
+) -> tuple[Signature, list[base.Row], CauseArray]:
     """Return signature, rows and causes of a metric of tool calls.
 
     Rows have the items with the cause `SCORED`, in order. ValueError if the two lists of `calls`
@@ -360,7 +335,7 @@ def _compared_calls(
         allowed = "metrics of texts here; tool calls are compared in a run over records with them"
         raise OptionError("metric", "name", metric.name, allowed)
     causes = np.zeros(len(predictions), dtype=np.uint8)
-    rows: list[Row] = []
+    rows: list[base.Row] = []
     for index, (actual, gold) in enumerate(zip(calls.actual, calls.expected, strict=True)):
         if gold is None:
             causes[index] = Cause.NO_EXPECTED_CALLS
@@ -368,7 +343,7 @@ def _compared_calls(
             no_answer = predictions[index] is None
             causes[index] = Cause.NO_ANSWER if no_answer else Cause.NO_TOOL_CALLS
         else:
-            rows.append(cast("Row", (actual, gold)))
+            rows.append(cast("base.Row", (actual, gold)))
     print_of_gold = fingerprint_json(
         [None if gold is None else [call.to_dict() for call in gold] for gold in calls.expected]
     )
@@ -376,7 +351,7 @@ def _compared_calls(
 
 
 def _score_column(
-    metric: Metric, column: Column, causes: CauseArray, signed: Signature
+    metric: base.Metric, column: base.Column, causes: CauseArray, signed: Signature
 ) -> ScoreColumn:
     values = np.full(len(causes), np.nan)
     scored = np.flatnonzero(causes == Cause.SCORED)

@@ -11,10 +11,11 @@ import ragbench as rb
 from ragbench.embed.base import find_checkpoint
 from ragbench.embed.encoders import TokenEncoder
 from ragbench.errors import DataError, OptionError
-from ragbench.score.text.columns import TextScorer, score_texts
+from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
 from ragbench.score.text.token_vectors import EncodedTexts
 from tests.models import build_tiny_bert
+from tests.score.text.scoring import score_texts
 
 PAIRS = [
     ("the cat sat on the mat", "the dog sat on a mat !"),

@@ -11,8 +11,8 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from ragbench.errors import OptionError
 from ragbench.score.text.bleu import bleu
-from ragbench.score.text.columns import score_texts
 from ragbench.score.text.tokenizers import tokenizer
+from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import WORDS, texts
 
 SMOOTHINGS = [("exp", None), ("floor", None), ("floor", 0.01), ("add-k", None), ("none", None)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.score.text.chrf import chrf
-from ragbench.score.text.columns import score_texts
+from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import WORDS, texts
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

@@ -9,10 +9,11 @@ import pytest
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.score.text import METRICS
 from ragbench.score.text.base import metric
-from ragbench.score.text.columns import TextScorer, score_texts
+from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import parse_metric, text_notes
 from ragbench.score.text.tokenizers import remember_texts
 from ragbench.types import Cause
+from tests.score.text.scoring import score_texts
 
 
 @metric("length", needs_reference=False, direction="lower", range=(0.0, float("inf")))

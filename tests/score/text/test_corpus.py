@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ragbench.comparison.systems import bounds_of, summarize
 from ragbench.errors import OptionError
 from ragbench.score.text.chrf import chrf, corpus_chrf
-from ragbench.score.text.columns import score_texts
 from ragbench.score.text.ter import corpus_ter
 from ragbench.types import Cause
+from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import texts
 
 pytestmark = pytest.mark.slow  # many made cases

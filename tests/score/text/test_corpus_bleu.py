@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragbench.comparison.systems import summarize
 from ragbench.errors import OptionError
 from ragbench.score.text.bleu import corpus_bleu
-from ragbench.score.text.columns import score_texts
+from tests.score.text.scoring import score_texts
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "cat", "dog", "."]), max_size=9).map(" ".join)
 ROWS = st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=8)

@@ -7,9 +7,9 @@ from nltk.translate.meteor_score import meteor_score
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.score.text import meteor as module
-from ragbench.score.text.columns import score_texts
 from ragbench.score.text.meteor import meteor
 from ragbench.score.text.tokenizers import tokenizer
+from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import texts
 from tests.text.test_wordnet import read_with_nltk
 

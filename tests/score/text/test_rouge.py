@@ -10,8 +10,8 @@ from rouge_score import rouge_scorer
 
 from ragbench.errors import OptionError
 from ragbench.score.text.base import UnseenText
-from ragbench.score.text.columns import score_texts
 from ragbench.score.text.rouge import TYPES, lcs_length, lcs_positions, rouge
+from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import WORDS, latin_texts, texts
 
 SCORERS = {

@@ -14,10 +14,10 @@ from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.passage_matching import answer_hit
 from ragbench.score.text.base import UnseenText
-from ragbench.score.text.columns import score_texts
 from ragbench.score.text.rouge import TYPES
 from ragbench.score.text.squad import answer_tokens
 from ragbench.text.languages import is_latin, split_unspaced, unicode_words
+from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import texts
 
 # ruff: noqa: RUF001 - the characters of many scripts are the subject here

@@ -5,8 +5,8 @@ import pytest
 
 import ragbench as rb
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
-from ragbench.score.text.columns import score_texts
 from ragbench.score.text.notation import text_notes
+from tests.score.text.scoring import score_texts
 
 PREDICTIONS = [
     "Paris is the capital of France.",

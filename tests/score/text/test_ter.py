@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.score.text.columns import score_texts
 from ragbench.score.text.ter import ter
+from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import texts
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

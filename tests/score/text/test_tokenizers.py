@@ -10,8 +10,8 @@ from sacrebleu.tokenizers import tokenizer_spm
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.score.text import tokenizers
-from ragbench.score.text.columns import score_texts
 from ragbench.score.text.tokenizers import tokenizer
+from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import texts
 
 BUILT_IN = ("13a", "intl", "zh", "char", "none")
