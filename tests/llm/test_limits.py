@@ -26,15 +26,14 @@ def test_without_complaints_it_is_littles_law():
     assert limit.size == 32
 
 
-@pytest.mark.parametrize("concurrency", [64, 512])
-@pytest.mark.parametrize("burst", [25, 250])
+@pytest.mark.parametrize(("concurrency", "burst"), [(64, 25), (512, 250)])
 def test_a_rate_limit_is_used_up(concurrency, burst):
     server = LimitedServer(rate=250, burst=burst)
 
-    seconds, _ = ask_all(server, 10_000, concurrency)
+    seconds, _ = ask_all(server, 5_000, concurrency)
 
-    assert 10_000 / seconds > 0.95 * 250
-    assert server.turned_away < 0.4 * 10_000, "most of them in the first second"
+    assert 5_000 / seconds > 0.95 * 250
+    assert server.turned_away < 0.4 * 5_000, "most of them in the first second"
 
 
 @pytest.mark.parametrize("concurrent", [4, 50])
@@ -61,7 +60,7 @@ def test_stray_complaints_do_not_slow_it_down():
 
 @pytest.mark.parametrize(
     ("concurrency", "latency_s", "share"),
-    [(1, 0.05, 0.3), (4, 0.05, 0.12), (4, 0.05, 0.3), (16, 0.5, 0.12), (64, 0.5, 0.12)],
+    [(1, 0.05, 0.3), (4, 0.05, 0.3), (64, 0.5, 0.12)],
 )
 def test_complaints_at_random_cost_what_errors_cost(concurrency, latency_s, share):
     """A server without a limit says 429 by chance; one that says 500 instead is the measure."""
@@ -128,13 +127,13 @@ def test_after_an_outage_it_grows_back():
     server = LimitedServer(latency_s=0.01)
 
     def is_down():
-        return 2.0 < asyncio.get_running_loop().time() < 4.0
+        return 0.5 < asyncio.get_running_loop().time() < 2.5
 
     server.is_full = is_down
-    seconds, limit = ask_all(server, 20_000, 32)
+    seconds, limit = ask_all(server, 10_000, 32)
 
     assert limit.size == 32
-    assert seconds < 2 + 20_000 * 0.012 / 32 + 15
+    assert seconds < 2 + 10_000 * 0.012 / 32 + 15
 
 
 def test_complaints_alone_leave_one_place():
