@@ -104,7 +104,7 @@ def test_nearest(word, expected):
 
 
 def test_summary_line_is_the_first_of_the_docstring():
-    assert summary_line(Family).startswith("A family of components")
+    assert summary_line(Family).startswith("Family of components")
     assert not summary_line(Family).endswith(".")
 
 
