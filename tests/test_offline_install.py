@@ -12,7 +12,7 @@ import pytest
 
 from tests.test_offline import HOOK
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(first=True)
 
 HERE = """
 import os, ragbench

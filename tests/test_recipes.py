@@ -22,7 +22,7 @@ from tests.warm import Warm
 RECIPES = Path(__file__).with_name("recipes")
 COPIED = ("ragbench", "benchmarks", "configs", "docs", "tests", "datasets")
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(first=True)
 
 
 class Recipe(NamedTuple):
