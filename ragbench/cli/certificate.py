@@ -17,7 +17,7 @@ from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import read_labels, read_ratings
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
-from ragbench.cli.output import behind, resumable, write_json, write_notes, write_result
+from ragbench.cli.output import progress_stream, resumable, write_json, write_notes, write_result
 from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
@@ -271,7 +271,7 @@ def _probe_judges(
 @contextmanager
 def _progress_bar(judge: str, total: int) -> Iterator[Advance]:
     """Show a progress bar on a terminal; yield the function that advances it."""
-    bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
+    bars = Progress(brief=not sys.stderr.isatty(), stream=progress_stream())
     with bars.stage(f"ask {judge} again", total, "answers") as stage:
         yield stage.advance
 

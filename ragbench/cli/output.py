@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +26,16 @@ if TYPE_CHECKING:
     from ragbench.report.scores import ScoredFile
 
 _BYTES = re.compile("[\udc80-\udcff]+")
+
+# Variables of GitHub, Azure and TeamCity, whose runners execute commands in what a job prints:
+# `::` at the start of a line, blanks ignored, and the others anywhere. A carriage return and any
+# other line separator starts a line, since runners differ in what they count.
+_CI_VARIABLES = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+_LINE_ENDS = r"\n\v\f\r\x1c-\x1e\x85\u2028\u2029"
+_CI_COMMAND = re.compile(
+    rf"(?:^|(?<=[{_LINE_ENDS}]))[^\S{_LINE_ENDS}]*:(?=:)|##(?=\[|vso\[|teamcity\[)", re.IGNORECASE
+)
+_WORD_JOINER = "\u2060"
 
 # Options are declared once for all commands, so that name, type and help are the same everywhere.
 # An option whose value is a count.
@@ -56,6 +68,16 @@ def refuse(*rules: tuple[object, str]) -> None:
             raise click.UsageError(text)
 
 
+def without_ci_commands(text: str) -> str:
+    """Return a text in which no runner of CI finds a command; outside of CI the text itself.
+
+    A word joiner, which is invisible, breaks `::`, `##[`, `##vso[` and `##teamcity[`.
+    """
+    if not any(map(os.environ.get, _CI_VARIABLES)):
+        return text
+    return _CI_COMMAND.sub(lambda start: start[0] + _WORD_JOINER, text)
+
+
 @contextmanager
 def resumable(
     how: str = "replies of models are stored; the same command asks for the rest",
@@ -73,7 +95,7 @@ def resumable(
 
 
 class Door:
-    """Text stream that replaces control characters and secrets before it writes to `stream`.
+    """Text stream that replaces control characters, secrets and commands of CI before it writes.
 
     Libraries may print a secret of a config, or text of a model that controls the terminal. Callers
     write text that is already safe to `stream` itself: progress bars, colours, data for programs.
@@ -101,7 +123,8 @@ class Door:
         text = printed(text)  # before long lines are cut: a cut secret is not recognised
         start = "\r" if self._is_stderr and text[:1] == "\r" else ""
         line = visible(text[len(start) :])
-        return self.stream.write(start + (shortened(line) if self._is_stderr else line))
+        line = shortened(line) if self._is_stderr else line
+        return self.stream.write(start + without_ci_commands(line))
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write several texts, as `write` does; no line ends are added."""
@@ -160,11 +183,22 @@ def write_exactly(text: str) -> None:
 
     Secrets and control characters are not removed. Characters that the encoding lacks become
     escapes.
+    In CI, commands are broken, unless stdout is a file: a runner reads pipes only.
     """
     stream = behind(sys.stdout)
+    if not _is_file(stream):
+        text = without_ci_commands(text)
     stream.flush()  # text written before must come first: the buffer below bypasses it
     stream.buffer.write(text.encode(stream.encoding, "ragbench.exact"))
     stream.buffer.flush()
+
+
+def _is_file(stream: TextIO) -> bool:
+    """Return True if a stream writes into a file; False for a pipe or a terminal."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except OSError:
+        return False
 
 
 def open_doors() -> tuple[TextIO, TextIO]:
@@ -173,6 +207,11 @@ def open_doors() -> tuple[TextIO, TextIO]:
     sys.stdout = Door(streams[0], is_stderr=False)
     sys.stderr = Door(streams[1], is_stderr=True)
     return streams
+
+
+def progress_stream() -> TextIO:
+    """Return the stream for progress: the terminal itself, whose cursor bars move, or the door."""
+    return behind(sys.stderr) if sys.stderr.isatty() else sys.stderr
 
 
 def behind(stream: TextIO | Door) -> TextIO:
@@ -229,15 +268,15 @@ def write_result(text: str, *, exact: bool = False) -> None:
     if exact and not sys.stdout.isatty():
         write_exactly(text)
     else:
-        behind(sys.stdout).write(visible(printed(text)))
+        behind(sys.stdout).write(without_ci_commands(visible(printed(text))))
         sys.stdout.flush()
 
 
 def write_json(text: str) -> None:
     """Write JSON without secrets, with control characters as JSON escapes.
 
-    If stdout is not UTF-8, all characters beyond ASCII are escapes too. Programs read the same
-    value.
+    If stdout is not UTF-8, all characters beyond ASCII are escapes too, and so is the `#` of a
+    command of CI. Programs read the same value.
     """
     escape = visible if codecs.lookup(sys.stdout.encoding).name == "utf-8" else ascii
     escaped = re.sub(
@@ -245,6 +284,7 @@ def write_json(text: str) -> None:
         lambda sign: sign[0] if escape(sign[0]) == sign[0] else json.dumps(sign[0])[1:-1],
         printed(text),
     )
+    escaped = _CI_COMMAND.sub(lambda start: start[0].replace("##", "#\\u0023"), escaped)
     write_result(escaped if escaped.endswith("\n") else f"{escaped}\n", exact=True)
 
 
@@ -254,8 +294,8 @@ def write_drawn(text: str, styles: Iterable[str]) -> None:
     A line end is added.
     """
     parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
-    cleaned = (part if number % 2 else visible(part) for number, part in enumerate(parts))
-    behind(sys.stdout).write("".join(cleaned) + "\n")
+    parts[::2] = [without_ci_commands(visible(part)) for part in parts[::2]]
+    behind(sys.stdout).write("".join(parts) + "\n")
 
 
 def terminal_width() -> int:
@@ -308,5 +348,5 @@ def report_to_github(
             if checkout and path.is_relative_to(checkout):
                 config = path.relative_to(checkout)
             file = config.as_posix()
-        for line in annotate(gates, file):
-            echo(line, err=True)
+        for line in annotate(gates, file):  # past the door, which breaks commands
+            behind(sys.stderr).write(f"::{without_ci_commands(line[2:])}\n")

@@ -98,7 +98,7 @@ def command(
     try:
         # text that a component prints would spoil the result on stdout
         with contextlib.redirect_stdout(sys.stderr), output.resumable(_RESUMES):
-            progress = Progress(quiet=quiet, stream=output.behind(sys.stderr))
+            progress = Progress(quiet=quiet, stream=output.progress_stream())
             experiment = run_experiment(settings, choices=chosen, progress=progress)
     except AdapterError as error:  # the component wrote the message, which may contain a key
         raise AdapterError(redact(Exception.__str__(error), settings.secrets)) from error
@@ -155,7 +155,7 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 
     # text that a component prints would spoil the result on stdout
     with contextlib.redirect_stdout(sys.stderr), output.resumable():
-        progress = Progress(quiet=quiet, stream=output.behind(sys.stderr))
+        progress = Progress(quiet=quiet, stream=output.progress_stream())
         result = repeat(run, progress, trust=trust, tell=output.echo)
     for line in result.environment:
         output.echo(f"environment: {line}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ragbench.cli.output import Output, behind, write_notes, write_result, write_scores
+from ragbench.cli.output import Output, progress_stream, write_notes, write_result, write_scores
 from ragbench.comparison import evaluate
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import OptionError
@@ -162,7 +162,7 @@ def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
     with suppress(OSError):
         size = None if run == "-" or run.endswith(".gz") else Path(run).stat().st_size // _MB
 
-    bars = Progress(brief=True, stream=behind(sys.stderr))
+    bars = Progress(brief=True, stream=progress_stream())
     with bars.stage(f"score {run}", size or None, "MB") as stage:
 
         def advance(count: int) -> None:
@@ -219,7 +219,7 @@ def score_predictions(
 
     pairs = read_pairs(predictions, references)
     # without a terminal, `brief` prints lines only if scoring takes long
-    bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
+    bars = Progress(brief=not sys.stderr.isatty(), stream=progress_stream())
     steps = TextScorer(metrics).steps(len(pairs.ids))
     with bars.stage(f"score {predictions}", steps, "scores") as stage:
         evaluation = evaluate.score_pairs(
