@@ -3,11 +3,21 @@
 import os
 import sys
 
+
+def main() -> None:
+    """Run the command line; Ctrl-C during its imports ends it as Ctrl-C in a command does."""
+    try:
+        from ragbench.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        os.write(2, b"interrupted\n")
+        os._exit(130)
+
+
 if __name__ == "__main__":
     # `-m` puts the working directory first, where a run folder may have a module named like one
     # of ours or Python's; the command `ragbench` does not look there either
     if not getattr(sys.flags, "safe_path", False) and sys.path[:1] == [os.getcwd()]:
         del sys.path[0]
-    from ragbench.cli import main
-
     main()

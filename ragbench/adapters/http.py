@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from ragbench.errors import OptionError
+from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
 from ragbench.llm.failures import failure_of_connection, failure_of_status, one_line
@@ -144,6 +145,11 @@ class Endpoint:
         self._headers |= headers or {}
         self._clean = Redactor(_secrets_of(headers or {}, url))
         self._timeout, self._retries, self._backoff = timeout, retries, Backoff(seed=0)
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Start again without idle connections."""
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
         weakref.finalize(self, _close, self._idle)

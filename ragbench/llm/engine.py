@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragbench.errors import OptionError
+from ragbench.forks import renew_after_fork
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.calls import FirstCalls, Sender, as_completed
 from ragbench.llm.limits import Limits
@@ -58,6 +59,11 @@ class ChatEngine:
         self._loop = LoopThread("ragbench-chat")
         self._shared_calls: dict[str, _SharedCall] = {}
         self._closed = False
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Leave the connections open, which belong to the parent process."""
+        self._closed = True
 
     def ask(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request, blocking the caller.

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragbench.errors import DataError, OptionError
+from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import load_json
 from ragbench.llm.base import ChatReply, ChatRequest
-from ragbench.store.call_locks import call_locks_beside
+from ragbench.store.call_locks import CallLocks, call_locks_beside
 from ragbench.store.database import Store
 from ragbench.store.sqlite_file import DamagedCache
 
@@ -93,7 +94,6 @@ class Replies:
 
     Attributes:
         writable: False for `replay` and for a file without write permission.
-        call_locks: Locks of running calls; another run that shares the file waits for the reply.
 
     Raises:
         DataError: With `replay`, the file is missing; or the file is damaged or locked.
@@ -112,18 +112,27 @@ class Replies:
             raise DataError("there is no such store of replies", file=self.path)
         self._store = Store(self.path, also, read_only=replay, thorough=True)
         self.writable = self._store.writable
-        self.call_locks = call_locks_beside(self.path)
         # A second connection: commits wait for the disk, and readers must not wait for commits.
         self._writing = Store(self.path)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragbench-replies")
-        self._waiting: list[_WaitingReply] = []
-        self._lock = threading.Lock()
         self._again_from = 0.0
+        self.renew()
+        renew_after_fork(self)
         # Reading once finds a damaged or locked file before a call is paid for.
         self._store.count(REPLIES, "")
         if self.writable:
             self._store.note_use(REPLIES, "", "replies of models")
             self.call_locks.check()
+
+    def renew(self) -> None:
+        """Start again without a writing thread and without replies that wait for it."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragbench-replies")
+        self._waiting: list[_WaitingReply] = []
+        self._lock = threading.Lock()
+
+    @property
+    def call_locks(self) -> CallLocks:
+        """Locks of running calls; another run that shares the file waits for the reply."""
+        return call_locks_beside(self.path)
 
     def holds(self, key: str) -> bool:
         """Return True if a reply has the key, also one that `asking_again` leaves out.

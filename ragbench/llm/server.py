@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from ragbench.errors import OptionError
+from ragbench.forks import renew_after_fork
 from ragbench.llm.base import ChatModel
 from ragbench.llm.batch import BatchChat
 from ragbench.llm.engine import ChatEngine
@@ -201,6 +202,11 @@ class Connected:
         self._connect, self._limits, self.load_prices = connect, limits or Limits(), prices
         self._replies: Replies | None = None
         self._budget: Budget | None = None
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Connect again at the next call."""
         self._engine: ChatEngine | None = None
         self._lock = threading.Lock()
 

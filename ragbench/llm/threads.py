@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, NoReturn, TypeVar
 
+from ragbench.forks import renew_after_fork
+
 Value = TypeVar("Value")
 
 _POLL_S = 0.2
@@ -25,6 +27,11 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Start again without a loop and without its thread."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -130,6 +131,17 @@ class SQLiteFile:
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._opened: tuple[int, int] | None = None
+        _files.add(self)
+
+    def pause(self) -> None:
+        """Wait for the end of a transaction and close the connection; `resume` opens it again."""
+        self._lock.acquire()
+        _paused_files.append(self)
+        self.close()
+
+    def resume(self) -> None:
+        """Let threads use the file again."""
+        self._lock.release()
 
     def read(self, work: Work[Result]) -> Result:
         """Return the result of a function of the connection.
@@ -361,6 +373,34 @@ class SQLiteFile:
             return DataError(f"is damaged or no cache: {error}", file=self.path, allowed=allowed)
         allowed = "free space and permission to write; stored items stay; the same command resumes"
         return DataError(f"cannot be used as a cache: {error}", file=self.path, allowed=allowed)
+
+
+_files: weakref.WeakSet[SQLiteFile] = weakref.WeakSet()
+_paused_files: list[SQLiteFile] = []
+_forking = threading.Lock()
+
+
+def _pause_files() -> None:
+    """Close all files before `os.fork`: a child would share the locks of an open one.
+
+    References:
+        https://www.sqlite.org/howtocorrupt.html, 2.6
+    """
+    _forking.acquire()
+    for file in list(_files):
+        file.pause()
+
+
+def _resume_files() -> None:
+    """Let parent and child open the files again."""
+    while _paused_files:
+        _paused_files.pop().resume()
+    _forking.release()
+
+
+os.register_at_fork(
+    before=_pause_files, after_in_parent=_resume_files, after_in_child=_resume_files
+)
 
 
 def may_be_written(path: Path) -> bool:

@@ -65,3 +65,15 @@ def test_a_process_exits_and_prints_as_the_call_does(
     assert shown[0] == shown[1]
     assert shown[0][0] in (0, 2), shown
     assert "Traceback" not in shown[0][1]
+
+
+def test_an_interrupt_during_imports_is_one_line(tmp_path):
+    """Ctrl-C within the first 0.2 s printed the traceback of an import."""
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", "list"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")

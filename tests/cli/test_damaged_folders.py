@@ -1,0 +1,91 @@
+"""Each file of a run folder damaged in each way: commands end well, or with one sentence."""
+
+import json
+import random
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.commands import run_command
+
+pytestmark = pytest.mark.slow
+COMMANDS = (
+    ["show", "RUN", "q01"], ["explain", "RUN"], ["report", "RUN"], ["runs", "RUN"],
+    ["compare", "RUN", "WHOLE"], ["compare", "WHOLE", "RUN"], ["baseline", "RUN", "-o", "b.json"],
+    ["reproduce", "RUN", "--quiet"], ["calibrate", "RUN", "--draw", "2"],
+)  # fmt: skip
+FILES = (
+    "summary.json", "manifest.json", "config.yaml", "comparisons.json", "causes.csv",
+    "per_query.csv", "fingerprints.csv", "questions.jsonl", "texts.jsonl", "queries.jsonl",
+    "rankings/bm25.trec", "predictions/bm25--extractive.jsonl", "judgements/bm25--extractive.jsonl",
+)  # fmt: skip
+
+
+def other_types(path):
+    """Return the content of a file whose values have other types."""
+    text = path.read_text()
+    if path.suffix == ".json":
+        return json.dumps({key: [None] for key in json.loads(text)})
+    if path.suffix == ".jsonl":
+        return "".join(
+            json.dumps(dict.fromkeys(json.loads(line), [None])) + "\n" for line in text.splitlines()
+        )
+    return re.sub(r"[0-9]+", "x", text)
+
+
+def other_names(path):
+    """Return the content of a file in which no system, query or file has its name."""
+    return re.sub("bm25|extractive|q[0-9]+", "a\\\\u0000b", path.read_text())
+
+
+DAMAGES = {
+    "missing": None,
+    "empty": lambda path: "",
+    "cut": lambda path: path.read_text()[: path.stat().st_size // 2],
+    "object": lambda path: "{}",
+    "list": lambda path: "[]\n[1]\n",
+    "types": other_types,
+    "names": other_names,
+    "noise": lambda path: random.Random(path.name).randbytes(3000),
+    "nul": lambda path: "\0" * 100,
+    "deep": lambda path: "[" * 100_000,
+}
+
+
+@pytest.fixture(scope="module")
+def whole(judged_quickstart, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    judged_quickstart.copy_to(folder)
+    return Path(folder / "runs/quickstart/latest").resolve()
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_one_sentence(whole, tmp_path, name, damage):
+    run = tmp_path / "runs/quickstart/damaged"
+    shutil.copytree(whole, run)
+    path = run / name
+    content = None if DAMAGES[damage] is None else DAMAGES[damage](path)
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    for command in COMMANDS:
+        words = [{"RUN": run, "WHOLE": whole}.get(word, word) for word in command]
+        done = run_command(*words, cwd=tmp_path)
+        assert done.returncode in (0, 1, 2, 3), (command, done.stderr)
+        assert "Traceback" not in done.stderr, command
+        if done.returncode == 2:
+            last = done.stderr.strip().splitlines()[-1]
+            assert len(done.stderr.strip().splitlines()) <= 3, (command, done.stderr)
+            assert ": " in last, (command, done.stderr)
+
+
+def test_every_file_is_here(whole):
+    """The pages are written from the others; files of systems stand for one another."""
+    names = {str(path.relative_to(whole)) for path in whole.rglob("*") if path.is_file()}
+    pages = {"report.html", "report.md", "junit.xml"}
+    kinds = {name.partition("/")[0] for name in names - pages}
+    assert kinds == {name.partition("/")[0] for name in FILES if (whole / name).exists()}

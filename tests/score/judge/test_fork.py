@@ -1,0 +1,88 @@
+"""A judge that was used before `os.fork` works in the child, which has no threads of it."""
+
+import json
+import multiprocessing
+import os
+import threading
+
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+@pytest.fixture
+def asked(judge_on, tmp_path):
+    """A judge with a file of replies, and its server."""
+    return judge_on(rubrics=["correctness"], replies=tmp_path / "replies.sqlite")
+
+
+def status(judge, answer):
+    return judge.score(question="a?", answer=answer, reference="b")["correctness"].status
+
+
+def in_child(function):
+    """Return what a function returns in a forked child process, within 20 seconds."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, json.dumps(function()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    alarm = threading.Timer(20, os.kill, (child, 9))
+    alarm.start()
+    with os.fdopen(reading) as stream:
+        text = stream.read()
+    alarm.cancel()
+    os.waitpid(child, 0)
+    return json.loads(text or "null")
+
+
+def test_a_child_judges_and_reads_the_replies_of_its_parent(asked):
+    server, judge = asked
+    assert status(judge, "first") == "scored"
+
+    assert in_child(lambda: [status(judge, word) for word in ("first", "second")]) == ["scored"] * 2
+    assert status(judge, "second") == "scored"
+
+    assert server.counters.most_asked == 1, "no call is paid twice"
+
+
+def test_children_of_a_busy_parent(asked):
+    """Locks may be held by threads that a child does not have."""
+    _, judge = asked
+    ended = threading.Event()
+
+    def work(thread):
+        number = 0
+        while not ended.is_set():
+            number += 1
+            status(judge, f"{thread} {number}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        found = [in_child(lambda n=n: status(judge, f"child {n}")) for n in range(4)]
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert found == ["scored"] * 4
+
+
+def test_workers_of_multiprocessing(asked, monkeypatch):
+    server, judge = asked
+    assert status(judge, "first") == "scored"
+    monkeypatch.setitem(globals(), "_judge", judge)
+
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        answers = pool.map_async(_status, ["first", "x", "y", "z"]).get(timeout=20)
+
+    assert answers == ["scored"] * 4
+    assert server.counters.most_asked == 1, "no call is paid twice"
+
+
+def _status(answer):
+    return status(globals()["_judge"], answer)
