@@ -182,8 +182,7 @@ def write_exactly(text: str) -> None:
     """Write data for programs on stdout; ids are written as the bytes that were read.
 
     Secrets and control characters are not removed. Characters that the encoding lacks become
-    escapes.
-    In CI, commands are broken, unless stdout is a file: a runner reads pipes only.
+    escapes. In CI, commands are broken, unless stdout is a file: a runner reads pipes only.
     """
     stream = behind(sys.stdout)
     if not _is_file(stream):

@@ -210,7 +210,8 @@ def read_config(folder: Path) -> dict[str, object]:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
     except ValueError as error:
-        raise DataError(f"not YAML: {error}", file=path) from error
+        reason = " ".join(str(error).split())  # on one line
+        raise DataError(f"not YAML: {reason}", file=path) from error
     if not isinstance(config, dict):
         raise DataError("not a config", file=path, allowed="what ragbench run writes")
     return config
