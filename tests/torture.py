@@ -34,6 +34,15 @@ PROGRAMS = {
         "tests/store/test_damage.py",
         "tests/store/test_items.py",
     ),
+    "links and objects of others in caches, links in run folders": (
+        "tests/store/test_links.py",
+        "tests/cli/test_odd_folders.py",
+    ),
+    "each file of a run folder damaged in ten ways": ("tests/cli/test_damaged_folders.py",),
+    "writers of one file: killed, in threads, in two namespaces of process ids": (
+        "tests/test_files.py",
+    ),
+    "forks of a process whose judge is at work": ("tests/score/judge/test_fork.py",),
     "runs that share a store, a store that may only be read": (
         "tests/store/test_call_locks.py",
         "tests/store/test_read_only.py",

@@ -11,16 +11,20 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from ragbench.cli.report import _read_explanation
 from ragbench.config.load import load_config
 from ragbench.data.files.predictions import read_predictions
 from ragbench.data.files.trec_files import read_qrels, read_run
 from ragbench.data.loaders.records import Records
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_list import list_runs
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores
 from ragbench.errors import RagbenchError
 from ragbench.experiment.runner import run_experiment
 from ragbench.llm import CallFailure, Replies
 from ragbench.llm.json_reply import Unreadable, read_json
+from ragbench.report.explanation import render_table
+from ragbench.report.query import render_query
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.store.items import StageStore
 
@@ -37,7 +41,7 @@ SCHEMA = {
 }
 RUN_FILES = (
     *("summary.json", "manifest.json", "comparisons.json", "per_query.csv", "costs.csv"),
-    *("fingerprints.csv", "causes.csv", "unscored.jsonl", "config.yaml"),
+    *("fingerprints.csv", "causes.csv", "unscored.jsonl", "config.yaml", "questions.jsonl"),
 )
 
 
@@ -82,13 +86,24 @@ def in_run_folder(data: bytes) -> None:
     before = path.read_bytes()
     path.write_bytes(data[1:])
     try:
-        for read in (read_run_scores, list_runs):
+        for read in (read_run_scores, list_runs, explain, show):
             try:
                 read(folder)
             except RagbenchError:
                 continue
     finally:
         path.write_bytes(before)
+
+
+def explain(folder: Path) -> None:
+    """Print the causes of a run folder."""
+    render_table(_read_explanation(folder, None, None))
+
+
+def show(folder: Path) -> None:
+    """Print a query of a run folder."""
+    views = QueryViews(folder)
+    render_query(views[views.find("a?")], systems=(), hits=10, width=100, prompts=views)
 
 
 def replies(path: Path) -> None:
