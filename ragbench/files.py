@@ -153,22 +153,15 @@ def odd_file(folder: Path, ignored: Collection[str] = ()) -> Path | None:
     return None
 
 
-def refuse_links(*folders: Path) -> None:
-    """Raise a DataError for the first path that is a link; missing folders are allowed."""
-    for folder in folders:
-        if folder.is_symlink():
-            raise DataError("is a link", file=folder, allowed=_NO_LINK)
+def refuse_links(*paths: Path) -> None:
+    """Raise a DataError for the first path that is a link, a pipe or a device.
 
-
-def require_regular_files(*paths: Path) -> None:
-    """Raise a DataError for the first path that is a link, a folder, a pipe or a device.
-
-    Missing files are allowed.
+    Missing files and folders are allowed.
     """
     for path in paths:
         with suppress(OSError):  # missing, or opening it reports the error
-            if not stat.S_ISREG(path.lstat().st_mode):
-                raise DataError("is no regular file", file=path, allowed=_NO_LINK)
+            if stat.S_IFMT(path.lstat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+                raise DataError("is a link, a pipe or a device", file=path, allowed=_NO_LINK)
 
 
 @contextmanager

@@ -165,17 +165,12 @@ def _read_explanation(run: Path, system: str | None, cause: str | None) -> Expla
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.data.runs.run_folder import read_comparisons
     from ragbench.data.runs.run_lines import CAUSES_FILE
-    from ragbench.errors import DataError
-    from ragbench.registry import shown
     from ragbench.report.explanation import Explanation
 
     views = QueryViews(run)
     causes = views.causes
-    names = {entry.name for entry in views.summary.systems}
-    for name in causes:
-        if name not in names:
-            problem = f"system {shown(name)} is not in summary.json"
-            raise DataError(problem, file=views.folder / CAUSES_FILE, allowed="a whole run folder")
+    systems = [entry.name for entry in views.summary.systems]
+    _check_systems(causes, systems, views.folder / CAUSES_FILE)  # of a damaged run folder
     _check_systems(() if system is None else (system,), causes, run)
     rows = [
         row

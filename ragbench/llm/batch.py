@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ragbench.errors import DataError
-from ragbench.files import refuse_links, require_regular_files, write_atomically
+from ragbench.files import refuse_links, write_atomically
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm import completions
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
@@ -361,7 +361,7 @@ def _read_note(path: Path) -> BatchNote | None:
     """
     # The batch of a damaged note cannot be found again, so its calls are sent anew.
     try:
-        require_regular_files(path)
+        refuse_links(path)
         fields = load_json(path.read_text(encoding="utf-8"))
         return BatchNote(
             **{**fields, **{name: tuple(fields[name]) for name in ("keys", "refused")}}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragbench.errors import OptionError
-from ragbench.forks import renew_after_fork
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.calls import FirstCalls, Sender, as_completed
 from ragbench.llm.limits import Limits
@@ -58,12 +58,7 @@ class ChatEngine:
         self._unlimited: set[str] = set()
         self._loop = LoopThread("ragbench-chat")
         self._shared_calls: dict[str, _SharedCall] = {}
-        self._closed = False
-        renew_after_fork(self)
-
-    def renew(self) -> None:
-        """Leave the connections open, which belong to the parent process."""
-        self._closed = True
+        self._closed, self._process = False, os.getpid()
 
     def ask(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request, blocking the caller.
@@ -119,7 +114,8 @@ class ChatEngine:
 
     def close(self) -> None:
         """Cancel running calls and close the connections; further calls do nothing."""
-        if not self._closed:
+        # a forked child leaves the connections of its parent open
+        if not self._closed and self._process == os.getpid():
             self._closed = True
             self._loop.run(self.model.aclose())
             self._loop.close()

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, OptionError
-from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import load_yaml
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.types import Cause, Usage
@@ -379,11 +378,6 @@ class Budget:
         self._until = None if minutes is None else time.monotonic() + 60 * minutes
         self.spent_usd, self.spent_tokens = 0.0, 0
         self.refused = 0
-        self.renew()
-        renew_after_fork(self)
-
-    def renew(self) -> None:
-        """Drop the reservations of running calls."""
         self._reserved_usd, self._reserved_tokens, self._running = 0.0, 0, 0
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []

@@ -27,7 +27,6 @@ from ragbench.files import (
     names_in,
     odd_file,
     refuse_links,
-    require_regular_files,
 )
 from ragbench.json_yaml import load_json
 from ragbench.store.sqlite_file import may_be_written
@@ -329,7 +328,7 @@ def _about(path: Path) -> tuple[str, dict[str, list[int]]]:
     FileNotFoundError if it is missing, OSError, ValueError, KeyError or TypeError if it cannot be
     read, and DataError for a link. Each file name has [bytes, CRC-32].
     """
-    require_regular_files(path / ABOUT)
+    refuse_links(path / ABOUT)
     head, _, text = (path / ABOUT).read_text(encoding="utf-8").partition("\n")
     text = text.removesuffix("\n")
     if head != f"{FORMAT} {zlib.crc32(text.encode()):08x}":

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from ragbench.errors import DataError
-from ragbench.files import require_regular_files
+from ragbench.files import refuse_links
 
 _BYTES = 2**31 - 1
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.25
@@ -45,7 +45,7 @@ class CallLocks:
         self._lock, self._path = threading.Lock(), path
         self._held: set[int] = set()
         self._file: int | None = None
-        require_regular_files(path)
+        refuse_links(path)
         with suppress(OSError):  # a read-only folder
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 

@@ -122,26 +122,17 @@ class SQLiteFile:
         thorough: True to check all pages on opening, which takes 0.2 s per 100 MB.
 
     Attributes:
+        lock: Held by the thread that uses the file.
         writable: True if writes are allowed by `read_only` and by the permissions.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, thorough: bool = False) -> None:
         self.path, self._read_only, self._thorough = path, read_only, thorough
         self.writable = not read_only and may_be_written(path)
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._connection: Connection | None = None
         self._opened: tuple[int, int] | None = None
         _files.add(self)
-
-    def pause(self) -> None:
-        """Wait for the end of a transaction and close the connection; `resume` opens it again."""
-        self._lock.acquire()
-        _paused_files.append(self)
-        self.close()
-
-    def resume(self) -> None:
-        """Let threads use the file again."""
-        self._lock.release()
 
     def read(self, work: Work[Result]) -> Result:
         """Return the result of a function of the connection.
@@ -202,7 +193,7 @@ class SQLiteFile:
 
         Missing files are ignored. Raises OSError if a file cannot be deleted.
         """
-        with self._lock, files.locked_beside(self.path):
+        with self.lock, files.locked_beside(self.path):
             self.close()
             for end in _ENDS:
                 _beside(self.path, end).unlink(missing_ok=True)
@@ -212,7 +203,7 @@ class SQLiteFile:
 
         A later use opens the file again; without a connection nothing happens.
         """
-        with self._lock:
+        with self.lock:
             if self._connection is not None:
                 self._connection.close()
             self._connection = self._opened = None
@@ -229,7 +220,7 @@ class SQLiteFile:
         Raises:
             DataError: The file cannot be used.
         """
-        with self._lock:
+        with self.lock:
             try:
                 try:
                     return work(self._current(write))
@@ -258,7 +249,7 @@ class SQLiteFile:
             or (write and not self._opened)
         ):
             self.close()
-            files.require_regular_files(*(_beside(self.path, end) for end in _ENDS))
+            files.refuse_links(*(_beside(self.path, end) for end in _ENDS))
             # Read before opening: a file replaced in between is noticed and opened again.
             identity = _identity(self.path)
             if identity is None and not write:
@@ -388,13 +379,15 @@ def _pause_files() -> None:
     """
     _forking.acquire()
     for file in list(_files):
-        file.pause()
+        file.lock.acquire()  # waits for the end of a transaction
+        _paused_files.append(file)
+        file.close()
 
 
 def _resume_files() -> None:
     """Let parent and child open the files again."""
     while _paused_files:
-        _paused_files.pop().resume()
+        _paused_files.pop().lock.release()
     _forking.release()
 
 

@@ -124,7 +124,7 @@ def test_a_linked_further_file_is_left_out(tmp_path):
 
     with (
         closing(Store(tmp_path / "cache.sqlite", [tmp_path / "also"])) as store,
-        pytest.warns(DamagedCache, match="also: is no regular file.* it is left out"),
+        pytest.warns(DamagedCache, match="also: is a link.* it is left out"),
     ):
         assert store.get("judge", "k", "1") is None
 

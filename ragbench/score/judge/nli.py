@@ -23,7 +23,6 @@ from ragbench.embed.base import (
 from ragbench.embed.entailment import EntailmentModel, has_classifier, tells_entailment
 from ragbench.errors import OptionError, RagbenchError
 from ragbench.executors.base import blocks_of
-from ragbench.forks import renew_after_fork
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
@@ -117,11 +116,6 @@ class NLI(RubricJudge):
         self._model: LocalModel | None = None
         # shared by all rubrics and systems: many of their pairs are equal
         self._rulings: dict[Pair, Ruling] = {}
-        self.renew()
-        renew_after_fork(self)
-
-    def renew(self) -> None:
-        """Renew the lock, which another thread may hold."""
         self._lock = threading.Lock()
 
     @property
