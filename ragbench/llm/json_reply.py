@@ -366,13 +366,18 @@ def check_schema(schema: Any, path: str = "schema") -> None:
     for keyword in schema:
         if keyword not in _KEYWORDS:
             raise OptionError(path, "keyword", keyword, ", ".join(_KEYWORDS))
-    if "type" in schema and schema["type"] not in _TYPES:
+    # a list of types, which JSON Schema allows, is not one of them
+    if "type" in schema and schema["type"] not in list(_TYPES):
         raise OptionError(path, "type", schema["type"], ", ".join(_TYPES))
     additional = schema.get("additionalProperties", True)
     if not isinstance(additional, bool):
         raise OptionError(path, "additionalProperties", additional, "true or false")
-    properties = schema.get("properties", {})
-    for name in schema.get("required", ()):
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, Mapping):
+        raise OptionError(path, "properties", properties, "a mapping")
+    if not isinstance(required, (list, tuple)):
+        raise OptionError(path, "required", required, "a list of keys")
+    for name in required:
         if name not in properties:
             raise OptionError(path, "required", name, ", ".join(properties) or "no key")
     for name, part in properties.items():

@@ -183,12 +183,14 @@ def _read(path: Path) -> dict[str, Price]:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"cannot be read as prices: {reason}", file=path) from None
-    if not isinstance(table, Mapping) or not set(table) <= {"models", "free"}:
+    is_table = isinstance(table, Mapping) and set(table) <= {"models", "free"}
+    models, free = (
+        (table.get("models") or {}, table.get("free") or []) if is_table else (None, None)
+    )
+    if not isinstance(models, Mapping) or not isinstance(free, list):
         raise DataError("no table of prices", file=path, allowed="models: {...}, free: [...]")
-    prices = {str(name): Price(0.0, 0.0) for name in table.get("free") or ()}
-    for name, entry in (table.get("models") or {}).items():
-        prices[str(name)] = _price(entry, path, str(name))
-    return prices
+    prices = {str(name): Price(0.0, 0.0) for name in free}
+    return prices | {str(name): _price(entry, path, str(name)) for name, entry in models.items()}
 
 
 def _price(entry: Any, path: Path, name: str) -> Price:

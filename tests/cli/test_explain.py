@@ -284,6 +284,8 @@ def test_commits_are_read_from_the_files_of_git(tmp_path):
     git.mkdir()
     (git / "HEAD").write_text(f"{COMMIT}\n")
     assert read_commit(inner) == COMMIT, "detached"
+    (git / "HEAD").write_bytes(b"\xff\xfe")
+    assert read_commit(inner) is None, "damaged"
     (git / "HEAD").write_text("ref: refs/heads/main\n")
     assert read_commit(inner) is None, "no commit yet"
     (git / "packed-refs").write_text(f"# pack-refs\n{COMMIT[::-1]} refs/heads/main\n")

@@ -261,6 +261,12 @@ def test_agrees_with_jsonschema(value, schema):
         ({"required": ["a"]}, "schema: required: found 'a', allowed: no key"),
         ({"items": 3}, r"schema\.items: found 3, allowed: a mapping"),
         ({"additionalProperties": {}}, "allowed: true or false"),
+        (
+            {"type": ["string", "null"]},
+            r"schema: type: found \['string', 'null'\], allowed: object",
+        ),
+        ({"properties": [1]}, r"schema: properties: found \[1\], allowed: a mapping"),
+        ({"required": 5}, "schema: required: found 5, allowed: a list of keys"),
     ],
 )
 def test_schemas_that_are_not_checked_are_refused(schema, message):

@@ -132,6 +132,8 @@ def test_unknown_is_none_and_free_is_zero(tmp_path):
     [
         ("[", r"prices\.yaml: cannot be read as prices"),
         ("gpt: 3", r"prices\.yaml: no table of prices; allowed: models"),
+        ("models: [m]", r"prices\.yaml: no table of prices; allowed: models"),
+        ("free: m", r"prices\.yaml: no table of prices; allowed: models"),
         ("models: {m: 3}", r"prices\.yaml: models\.m: 3 is no price; allowed: {input: number"),
         ("models: {m: {input: -1, output: 2}}", "is no price"),
         ("models: {m: {input: 1, output: .inf}}", "is no price"),

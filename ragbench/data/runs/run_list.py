@@ -274,15 +274,12 @@ def read_commit(folder: Path) -> str | None:
     """Return the commit that is checked out around a folder; None without a repository.
 
     It is read from the files of Git, which need not be installed; uncommitted changes do not show.
-    Also None if the files of Git cannot be read.
-
-    Raises:
-        UnicodeDecodeError: A file of the repository is not UTF-8.
+    Also None if the files of Git cannot be read, or are not UTF-8.
     """
     for place in (folder.absolute(), *folder.absolute().parents):
         try:
             return _commit_in(place / ".git")
-        except OSError:  # no repository here, or one that cannot be read
+        except (OSError, ValueError):  # no repository here, or one that cannot be read
             continue
     return None
 

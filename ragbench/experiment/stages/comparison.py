@@ -394,14 +394,11 @@ _CONTROL_TEXTS = {
 def control_notes(rows: Sequence[comparison.ControlDifference], confidence: float) -> list[str]:
     """Return a note for each generator with the means of its controls by the first score.
 
-    A generator whose controls have no mean has none.
+    A generator has none if its system or all of its controls have no mean.
 
     Args:
         rows: Differences of the controls.
         confidence: Level of the intervals, such as 0.95.
-
-    Raises:
-        TypeError: The system of a control has no mean.
     """
     notes = []
     for generator in dict.fromkeys(row.generator for row in rows):
@@ -409,7 +406,7 @@ def control_notes(rows: Sequence[comparison.ControlDifference], confidence: floa
         first = generator_rows[0]
         score_rows = [row for row in generator_rows if row.score == first.score]
         parts = [_control_text(row, row.mean) for row in score_rows if row.mean is not None]
-        if parts:
+        if parts and first.system_mean is not None:
             notes.append(
                 f"{generator}: {first.score} is {first.system_mean:.3f} with {first.system}; "
                 f"{'; '.join(parts)} ({confidence:.0%} intervals)"
