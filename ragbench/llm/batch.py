@@ -163,8 +163,6 @@ class BatchChat(ChatModel):
         names = tuple(sorted(refused.names))
         for part in parts:
             note = BatchNote(uuid.uuid4().hex, None, tuple(part), names, refused.formats)
-            # Written before anything is sent, so that a kill before the answer pays nothing twice.
-            self._write(note)
             self._follow(
                 note, [call for call in calls if call.key in part], b"".join(part.values())
             )
@@ -185,6 +183,8 @@ class BatchChat(ChatModel):
         """
         try:
             if note.batch is None:
+                if lines:  # noted before it is sent, so that a kill before the answer pays once
+                    self._write(note)
                 batch = await (self._create(note, lines) if lines else self._search(note.name))
                 if batch is None:  # the earlier run was killed before the server created it
                     self._forget(note, note.keys)

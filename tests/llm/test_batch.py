@@ -333,3 +333,14 @@ def test_files_are_split_where_they_are_too_long(start, monkeypatch):
 def test_a_batch_is_no_stream():
     with pytest.raises(OptionError, match="stream: found True, allowed: false with mode: batch"):
         Judge("m", RUBRICS, base_url="http://127.0.0.1:9/v1", mode="batch", stream=True)
+
+
+def test_a_note_that_cannot_be_written_is_an_error_and_no_endless_wait(start, tmp_path):
+    server, judge = start()
+    (tmp_path / "batches").write_text("in the place of the folder", encoding="utf-8")
+
+    verdicts = judge.score(**ROWS[0])
+
+    assert {verdict.status for verdict in verdicts.values()} == {"failed"}
+    assert {verdict.cause for verdict in verdicts.values()} == {"error"}
+    assert not server.batches.made, "nothing was sent"
