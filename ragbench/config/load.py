@@ -14,7 +14,7 @@ from ragbench.config import resolved, schema
 from ragbench.config.components import check_component, check_dataset_options, retriever_family
 from ragbench.config.metrics import check_causes, check_metrics, check_statistics
 from ragbench.config.options import Context, report_cycles
-from ragbench.config.tree import Node, PythonReader, Report, alternatives
+from ragbench.config.tree import Node, PythonReader, Report
 from ragbench.config.variables import (
     Expanded,
     Overrides,
@@ -100,11 +100,6 @@ def load_config(
         with looking_in(folders):
             check = TreeCheck(tree, report, path, surroundings)
             config = check.build()
-            # later values of a repeated key are checked as well, so that all mistakes show at once
-            for places, tree_of_repeats in alternatives(tree):
-                problems = Report()
-                TreeCheck(tree_of_repeats, problems, path, surroundings).build()
-                report.include(problem for key in places for problem in problems.under(key))
     if config is not None and not report:
         expanded = check.expanded()
         declared = {*resolved.secret_places(expanded, check.context.blocks)}

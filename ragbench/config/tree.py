@@ -109,10 +109,6 @@ class Report:
         problem = error.problem
         self.wrong(placed, problem.found, problem.allowed, problem.nearest)
 
-    def include(self, problems: Iterable[Problem]) -> None:
-        """Add problems of another report, each once."""
-        self._problems |= dict.fromkeys(problems)
-
     def conceal(self, lines: Sequence[str]) -> None:
         """Remove source lines of problems behind the first secret of a file that cannot be read.
 
@@ -270,12 +266,10 @@ class KeyEntry:
     Attributes:
         place: Place of the key.
         node: The value.
-        repeats: Entries of the same key further down, each of which is a problem.
     """
 
     place: Place
     node: Node
-    repeats: tuple[KeyEntry, ...] = ()
 
     @property
     def path(self) -> KeyPath:
@@ -310,11 +304,10 @@ class Node:
                 yield from part.all()
 
     def scalars(self) -> Iterator[Node]:
-        """Yield every scalar at or below the node, repeated keys included, in file order."""
+        """Yield every scalar at or below the node, in file order."""
         if isinstance(self.value, dict):
             for entry in self.value.values():
-                for repeated in (entry, *entry.repeats):
-                    yield from repeated.node.scalars()
+                yield from entry.node.scalars()
         elif isinstance(self.value, tuple):
             for node in self.value:
                 yield from node.scalars()
@@ -387,39 +380,6 @@ class Node:
     def without(self, key: str) -> Node:
         """Return a copy of the mapping without a key, which need not exist."""
         return replace(self, value={k: e for k, e in self.entries.items() if k != key})
-
-
-# Values of one repeated key that are checked; every repetition is reported
-MAX_REPEATS = 20
-
-
-def alternatives(tree: Node) -> Iterator[tuple[list[KeyPath], Node]]:
-    """Yield paths and a tree for each round of repeated keys: second values, third values, ...
-
-    In each tree these values replace the first ones, so that all values of a key can be checked.
-    Ends after 20 rounds. Nothing without a repeated key.
-    """
-    # a limit, as each round checks the whole config again
-    for number in range(MAX_REPEATS):
-        places: list[KeyPath] = []
-        tree_of_repeats = _with_repeats(tree, number, places)
-        if not places:
-            return
-        yield places, tree_of_repeats
-
-
-def _with_repeats(node: Node, number: int, places: list[KeyPath]) -> Node:
-    """Return a tree with the n-th repeat of each repeated key; append the paths to `places`."""
-    if isinstance(node.value, tuple):
-        parts = tuple(_with_repeats(part, number, places) for part in node.value)
-        return replace(node, value=parts)
-    entries = {}
-    for key, entry in node.entries.items():
-        if number < len(entry.repeats):
-            entry = entry.repeats[number]
-            places.append(entry.path)
-        entries[key] = replace(entry, node=_with_repeats(entry.node, number, places))
-    return replace(node, value=entries) if isinstance(node.value, dict) else node
 
 
 @dataclass(slots=True)

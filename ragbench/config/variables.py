@@ -97,13 +97,12 @@ def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> N
         environment: Variable -> value.
         report: Receives the problems; their values become `UNREADABLE`.
     """
-
-    def replaced(entry: KeyEntry) -> KeyEntry:
-        value = interpolate(entry.node, environment, report)
-        return KeyEntry(entry.place, value, tuple(map(replaced, entry.repeats)))
-
     if isinstance(node.value, dict):
-        return replace(node, value={key: replaced(entry) for key, entry in node.value.items()})
+        entries = {
+            key: KeyEntry(entry.place, interpolate(entry.node, environment, report))
+            for key, entry in node.value.items()
+        }
+        return replace(node, value=entries)
     if isinstance(node.value, tuple):
         parts = tuple(interpolate(part, environment, report) for part in node.value)
         return replace(node, value=parts)

@@ -251,14 +251,11 @@ class _YamlReader:
             node = self._item(value, (*path, name or "?"), depth + 1)
             if name is None:
                 continue
-            entry = KeyEntry(key.place, node)
-            if name in entries:
-                first = entries[name]
+            first = entries.setdefault(name, KeyEntry(key.place, node))
+            if first.node is not node:
                 origin = f"line {first.place.line}" if first.place.line else "before"
                 problem = f"the key '{name}' is repeated; its first place is {origin}"
                 self.report.add(key.place, path, problem, "each key once")
-                entry = KeyEntry(first.place, first.node, (*first.repeats, entry))
-            entries[name] = entry
         return Node(entries, place, path)
 
     def _key(self, key: Node, path: KeyPath) -> str | None:
