@@ -299,7 +299,9 @@ class OptionError(RagbenchError, ValueError):
         self.owner, self.option, self.found = owner, option, found
         self.allowed, self.nearest = allowed, nearest
         place = ": ".join(part for part in (owner, option) if part)
-        if found == nearest:  # the text of a number: the same letters help nobody
+        if (
+            nearest is not None and found == nearest
+        ):  # the text of a number: the same letters help nobody
             nearest = None
             allowed = f"{allowed}, without quotes"
         hint = f"; did you mean '{nearest}'?" if nearest else ""

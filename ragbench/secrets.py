@@ -64,7 +64,10 @@ _ASSIGNMENT = re.compile(
 )
 _USER = re.compile(r"(?<=://)[^\s/?#'\"<>]+(?=@)")
 # An address without its scheme, such as `me:password@host/v1`.
-_LOGIN = re.compile(r"(?<!\S)(?:\w+:/?)?[\w.%+-]*:(?P<password>[^\s/@:'\"]+)@[\w.-]+\S*")
+# A host is no number, unlike the cutoff of `python:module:measure@5`.
+_LOGIN = re.compile(
+    r"(?<!\S)(?:\w+:/?)?[\w.%+-]*:(?P<password>[^\s/@:'\"]+)@(?!\d+(?:\s|$))[\w.-]+\S*"
+)
 _QUERY = re.compile(r"(?P<start>[?&;#])(?:(?P<name>[\w.%-]+)=)?(?P<value>[^\s&;#'\"<>]+)")
 _MEDIA_TYPE = re.compile(r"(?:application|text|image|audio|multipart)/[\w.+*-]+")
 _NAME_AND_NUMBER = re.compile("[A-Za-z_.-]+[0-9]{0,4}")  # `answer_2024` is the name of a field

@@ -126,3 +126,11 @@ def test_the_tree_of_errors_is_drawn_whole():
         seen[kind.__name__] = (first, others[0] if others else None)
 
     assert seen == _drawn()
+
+
+def test_a_missing_value_is_not_told_to_lose_its_quotes():
+    assert (
+        str(OptionError("map", "k", None, "an integer"))
+        == "map: k: found None, allowed: an integer"
+    )
+    assert str(OptionError("map", "k", "9", "9 or 10", "9")).endswith("9 or 10, without quotes")

@@ -50,6 +50,8 @@ def test_no_option_of_ours_but_headers_sounds_secret():
         ('{"api_key": "abcdefgh1234", "k": 3}', '{"api_key": "***", "k": 3}'),
         ("Say sk-abcdefgh1234 to nobody.", "Say *** to nobody."),
         ("me:pa55@host/v1", "me:***@host/v1"),
+        ("python:my_measures:distance@5", "python:my_measures:distance@5"),
+        ("me:pa55@10.0.0.1/v1", "me:***@10.0.0.1/v1"),
         (
             "Ask for the password: never. token: {token}",
             "Ask for the password: never. token: {token}",

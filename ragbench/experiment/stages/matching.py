@@ -213,10 +213,11 @@ def _run_of(
     return Run.joined(parts, name), n_unknown, is_cut
 
 
-def refuse_other_ids(ranking: RetrieverRun, plan: Plan) -> None:
+def refuse_other_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> None:
     """Check that any hit of a ranking is judged or in the corpus.
 
-    No check without hits or qrels, and if all measures read texts.
+    No check without hits or qrels, and if all measures read texts. Without a corpus, or for an app,
+    unknown hits that nothing explains give a warning.
 
     Raises:
         DataError: No hit is judged or in the corpus. The message names the metadata key, or the
@@ -250,7 +251,8 @@ def refuse_other_ids(ranking: RetrieverRun, plan: Plan) -> None:
                 allowed=f'metrics.retrieval: match: {{level: document, separator: "{separator}"}}',
             )
     judgement = f"judgements such as '{next(iter(judged))}'"
-    if documents := plan.collection.documents:
+    # an app may return texts alone: its answers are scored all the same
+    if (documents := plan.collection.documents) and not is_app:
         raise DataError(
             f"none of its {len(ranking.run)} hits, {example}, is a document of the corpus, such as "
             f"'{documents[0].id}', or of the {judgement}",

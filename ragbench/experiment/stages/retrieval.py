@@ -402,7 +402,7 @@ class Rank(base.Stage):
         top_k = None if is_limited else rules.top_k
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
         if rules.match.level == "id":
-            refuse_other_ids(ranking, plan)
+            refuse_other_ids(ranking, plan, is_app=self.source is None)
         return match_hits(ranking, plan)
 
     @property

@@ -69,7 +69,7 @@ def layer_table() -> dict[str, int]:
         ):
             table: dict[str, int] = ast.literal_eval(statement.value)
             return table
-    raise DataError("no table model2layers", file=path, allowed="bert-score 0.3.13")
+    raise DataError("no table 'model2layers'", file=path, allowed="the file of bert-score 0.3.13")
 
 
 def table_name(model: str) -> str:
