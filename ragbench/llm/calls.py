@@ -74,7 +74,9 @@ class Sender:
                 self.limit.leave(failure, took_s, stood_aside=watch.stop())
             spent_s += took_s
             attempts.append(Attempt(outcome.cause.word, outcome.detail, took_s * 1000))
-            await asyncio.sleep(self._wait(outcome, attempts, spent_s))
+            wait_s = self._wait(outcome, attempts, spent_s)
+            spent_s += 0.0 if _asks_to_wait(outcome) else wait_s
+            await asyncio.sleep(wait_s)
 
     async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
         """Return the reply or the failure of one try; after a fatal failure, nothing is sent.
@@ -104,7 +106,7 @@ class Sender:
         Args:
             failure: Failure of the last try.
             attempts: Failed tries so far, the last one included.
-            spent_s: Seconds of all tries so far, without waits.
+            spent_s: Seconds of all tries so far, with the waits that no server asked for.
 
         Raises:
             CallFailure: The failure with the reason why no try follows.
@@ -125,7 +127,12 @@ class Sender:
         elif wait_s > self._limits.longest_wait:
             why = f"; it asks to wait {wait_s:g} s, longer than {self._limits.longest_wait:g} s"
         else:
-            return self._backoff.seconds(failure, len(attempts))
+            wait_s = self._backoff.seconds(failure, len(attempts))
+            timeout = self._limits.timeout
+            if _asks_to_wait(failure) or timeout is None or spent_s + wait_s < timeout:
+                return wait_s
+            self._is_unreachable = never_connected
+            why = f"; {_times(attempts)}: no time left of {timeout:g} s"
         raise replace(failure, detail=failure.detail + why, attempts=tuple(attempts))
 
 
@@ -148,6 +155,11 @@ class _Watch:
         """Stop the watch and return True if the call has given up its place."""
         self._alarm.cancel()
         return self._stands_aside
+
+
+def _asks_to_wait(failure: CallFailure) -> bool:
+    """Return True if the server asked for fewer calls, or for a wait; that costs no time limit."""
+    return failure.throttled or failure.retry_after_s is not None
 
 
 def _times(attempts: Sequence[Attempt]) -> str:

@@ -11,7 +11,7 @@ from ragbench.types import Usage
 from ragbench.types.records import add_usage
 from tests.chat_server import Answer, ChatServer
 from tests.commands import run_command
-from tests.llm.conftest import ask_many, asking
+from tests.llm.conftest import ask_many, asking, engine_before
 
 
 def reply(content="4", usage=None, **message):
@@ -163,3 +163,15 @@ def test_one_fatal_status_after_an_answer_fails_its_item_alone(
     failed = [outcome for outcome in outcomes if isinstance(outcome, CallFailure)]
     assert len(failed) == n_failed
     assert all(re.search(f"answered {status}", failure.detail) for failure in failed)
+
+
+def test_the_pauses_of_a_server_that_is_gone_count_towards_the_time_limit():
+    """It took 22.6 s and 7 tries, whatever the time limit was."""
+    with ChatServer() as server:
+        address = server.url
+    failed = pytest.raises(CallFailure, match=r"tried \d times: no time left of 0.1 s")
+    with engine_before(address, limits=Limits(timeout=0.1)) as engine, failed as caught:
+        engine.ask(asking())
+
+    waits_s = [0.005 * 2**n for n in range(len(caught.value.attempts) - 1)]
+    assert sum(waits_s) / 2 < 0.1  # at their shortest
