@@ -112,7 +112,9 @@ class GoldWords:
         return any(words and tokens not in _YES_OR_NO for words, tokens in self._gold)
 
     def find_in(self, passage: str, least: float) -> str:
-        """Return what of a gold answer is in a passage, as subject and verb; empty if too little.
+        """Return a phrase on the part of a gold answer in a passage, as subject and verb.
+
+        The phrase is empty if the part is too small.
 
         A gold answer stands there word by word, by the rule of `answer_hit`. Of gold answers that
         all have more than `SHORT` content words, the share `least` of these words is enough.
@@ -131,8 +133,8 @@ class GoldWords:
         share = self.share(passage)
         return f"{share.words} are" if share.reaches(least) else ""
 
-    def lacking(self, least: float) -> str:
-        """Return what `find_in` looks for, as subject and verb."""
+    def name_target(self, least: float) -> str:
+        """Return a phrase on the text that `find_in` searches for, as subject and verb."""
         words = "" if self.is_short else f", or {least:.0%} of its words,"
         return f"the gold answer{words} stands"
 

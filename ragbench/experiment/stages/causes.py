@@ -208,7 +208,7 @@ class _Gold:
             how = "" if passage is None else words.find_in(passage.full_text, self.rules.words)
             if how:
                 return rank, how
-        return 0, words.lacking(self.rules.words)
+        return 0, words.name_target(self.rules.words)
 
     def _has_foreign_ids(self, run: Run) -> bool:
         """Return True if no hit is a judged document or one of the corpus.

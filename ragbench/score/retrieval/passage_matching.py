@@ -214,9 +214,9 @@ class GoldAnswers:
             tokens += [(token, n) for token in self._tokens(piece)]
         text = f" {' '.join(token for token, _ in tokens)} "
         for run in filter(None, self._runs):
-            before, found, _ = text.partition(f" {' '.join(run)} ")
-            if found:
-                row = before.count(" ")
+            head, match, _ = text.partition(f" {' '.join(run)} ")
+            if match:
+                row = head.count(" ")
                 first, last = tokens[row][1], tokens[row + len(run) - 1][1]
                 end = ends[min(last + 2, len(ends) - 1)]
                 quoted = " ".join(passage[ends[max(first - 1, 0)] : end].split())
