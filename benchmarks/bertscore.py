@@ -66,6 +66,7 @@ def main() -> None:
     model = sys.argv[2] if len(sys.argv) > 2 else packaged_model()
     layer = int(sys.argv[3]) if len(sys.argv) > 3 else 6
     os.environ["TQDM_DISABLE"] = "1"
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the cosines of NumPy: one thread as torch has
     import bert_score
     import torch
 
