@@ -133,7 +133,8 @@ class HitReader:
     """Reader of hits of libraries, which determines their ids and counts substitutes.
 
     The id is `metadata[id_field]`, else the id of the library, else `_id` or `id` of the metadata,
-    else a hash of the text, which matches no judgement. `notes` reports such hits.
+    else a hash of the text, which matches no judgement. `notes` counts hits without `id_field` and
+    hits with a hash.
 
     Args:
         id_field: Metadata key of the ids; None to use the ids of the library.
@@ -219,8 +220,8 @@ class HitReader:
     def notes(self) -> list[str]:
         """Return a sentence on hits without `id_field`, and one on hits without any id.
 
-        Empty if all hits had the ids that were asked for; the keys named are those of the last such
-        hit.
+        Hits without an id whose metadata name a file (`FILE_KEYS`) are not counted. Empty if no hit
+        is counted; the keys named are those of the last counted hit.
         """
         notes, keys = [], ", ".join(self._keys) or "no metadata"
         if count := self._from["other"]:
@@ -260,7 +261,7 @@ def checked_id(value: Any, owner: str) -> str:
 def is_id(value: Any) -> bool:
     """Return True if a value can be an id: a text, a whole number or a UUID.
 
-    NumPy integers count as whole numbers; True and False do not.
+    An empty text is one too. NumPy integers count as whole numbers; True and False do not.
     """
     return not isinstance(value, bool) and isinstance(value, (str, Integral, UUID))
 

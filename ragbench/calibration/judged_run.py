@@ -34,7 +34,7 @@ class JudgedAnswer:
 
     Attributes:
         answer: Text of the answer; None if the system gives only passages or queries.
-        contexts: Passages, best first; empty if there are none.
+        contexts: Passages as title and text, best first; empty if there are none.
         queries: Queries that the system formulated; empty if there are none.
         tool_calls: Tools that the system called; None if that is unknown.
     """
@@ -84,7 +84,8 @@ class JudgedRun:
         systems: Judged systems, in the order of the run.
         against: System -> its baseline; systems without a judged baseline are absent.
         data: Fingerprints of the data set.
-        answers: Judged answers by system and query id.
+        answers: (system, query id) -> answer, for all stored answers of judged systems and for all
+            verdicts; an answer that is not stored has the text None and no passages.
         scores: Scores of the judges, by name.
     """
 
@@ -131,7 +132,9 @@ def read_judged_run(path: Path) -> JudgedRun:
 
     Raises:
         DataError: There is no run, it has no verdicts or seed, the file of a judged system is
-            missing, a file cannot be read, or a rubric has changed since the run.
+            missing, a file cannot be read, a judged score is not in the summary, or a rubric has
+            changed since the run.
+        OptionError: A rubric in the config of the run has a wrong option.
     """
     folder = resolve_run_folder(path)
     summary = read_summary(folder)

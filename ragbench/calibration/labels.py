@@ -71,8 +71,9 @@ def read_labels(
     Rows of other files need `query_id`, and `system` if the run has several. Labels of a rubric are
     in the columns that `columns` names, else in a column with the rubric's name, else in `label`,
     `label_1`, `label_2` ... of the rubric in the column `rubric`, or of the only rubric. Each
-    column of each file is a rater, `file:column` if there are several files, with the path of files
-    of the same name. Empty cells and rows of other rubrics are skipped.
+    column of each file is a rater: `column`, or `file:column` if there are several files. `file` is
+    the name without its ending, or the path if several files have this name. Empty cells and rows
+    of other rubrics are skipped.
 
     Args:
         paths: Files of labels.
@@ -319,7 +320,9 @@ def read_ratings(
 
     The table (CSV, JSON lines, Parquet) has the columns `query_id`, `system` (if there are
     several), `judge`, `label` or `label_1`, `label_2` ..., and optionally `answer`. Each column of
-    the judge is a judge, each column of labels a rater. Rows without a rating count as unscored.
+    the judge is a judge, each column of labels a rater. A row without a rating of a judge is
+    unscored by it. All rubrics of the result have the same labels; without `rubric`, each judge has
+    a rubric of its own.
 
     Args:
         path: Table of ratings.
@@ -386,7 +389,7 @@ def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, lis
 
     Raises:
         OptionError: An unknown part, several columns for one part, or a column for two parts.
-        DataError: The table has no column of a required part.
+        DataError: The table lacks a chosen column, or has no column of a required part.
     """
     parts: dict[str, str] = {}
     check_allowed("--column", "part", chosen, PARTS)

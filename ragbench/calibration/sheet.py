@@ -88,8 +88,8 @@ class LabelScale:
     def score(self, label: Label) -> Label:
         """Return the score from 0 to 1 of a label, or the scores of an array of labels.
 
-        A label off the scale gives a score below 0 or above 1; NaN stays NaN. ZeroDivisionError if
-        both ends are equal.
+        A label off the scale gives a score below 0 or above 1; NaN stays NaN. If both ends are
+        equal, a number raises ZeroDivisionError, and an array gives NaN or infinities.
         """
         return (label - self.low) / (self.high - self.low)
 
@@ -163,6 +163,7 @@ def draw(
 
     Raises:
         OptionError: n is below 1 or above the number of units, or the run has no such system.
+        ValueError: The seed is negative.
     """
     names = {name: run.find_system(name) for name in systems}
     for name, system in names.items():

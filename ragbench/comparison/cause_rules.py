@@ -204,9 +204,9 @@ def cause_of_answer(
     """Return the cause of a query of a system that answers.
 
     `ranking` is None if the system has no ranking. `answerable` is None if nothing tells whether
-    the question has an answer; if it has none, to decline is right. A failed answer is `failed`,
-    one that was not asked for `unknown`; a right answer is `right` even if it refuses or its
-    passages lack the gold.
+    the question has an answer; if it has none, to decline is `right`, and any other answer
+    `should_have_refused`. A failed answer is `failed`, one that was not asked for `unknown`; a
+    right answer is `right` even if it refuses or its passages lack the gold.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)

@@ -53,9 +53,9 @@ class Share(NamedTuple):
     def reaches(self, least: float) -> bool:
         """Return True if the text has a gold answer word by word, or at least a share of its words.
 
-        `least` is the share. A short gold answer needs at least two thirds of its words, or an F1
-        of two thirds, and all its numbers. False if no word is shared and no gold answer stands in
-        the text.
+        `least` is the share. A short gold answer needs two thirds of its words (or `least`, if that
+        is more), or an F1 of two thirds; and all its numbers. False if no word is shared and no
+        gold answer stands in the text.
         """
         if self.whole or not self.n_shared:
             return self.whole
@@ -85,7 +85,7 @@ class GoldWords:
         is_short: True if a gold answer has at most `SHORT` content words, so that a passage has to
             hold one word by word.
 
-    Without gold answers, `share` raises ValueError.
+    Without gold answers, `share` and `find_in` raise ValueError.
 
     Example:
         Words that an answer repeats from the question do not count.
@@ -217,7 +217,7 @@ def refuses(answer: str) -> str | None:
 
 
 def has_no_answer(gold: Sequence[str]) -> bool:
-    """Return True if the gold answers of a question say that there is none.
+    """Return True if all gold answers of a question say that there is none.
 
     An empty text counts as saying so; False without gold answers.
     """
@@ -313,7 +313,8 @@ def flow_of(
 
     `old_causes` are those of the baseline, `new_causes` those of the system, one for each query.
     Groups of one size are in the order of their causes in `CAUSES`; the queries of a group keep
-    their order. ValueError if the three lists differ in length.
+    their order; `same` counts the queries whose cause stayed. ValueError if the three lists differ
+    in length.
 
     Example:
         >>> flow = flow_of("new", "old", ["right", "refused"], ["right", "right"], ["q1", "q2"])

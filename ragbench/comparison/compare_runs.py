@@ -47,7 +47,7 @@ class ComparedRow:
     """System of a comparison, with its label and letter in tables.
 
     Attributes:
-        letter: Letter in marks of significance: `a`, `b`, and after `z` `a1`.
+        letter: Letter in marks of significance: `a`, `b` to `z` without `q`, then `a1`.
         label: Name that no other row has: `bm25`, or `bm25 (runs/new)`.
         source: Position of its source; 0 is the base.
         group: Name of the system of the base that it is compared with.

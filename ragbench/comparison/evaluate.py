@@ -438,7 +438,8 @@ def evaluate_texts(
             are lists too. Or a table with answers and references: a data frame (pandas, polars,
             Arrow) or a list of mappings, by the names that files of records may have, those of
             ragas and deepeval among them.
-        references: n reference texts, or lists of several each; None if an item has none.
+        references: n reference texts, or lists of several each; None or an empty list if an item
+            has none. None with a table.
         metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`.
         confidence: Level of the intervals.
         progress: Function that is called with the number of scores so far and in all.
@@ -451,7 +452,9 @@ def evaluate_texts(
 
     Raises:
         DataError: The two differ in length, or a table has no such columns.
-        OptionError: An unknown metric, an option that is not allowed, or mappings by query.
+        OptionError: An unknown metric, no list of metrics or an empty one, an option that is not
+            allowed, mappings by query, a table with `references`, `columns` without a table, or
+            confidence outside (0, 1).
         MissingExtra: A metric needs a package that is not installed.
 
     Warns:

@@ -461,8 +461,8 @@ def find_measure(name: str, shared: Sequence[str], measures: Collection[str] = (
         measures: Measures that any system has.
 
     Raises:
-        DataError: Only one system has the measure.
-        OptionError: No system has it.
+        DataError: Only one system has the measure, in this spelling.
+        OptionError: No system has it in this spelling, and it means no shared one.
 
     Example:
         >>> find_measure("nDCG@10", ["map", "ndcg@10"])

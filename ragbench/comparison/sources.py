@@ -74,8 +74,10 @@ def read_scored(
 
     Args:
         source: Run folder, folder of an experiment (its newest run), baseline file, TREC run file,
-            or a result of `evaluate_run`, `evaluate_texts` or `run_experiment`.
-        name: Name of the source in messages and tables; None takes its path.
+            or a result of `evaluate_run`, `evaluate_texts` or `run_experiment`. Scored systems are
+            returned as they are.
+        name: Name of the source in messages and tables; None takes its path, and `evaluation` for
+            an evaluation.
         qrels: Judgements for a TREC run file, which is scored by the rules of an experiment: a
             judged query that it lacks scores 0, and one without a relevant document does not apply.
         measures: Measures for a TREC run file.

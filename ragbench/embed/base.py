@@ -321,9 +321,12 @@ def folder_digest(folder: Path) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _digest(folder: Path, states: tuple[tuple[str, int, int], ...]) -> str:
-    """Return the hash of files; path, size and time of each are the key of the cached hash.
+    """Return the hash of the paths in the folder and the contents of files.
 
-    The hash has the length of `fingerprint`; up to 64 folders are cached.
+    `states` has path, size and time of each file, and is the key of the cached hash. Paths and
+    versions inside configuration files do not count. The hash has the length of `fingerprint`; up
+    to 64 hashes are cached. DataError if a configuration file is no JSON, OSError if a file cannot
+    be read.
     """
     return fingerprint(piece for state in states for piece in _pieces(folder, Path(state[0])))
 

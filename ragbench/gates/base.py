@@ -149,8 +149,9 @@ class GateProblem:
     Attributes:
         key: Key of the value; None for the gate as a whole.
         found: The mistake; a first `{}` stands for the value as the user wrote it.
-        allowed: What is allowed, in words or as names, of which a message shows the first 20.
-        nearest: The allowed name nearest to a wrong one.
+        allowed: What is allowed, in words or as names, of which a message shows the first 20; None
+            leaves it out.
+        nearest: The allowed name nearest to a wrong one; None without a near one.
         part: Number of the element in a list, from 0; None for the whole value.
         at_key: Whether to report it at the key instead of its value.
     """
@@ -228,12 +229,13 @@ class Gate(ABC):
     Attributes:
         subject: Key that names what the gate is about, such as `measure`.
         of: Whether its value is a score, a cost or a judge.
-        conditions: Keys of conditions; every gate of the kind has one of them.
+        conditions: Keys of conditions, of which the config allows one a gate.
         file_key: Key whose value may be a file, which the config puts into `file`; None without
             one.
         file: File that the gate names; None without one.
         place: Where the gate stands, for later errors and decisions.
-        system: Names of systems, one or several; None takes all that have the score.
+        system: Names of systems, one or several; None takes all that have the value, of a
+            difference all but what it is compared with.
         undecided: `fail` makes an undecided gate fail; `warn`, the default, leaves it undecided.
     """
 
@@ -277,7 +279,11 @@ class Gate(ABC):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Systems that the gate names; empty means all systems that have the score."""
+        """Systems that the gate names, in their order; empty if it names none.
+
+        An empty tuple means all systems that have the value, of a difference all but what it is
+        compared with.
+        """
         if self.system is None:
             return ()
         return (self.system,) if isinstance(self.system, str) else tuple(self.system)
@@ -301,6 +307,8 @@ class Gate(ABC):
         self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
     ) -> None:
         """Read the file that the gate names, and check that it has the gate's systems and scores.
+
+        Does nothing here; gates with a baseline or a certificate override it.
 
         Args:
             baselines: Baseline files and run folders that are read already; a new one is added.
@@ -346,7 +354,7 @@ class SystemGate(Gate):
     def check_condition(self, score: ScoreFacts | None) -> Iterator[GateProblem]:
         """Yield mistakes in the limits; `score` is None if it is unknown or the gate has none.
 
-        None here; kinds with limits override it.
+        Nothing is yielded here; kinds with limits override it.
         """
         yield from ()
 
@@ -375,11 +383,11 @@ class SystemGate(Gate):
             yield GateProblem("system", problem, allowed, nearest(name, systems), part)
 
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
-        """Yield the decision for each system that the gate names, or that has its score.
+        """Yield the decision for each system that the gate names, else for the `default_systems`.
 
-        A score that no system has, and a system that was not run, are undecided. The order is that
-        of the gate, else that of the run. Without any system that has the score, there is one
-        decision, without a system.
+        A named system that was not run, or lacks the score, is undecided. The order is that of the
+        gate, else that of the run. If no system has the score, there is one undecided decision,
+        without a system. Errors of `decide_system` pass through.
         """
         systems, score = run.scored.systems, self.about
         if self.of != "cost":  # every system has costs

@@ -95,7 +95,8 @@ class Certificate(Gate):
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
         """Yield the decision, without a system: the judge is the same for all systems.
 
-        It is undecided if the run was judged by another model, or not by this rubric.
+        It is undecided if the run was judged by another model, or not by this rubric, or as
+        `decide_kappa` says.
 
         Raises:
             DataError: The gate has no file, or it cannot be read or lacks the rubric or its kappa.
@@ -123,7 +124,8 @@ class Certificate(Gate):
         """Return the decision by the kappa of a certificate, or by the lower end of its interval.
 
         It is undecided if kappa is not defined: equal labels everywhere say nothing about the
-        judge. It passes if the compared number is at least `min_kappa`, else fails.
+        judge; with `decide: interval`, also without an interval. It passes if the compared number
+        is at least `min_kappa`, else fails.
         """
         low, high = kappa.interval
         compared = low if self.decide == "interval" else kappa.value

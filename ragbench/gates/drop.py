@@ -132,7 +132,7 @@ class Change(base.MeasureGate):
             baseline: Scores that gates without `against` are compared with.
 
         Raises:
-            DataError: The file cannot be read, or lacks a system or score.
+            DataError: The file cannot be read, is a TREC run, or lacks a system or score.
         """
         if self.file is not None:
             if self.file not in baselines:
@@ -164,10 +164,10 @@ class Change(base.MeasureGate):
                 raise _missing(problem, baseline, self.score, scores)
 
     def default_systems(self, having: Mapping[str, SystemScores], run: base.GatedRun) -> list[str]:
-        """Return all systems that have a baseline; all systems if none has one.
+        """Return the systems that have a baseline, in the order of the run; all if none has one.
 
-        A baseline file may also have the run's own baseline, so that all systems are compared with
-        it. In the order of the run; the system of `against` is left out.
+        With a baseline file, all systems are returned, as the file may also have the run's own
+        baseline. A system in `against` is left out, unless no other system has the score.
         """
         if self.file is not None:
             return list(having)
@@ -183,8 +183,9 @@ class Change(base.MeasureGate):
     ) -> tuple[ScoredSystems, SystemScores | None]:
         """Return the source of a system's baseline, and the baseline; None if the source has none.
 
-        The source is the file of `against`, or the run itself. KeyError if `run.baselines` lacks
-        the file.
+        The source is the file of `against`, the run itself for a system in `against`, else
+        `run.baseline`, and without that the run. A file and `run.baseline` are searched by the name
+        of the system. KeyError if `run.baselines` lacks the file.
         """
         if self.file is None and self.against is not None:
             return run.scored, having.get(self.against)
@@ -323,8 +324,8 @@ def power_of(spread: Spread, margin: float, confidence: float, *, widest: float)
 def _detectable(spread: Spread, margin: float, confidence: float, widest: float) -> float | None:
     """Return the smallest true change whose interval lies beyond the margin with power 0.8.
 
-    None if no change up to `widest` does, or if the spread is not known. A change in the unit of
-    the margin, found by bisection.
+    None if no change up to `widest` does, or if the spread is 0 or not known. A change in the unit
+    of the margin, found by bisection.
     """
     errors = stats.minimum_detectable_difference(1.0, spread.n_units, confidence=confidence)
 
@@ -412,13 +413,15 @@ class Drop(Change):
 
         Up is better: where lower scores are better, differences are turned round. With [L, U] the
         interval that comparisons print: pass where L > -max_drop, fail where U < -max_drop, else
-        undecided, with what such queries can show and how many it would take. No difference on
-        any query passes, or with `identical` only where that excludes the margin. Queries
-        that failed count at their worst and at their best: a verdict that they could turn is
-        undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Facts
-        hold difference and interval as they are printed, not turned round, and the `rule` that
-        gave the interval: `score` for hits, `tilting` for graded scores. Without a query that both
-        have a score for, the decision is undecided.
+        undecided, with what such queries can show and how many it would take. No difference on any
+        query passes, or with `identical` only where that excludes the margin. Queries that failed
+        count at their worst and at their best: a verdict that they could turn is undecided.
+        Clusters, where there are any, are the unit; fewer than 10 are undecided. Facts hold
+        difference and interval as they are printed, not turned round, and the `rule` that gave the
+        interval: `score` for hits, `tilting` for graded scores. Without a query that both have a
+        score for, the decision is undecided; also if the score has no bound and too few queries
+        changed. `decide: mean` compares the mean of exactly these queries instead: a drop of
+        exactly `max_drop` passes.
 
         Example:
             One of eight queries lost its hit, which says next to nothing about all others.

@@ -87,10 +87,11 @@ class FailIf:
         method: Method,
         clusters: Sequence[str] | None = None,
     ) -> Iterator[ComparedGate]:
-        """Yield the decision for each system that is compared by a measure, its name in the runs.
+        """Yield the decision for each system that is compared by `measure`.
 
-        The method is that of the comparison, so that the interval that decides is the one printed.
-        Without compared systems there is one undecided decision. Order as `paired_rows`.
+        `measure` is the name of the condition's measure in the runs. The method is that of the
+        comparison, so that the interval that decides is the one printed. Without compared systems
+        there is one undecided decision. Order as `paired_rows`.
         """
         compared = list(paired_rows(comparison, matching, measure, clusters))
         if not compared:

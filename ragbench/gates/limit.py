@@ -54,7 +54,7 @@ class Limit(base.MeasureGate):
     def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
         """Yield a problem for a limit on the worse side of a score, or out of its range.
 
-        Nothing for an unknown score.
+        Nothing for an unknown score; the limit of a sum over the queries may have any size.
         """
         if score is None:
             return

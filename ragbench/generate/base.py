@@ -111,6 +111,8 @@ class Generator:
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a query; generators that need its id or turns override this.
 
+        Here it is the answer of sample 0.
+
         Raises:
             MissingPrediction: The generator has no answer to this query.
         """

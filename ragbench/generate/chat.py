@@ -57,13 +57,13 @@ class GeneratorPrompt:
     ) -> tuple[llm.Message, ...]:
         """Return the messages for a question: system message, earlier turns, user message.
 
-        Text is stripped; without a system message there is none. An error of the template, such as
-        a division by zero, is passed on.
+        The user message is stripped, earlier turns are as given; an empty system message is left
+        out. An error of the template, such as a division by zero, is passed on.
 
         Args:
             question: Text of the question.
             passages: Passages, best first; numbered from 1.
-            turns: Earlier turns; turns of the system and turns without text are left out.
+            turns: Earlier turns; turns of the system and turns with an empty text are left out.
         """
         # Values are inserted once: braces in a passage are not read as a template.
         numbered_passages = [

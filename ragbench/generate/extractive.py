@@ -66,8 +66,9 @@ class Extractive(Generator):
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Return the best sentences of the passages in their order; empty without passages.
 
-        The sentences are joined by spaces; without a content word of the question, the first
-        passages win. Its `contexts` are None.
+        Sentences without a content word are left out, and equal ones count once. The sentences are
+        joined by spaces; without a content word of the question, the first passages win. Its
+        `contexts` are None.
         """
         pool = self._split(contexts)
         scores = _scores(pool, frozenset(self._analyze(question)))

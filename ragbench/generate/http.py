@@ -31,7 +31,8 @@ class HttpService:
         paths: Paths of `texts`, `ids`, `titles` and `queries` in the reply; None for none.
 
     Raises:
-        OptionError: A path or a place of the body is invalid, or a path to passages lacks `[*]`.
+        OptionError: A path or a place of the body is invalid, a path to passages lacks `[*]`, the
+            path of the answer has it, or there are `ids` or `titles` without `texts`.
     """
 
     is_opaque = True
@@ -199,7 +200,8 @@ class HttpGenerator(HttpService, Generator):
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Return the answer to a question.
 
-        Tokens, cost in US dollars and queries are None or empty where the reply has none.
+        Tokens and cost in US dollars are None where the reply has none; `contexts` is always None,
+        and `queries` empty.
 
         Raises:
             CallFailure: The request failed, or the reply is no JSON.

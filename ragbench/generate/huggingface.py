@@ -110,8 +110,8 @@ class HuggingfaceGenerator(Generator):
     ) -> Prediction:
         """Return the answer from the passages that fit; sample n uses the seed + n.
 
-        The cost is 0; `contexts` are the passages as sent. Loads the model on first use, with the
-        errors of `check`.
+        Earlier turns of the query are not sent. The cost is 0; `contexts` are the passages as sent.
+        Loads the model on first use, with the errors of `check`.
 
         Raises:
             CallFailure: The question alone is too long for the model, or the reply is cut off

@@ -126,9 +126,9 @@ class ChainRecorder:
     def prediction(self, answer: str) -> Prediction:
         """Return the answer with all records.
 
-        Its contexts are None if no retriever ran, its tool calls None if no tool ran. Passages,
-        queries and tool calls are in the order in which they came, each once; the cost is in US
-        dollars.
+        Its contexts are None if no retriever ran and no document was added, its tool calls None if
+        no tool ran. Passages, queries and tool calls are in the order in which they came, each
+        once; the cost is in US dollars.
         """
         passages = list(self.passages.values()) if self.passages or self.retrievers else None
         calls = tuple(self._calls.values()) or None

@@ -151,13 +151,16 @@ def read_answer(answer: Any) -> Prediction:
     """Return the answer of a generator or app as a `Prediction` with checked parts.
 
     Passages keep their order and become a list; None stays None, and stands for unknown passages.
-    Texts are not stripped, and an empty answer is valid.
+    Texts are not stripped, and an empty answer is valid. A token count that is no whole number from
+    0 becomes None, one of reasoning or cached tokens 0.
 
     Args:
         answer: Text, `Prediction`, or mapping with `answer` and optionally `contexts`, `queries`
             and `tool_calls` (`{name, arguments, output}`, or as OpenAI writes them). Passages are
             texts, documents of ragbench or LangChain, or mappings with `text` and optionally `id`,
-            `title` and `metadata`. A passage without an id gets a hash of its text.
+            `title` and `metadata`; `page_content` or `content` may stand for `text`. A passage
+            without an id gets a hash of its text; one with an id may lack the text, which is then
+            empty.
 
     Raises:
         AdapterError: The answer or a part of it has another form.

@@ -86,16 +86,17 @@ class Retriever(SearchComponent):
         """
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the index of this corpus is stored in files that workers can search.
+        """Return True if `index` would store the index of this corpus in files for workers.
 
-        Here False.
+        It is asked before `index`. Here False.
         """
         return False
 
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the index; None if only `retrieve` can.
 
-        Here None; `top_k` is the largest number of hits, or of documents with `chunk_of`.
+        It is asked after `index`. `top_k` is the largest number of hits, or with `chunk_of` of
+        documents. Here None.
         """
         return None
 

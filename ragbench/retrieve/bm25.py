@@ -123,9 +123,9 @@ class BM25(Retriever):
         return index
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the corpus is large enough that its index is stored in the cache.
+        """Return True if the corpus is large enough that `index` would store it in a cache.
 
-        It does not look whether there is a cache folder.
+        It does not look whether there is a cache folder, or a stored index.
         """
         return hash_documents(corpus).size >= WORTH_KEEPING
 
@@ -145,7 +145,8 @@ class BM25(Retriever):
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers map the stored index and search it.
 
-        None if the index, or the table of its chunks, is not stored in the cache.
+        They find at most `top_k` hits, with `chunk_of` the hits of `top_k` documents. None before
+        `index`, or if the index, or the table of its chunks, cannot be stored in the cache.
         """
         if self._folder is None:
             return None
@@ -422,7 +423,7 @@ class RM3(Retriever):
         self._bm25 = bm25
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the BM25 retriever stores the index of this corpus.
+        """Return True if the BM25 retriever would store the index of this corpus in a cache.
 
         It looks at the size of the corpus only.
         """

@@ -235,7 +235,8 @@ class Dense(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the `top_k` most similar documents of each query, best first.
 
-        Equal similarities are ordered by document id, largest first; no queries give an empty list.
+        Fewer if the corpus is smaller, or if the lists that faiss searches hold fewer. Equal
+        similarities are ordered by document id, largest first; no queries give an empty list.
 
         Raises:
             DataError: No corpus has been indexed, or a vector of a query is not finite.

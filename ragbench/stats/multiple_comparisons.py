@@ -54,8 +54,8 @@ def holm_p_values(p_values: ArrayLike) -> FloatArray:
 def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that the expected share of false among all rejections is below alpha.
 
-    Weaker than `holm_p_values`, of which argument and result are: for screening many comparisons,
-    not for a claim about one.
+    Argument and result are those of `holm_p_values`. The adjustment is weaker: for screening many
+    comparisons, not for a claim about one.
 
     Raises:
         OptionError: A p-value is outside 0..1, or `p_values` is no vector.
@@ -135,8 +135,8 @@ def max_t_p_values(
     Compares |sum(d)| / sqrt(sum(d^2)) of each column with the largest such value of all columns
     under the same flips. Columns that say the same thing twice cost nothing, unlike in Holm's
     adjustment; the division lets measures of any scale share a family. The chance of any false
-    rejection stays below alpha. Exact where at most 14 queries changed in any column. The p-values
-    are those of `randomization_p_values` in form.
+    rejection stays below alpha. Exact if at most 14 queries changed, all columns counted together.
+    The p-values are those of `randomization_p_values` in form.
 
     Args:
         differences: Table (n queries, m comparisons); NaN where a comparison is not scored.

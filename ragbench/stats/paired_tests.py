@@ -199,8 +199,9 @@ def t_test_p_values(differences: ArrayLike) -> FloatArray:
     changed, and there `randomization_p_values` is the better test.
 
     Returns:
-        Array of shape (m,), values in [0, 1]. 1 where no query changed; NaN where fewer than two
-        are scored, or where all changed by the same amount: there is no spread to divide by.
+        Array of shape (m,), values in [0, 1]. 1 where no query changed, also if only one is scored.
+        NaN where none is scored, where the only one changed, or where all changed by the same
+        amount: there is no spread to divide by.
 
     Raises:
         OptionError: differences is no table or holds an infinity.

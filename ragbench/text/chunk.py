@@ -154,6 +154,8 @@ class Chunker:
     def __call__(self, text: str) -> list[Chunk]:
         """Return the chunks of a text, in order; none for a text without a word.
 
+        Code of the user may return chunks for such a text too.
+
         Raises:
             AdapterError: The user's code fails, or returns anything but texts.
         """

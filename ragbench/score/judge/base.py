@@ -207,6 +207,8 @@ class RubricJudge:
     def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
         """Return the verdict of one rubric on an item that has all that the rubric needs.
 
+        By default it is the verdict of `judge_all`.
+
         An experiment passes a pair twice, the second time with the two answers exchanged, unless
         the judge calls models: such a judge asks in both orders itself.
 
@@ -341,8 +343,10 @@ _MISSING = {
 def missing_verdict(item: JudgedItem, rubric: Rubric) -> Verdict | None:
     """Return a `not_applicable` verdict for the first part that an item lacks; None if complete.
 
-    An empty answer counts as an answer and is judged. The order is: reference, turns, question,
-    guidelines, answer, other, passages, queries. For claims the question may be missing.
+    An empty answer counts as an answer and is judged; a blank question and empty lists count as
+    missing. Nuggets of the item stand for the reference of a rubric over nuggets. The order is:
+    reference, turns, question, guidelines, answer, other, passages, queries. For claims the
+    question may be missing.
     """
     has_nuggets = rubric.method == "nuggets" and item.nuggets is not None
     present = {
@@ -366,9 +370,9 @@ def missing_verdict(item: JudgedItem, rubric: Rubric) -> Verdict | None:
 def both_orders(rubric: Rubric, scores: tuple[float, float], reasons: Sequence[str]) -> Verdict:
     """Combine the scores of a comparison in both orders; a tie if the orders disagree.
 
-    `scores` are the scores of the answer in the two orders: 1 a win, 0.5 a tie, 0 a loss.
-    `reasons` are the two reasonings, which the verdict quotes. The score is 1, 0.5 or 0 if the
-    orders agree on these, else their mean. IndexError for fewer than two reasons.
+    `scores` are the scores of the answer in the two orders: 1 a win, 0.5 a tie, 0 a loss. `reasons`
+    are the two reasonings, which the verdict quotes. The score is the mean of both if the orders
+    agree on the better answer, or both are ties; else 0.5. IndexError for fewer than two reasons.
     """
     lines = [f"in this order: {reasons[0]}", f"in the other order: {reasons[1]}"]
     sides = {int(score > 0.5) - int(score < 0.5) for score in scores}

@@ -58,7 +58,7 @@ class Grounding:
     def right(self) -> list[bool]:
         """True for each claim of the answer that the reference supports.
 
-        In the order of the claims.
+        In the order of the claims; empty if that side is unchecked.
         """
         return [ruling == "supported" for ruling in self.answer_reference]
 
@@ -66,7 +66,7 @@ class Grounding:
     def recalled(self) -> list[bool]:
         """True for each claim of the reference that the answer supports.
 
-        In the order of the claims.
+        In the order of the claims; empty if that side is unchecked.
         """
         return [ruling == "supported" for ruling in self.reference_answer]
 
@@ -74,7 +74,7 @@ class Grounding:
     def findable(self) -> list[bool]:
         """True for each claim of the reference that one or several passages support.
 
-        In the order of the claims.
+        In the order of the claims; empty if that side is unchecked.
         """
         return [_backed(row) for row in self.reference_passages]
 

@@ -103,7 +103,8 @@ def items_of(rows: Rows) -> list[JudgedItem]:
     """Read one item per row of a data frame or list of mappings, after checking all rows.
 
     Column names of ragas, deepeval and record files are understood. A data frame may have other
-    columns; a mapping with an unknown key is an error. In the order of the rows; no rows give an
+    columns; a mapping with an unknown key is an error. Values that are None and columns that no
+    rubric reads, such as gold passages, are left out. In the order of the rows; no rows give an
     empty list.
 
     Raises:
@@ -196,10 +197,12 @@ GROUNDED = frozenset(
 def with_evidence(item: JudgedItem, rubric: Rubric) -> JudgedItem:
     r"""Return the item with all evidence for its answer appended to the passages.
 
-    Evidence is the output of tools and the passages of earlier turns, each text once, under a line
-    that names its origin. The item is returned unchanged if the rubric does not measure
-    groundedness, or if there is no further evidence. Outputs of this answer's tools come first,
-    then passages and outputs of earlier turns, oldest first.
+    Evidence is the output of tools and the passages of earlier turns, under a line that names its
+    origin. Blank texts, texts of passages that are there already, and calls of earlier turns that
+    are calls of this answer are left out; equal outputs of two calls both stay. The item is
+    returned unchanged if the rubric does not measure groundedness, or if there is no further
+    evidence. Outputs of this answer's tools come first, then passages and outputs of earlier turns,
+    oldest first.
 
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric

@@ -84,8 +84,9 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
         Raises:
             MissingExtra: The judge needs a package that is not installed.
-            OptionError: Unknown judge, rubric or option, a rubric that the judge cannot apply, or
-                no key.
+            OptionError: Unknown judge, rubric or option, a rubric that the judge cannot apply, no
+                key, or `replies` for a judge that calls no model.
+            AdapterError: Code of the user that creates the judge fails.
             DataError: A file that is no rubric, or no store of replies.
         """
         self._arguments = (model, rubrics, type, replies, client, options)

@@ -108,8 +108,8 @@ def credit(
 
     A passage that matches several gold passages is credited with the best graded of those that are
     still open, the first if grades are equal; the others stay open. A passage that matches only
-    credited ones gets nothing, as does None, a passage of unknown text. KeyError if `gold` has a
-    passage without a grade that is a candidate; no passages give no credits.
+    credited ones gets nothing, as does None, a passage of unknown text. A gold passage without a
+    grade gets no credit; no passages give no credits.
 
     Example:
         Two chunks overlap in one gold passage; the second gains nothing.
@@ -193,7 +193,10 @@ class GoldAnswers:
     def __init__(
         self, answers: Iterable[str], tokenize: str = squad.AUTO, articles: str = "en"
     ) -> None:
-        """Normalise the answers; an unknown tokenizer raises OptionError."""
+        """Normalise the answers.
+
+        With an answer, an unknown tokenizer raises OptionError, and unknown articles KeyError.
+        """
         self._tokens = squad.answer_tokens("answer_hit", tokenize, articles, join_digits=False)
         self._runs = [self._tokens(answer) for answer in answers]
 
@@ -205,8 +208,8 @@ class GoldAnswers:
     def quote(self, passage: str) -> str:
         """Return the words of a passage that are a gold answer, with one more on either side.
 
-        The first place of the first answer that is there, on one line of at most 80 characters.
-        Empty if none is there.
+        The first place of the first answer that is there, on one line; behind 80 characters it is
+        cut, with dots. Empty if none is there.
         """
         ends, tokens = [0], list[tuple[str, int]]()
         for n, piece in enumerate(split_unspaced(passage)):

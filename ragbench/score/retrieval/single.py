@@ -57,10 +57,11 @@ def hit_rate(
 ) -> float:
     """Return 1 if a relevant document is among the first k, else 0.
 
-    NaN without a relevant document.
+    NaN without a relevant document. A repeated id counts at its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -77,10 +78,11 @@ def mrr(
 ) -> float:
     """Return 1 / rank of the first relevant document, 0 without one in the first k.
 
-    NaN without a relevant document.
+    NaN without a relevant document. A repeated id counts at its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -97,12 +99,16 @@ def mrr(
 def precision(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
-    """Return the share of the first k ranks that hold a relevant document; short lists too.
+    """Return the share of the first k ranks that hold a relevant document.
 
-    NaN without a relevant document. A list without hits gives 0.
+    The divisor is k for a shorter list too; without k it is the number of distinct ids.
+
+    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
+    its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -119,10 +125,12 @@ def recall(
 ) -> float:
     """Return the share of the relevant documents that is among the first k.
 
-    NaN without a relevant document. A list without hits gives 0.
+    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
+    its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -139,10 +147,12 @@ def f1(
 ) -> float:
     """Return the harmonic mean of precision and recall at k.
 
-    NaN without a relevant document. A list without hits gives 0.
+    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
+    its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -167,11 +177,13 @@ def average_precision(
 ) -> float:
     """Return the mean of the precisions at the relevant documents; one that was missed adds 0.
 
-    `divide="min"` divides by min(k, R), not by the number R of relevant documents. NaN without a
-    relevant document. A list without hits gives 0.
+    `divide="min"` needs a k, and divides by min(k, R), not by the number R of relevant documents. A
+    repeated id counts at its first place. NaN without a relevant document; a list that has none of
+    them gives 0.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, `divide` has no k, an argument is no collection of
+            ids, or `retrieved` has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -191,10 +203,12 @@ def average_precision(
 def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return the precision at R, the number of relevant documents.
 
-    NaN without a relevant document. A list without hits gives 0.
+    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
+    its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -218,10 +232,12 @@ def dcg(
 ) -> float:
     """Return the sum of the gains of the first k documents, discounted by rank.
 
-    NaN if no judged document gains anything. A list without hits gives 0.
+    NaN if no judged document gains anything; a list that has none of them gives 0. A repeated id
+    counts at its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large, also for gain=exp.
 
     Example:
@@ -249,10 +265,12 @@ def ndcg(
 ) -> float:
     """Return the discounted gain over that of the best ranking of all judged documents.
 
-    NaN if no judged document gains anything. A list without hits gives 0.
+    NaN if no judged document gains anything; a list that has none of them gives 0. A repeated id
+    counts at its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large, also for gain=exp.
 
     Example:
@@ -272,10 +290,12 @@ def ndcg(
 def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return the mean share of judged non-relevant documents that rank below a relevant one.
 
-    NaN without a relevant document. A list without hits gives 0.
+    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
+    its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -307,10 +327,12 @@ def rbp(
 ) -> float:
     """Return the relevance that a reader meets who leaves after each rank with chance 1 - p.
 
-    NaN without a relevant document. A list without hits gives 0.
+    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
+    its first place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -334,10 +356,12 @@ def err(
     """Return the expected 1 / rank at which a reader is satisfied and stops.
 
     `max` is the top of the scale of grades; None takes the largest grade in `judged`. NaN without a
-    relevant document. A list without hits gives 0.
+    relevant document; a list that has none of them gives 0. A repeated id counts at its first
+    place.
 
     Raises:
-        OptionError: An option is not allowed, or an argument is no collection of ids.
+        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
+            has no order or holds pairs.
         DataError: A grade is no integer or too large.
 
     Example:
@@ -379,7 +403,8 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
     collection of ids gives each the grade 1.
 
     Raises:
-        OptionError: An argument is no collection of ids, or `retrieved` has no order.
+        OptionError: An argument is no collection of ids, or `retrieved` has no order, or holds
+            pairs or ids that cannot be hashed.
         DataError: A grade is no integer or too large.
     """
     for name, ids in (("retrieved", retrieved), ("judged", judged)):

@@ -28,7 +28,7 @@ from ragbench.types.scores import Direction
 
 
 class UnseenText(UserWarning):
-    """Warning of a text whose words the metric ignores with these options; it scores 0."""
+    """Warning of texts that a metric ignores, cuts or splits otherwise than a user expects."""
 
 
 class OverlapScore(NamedTuple):

@@ -406,10 +406,10 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
     Cosines x lie in -1..1, in practice near the upper end; with `rescale`, to (x - b) / (1 - b),
     in -inf..1.
 
-    An empty text on either side gives 0, also where rescaled. A text that is longer than the model
-    can read is cut. With `idf`, a token that is in every reference weighs nothing, and a text of
-    only such tokens scores 0. The model stays loaded for the next call. Of several references the
-    largest precision, recall and F count.
+    Empty references are left out; an empty prediction, or empty references alone, give 0, also
+    where rescaled. A text that is longer than the model can read is cut. With `idf`, a token that
+    is in every reference weighs nothing, and a text of only such tokens scores 0. The model stays
+    loaded for the next call. Of several references the largest precision, recall and F count.
 
     Returns:
         Scores in the order of the predictions, each with precision, recall and F; no predictions

@@ -70,7 +70,7 @@ class TextScorer:
     ) -> list[ScoreColumn]:
         """Score predictions against their references; return a column per metric, in order.
 
-        A prediction of None, no answer, gets no score; an empty text is an answer and scores 0. An
+        A prediction of None, no answer, gets no score; an empty text is an answer and is scored. An
         item without references gets no score by metrics that need one. One text is a list of one
         reference. `advance` is called with `steps(len(predictions))` steps in total; `calls` are
         the tool calls for metrics that read them. A row whose computation ended its worker twice

@@ -65,8 +65,8 @@ class SemanticSimilarity:
         """Score predictions against their references, texts or lists of them, by position.
 
         Returns a cosine per prediction. `advance` is called with the number of further completed
-        predictions. In the order of the predictions, from -1 to 1; 0 for an empty text on either
-        side, and an empty list for no predictions.
+        predictions. In the order of the predictions, from -1 to 1. Empty references are left out; 0
+        if the prediction, or every reference, is empty. No predictions give an empty list.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
@@ -76,7 +76,8 @@ class SemanticSimilarity:
     def score_rows(self, rows: Sequence[Row], advance: Advance | None = None) -> list[float]:
         """Return a cosine per row; rows are not checked.
 
-        The largest cosine with any reference, from -1 to 1; 0 where a side is empty.
+        The largest cosine with any reference, from -1 to 1. Empty references are left out; 0 if the
+        prediction, or every reference, is empty.
         """
         gold = {text for _, texts in rows for text in texts}
         with self._lock:
@@ -104,7 +105,11 @@ class SemanticSimilarity:
 def _best_cosine(
     prediction: str, references: Sequence[str], vectors: Mapping[str, embed.Vectors]
 ) -> float:
-    """Return the largest cosine with a reference, cut to -1..1; 0 if a side is empty."""
+    """Return the largest cosine with a reference, cut to -1..1.
+
+    References without a vector, as empty ones, are left out; 0 if the prediction or every reference
+    has none.
+    """
     import numpy as np
 
     gold = [vectors[text] for text in references if text in vectors]
@@ -189,10 +194,10 @@ def semantic_similarity(
     """Score how similar a prediction is to its reference as a whole: the cosine of their vectors.
 
     Says whether both speak of the same, hardly whether they say the same: a negated sentence is
-    very similar. Values lie in -1..1; unrelated texts have about 0. They depend
-    on the model, and are only compared within one. An empty text on either side gives 0. A text
-    that is longer than the model can read is cut. The model stays loaded. Of several references the
-    most similar counts.
+    very similar. Values lie in -1..1; unrelated texts have about 0. They depend on the model, and
+    are only compared within one. Empty references are left out; an empty prediction, or empty
+    references alone, give 0. A text that is longer than the model can read is cut. The model stays
+    loaded. Of several references the most similar counts.
 
     Returns:
         Values in the order of the predictions; no predictions give an empty list.

@@ -134,9 +134,9 @@ def exact_match(
 ) -> Value:
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 
-    Case, punctuation, articles, full-width forms and white space do not count. An empty prediction
-    gives 0. Of several references one must be equal. MissingExtra for a tokenizer that needs a
-    package.
+    Case, punctuation, articles, full-width forms and white space do not count. An empty or blank
+    prediction gives 0; other texts without a word after normalisation are equal. Of several
+    references one must be equal. MissingExtra for a tokenizer that needs a package.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
@@ -197,7 +197,9 @@ def contains(
 
 
 def _open_token_f1(options: Options) -> Scorer:
-    """Return a scorer that computes precision, recall and F of a row together.
+    """Return a scorer that compares a row once, for those of its metrics that are asked for.
+
+    These are precision, recall and F; of several references the one with the largest F counts.
 
     A tokenizer is looked up at the first row: OptionError or MissingExtra.
     """
@@ -233,9 +235,9 @@ def token_f1(
     """Return the F1 of the words that a prediction shares with its best reference.
 
     Words are those of the normalised texts (see `exact_match`); repeated words count as often as
-    both sides have them. In scripts without spaces between words, characters count. An empty
-    prediction gives 0. Values are from 0 to 1; `token_f1.precision` and `.recall` are those of the
-    reference with the best F, the first of equals.
+    both sides have them. In scripts without spaces between words, characters count. A text without
+    a word, on either side, gives 0. Values are from 0 to 1; `token_f1.precision` and `.recall` are
+    those of the reference with the best F, the first of equals.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -86,8 +86,8 @@ def note_articles(metric: str, texts: Sequence[str]) -> list[str]:
 def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list[str]:
     """Return a note on texts that consist of articles, such as the answer "A" of A, B and C.
 
-    Empty list if there are none; up to three examples, sorted. KeyError if `articles` is no known
-    language.
+    Empty list if there are none; up to three examples, sorted. Texts of more than 20 characters are
+    skipped. KeyError if `articles` is no known language.
 
     Example:
         >>> note_only_articles("token_f1", ["A", "B", "the cat"], "en")

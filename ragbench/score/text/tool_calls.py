@@ -67,10 +67,11 @@ def tool_call_accuracy(
     """Return the mean share of correct arguments if the tools are the gold ones, else 0.
 
     0 unless the names of the tools are the gold ones, as many, and in their order. Then the mean
-    over the gold calls of the share of its arguments that the call in its place gives with the
-    same value (further ones do not count; a gold call without arguments wants none). With
-    `order=any` both lists are sorted by name and arguments first. No call where none is expected
-    gives 1.
+    over the gold calls of the share of its arguments that the call in its place gives with the same
+    value (further ones do not count; a gold call without arguments wants none). With `order=any`
+    both lists are sorted by name and arguments first. Other words of `arguments` count 1 or 0 for
+    all arguments (`exact`), the share of their names (`names`), or always 1 (`ignore`). No call
+    where none is expected gives 1.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.
@@ -107,12 +108,13 @@ def tool_call_accuracy(
 def tool_call_f1(calls: Calls, expected: Calls, *, arguments: SetArguments = "exact") -> CallScores:
     """Return F1, precision and recall of the calls, as sets: neither order nor repetition counts.
 
-    A call is gold where a gold one has its name and its arguments. No call where none is expected
-    gives 1; where only one of the two sides is empty, all are 0.
+    A call is gold where a gold one has its name and its arguments, with `names` those of its
+    arguments alone, with `ignore` its name alone. No call where none is expected gives 1; all are 0
+    where no call is gold, as where only one of the two sides is empty.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.
-        OptionError: `arguments` is another word.
+        OptionError: `arguments` has another word.
 
     Example:
         >>> gold = [{"name": "search", "arguments": {"query": "Io"}}, "clock"]
@@ -149,11 +151,13 @@ def tool_call_correctness(
     """Return the share of the gold calls that were made, in part where arguments differ.
 
     A call of the right tool counts the share of the arguments of either that both have with the
-    same value, within objects likewise. With `order=any` each gold call, in their order, takes
-    the best call that no earlier one took; with `strict` the calls count that follow each other
-    as the gold ones do, chosen for the largest sum (a weighted longest common subsequence); with
-    `exact` the score is 1 where both lists are the same, else 0. No call where none is expected
-    gives 1; calls where none is expected give 0.
+    same value, within objects likewise. With `order=any` each gold call, in their order, takes the
+    best call that no earlier one took; with `strict` the calls count that follow each other as the
+    gold ones do, chosen for the largest sum (a weighted longest common subsequence); with `exact`
+    the score is 1 where both lists are as long and each call counts 1, else 0. Other words of
+    `arguments` count 1 or 0 for all arguments (`exact`), the share of their names (`names`), or
+    always 1 (`ignore`). No call where none is expected gives 1; calls where none is expected give
+    0.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.

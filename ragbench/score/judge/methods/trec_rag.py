@@ -18,8 +18,9 @@ async def count_nuggets(vote: Vote) -> Verdict:
     """Return the nugget score of an answer.
 
     The nuggets are those of the item, or else extracted from the references or passages. If people
-    have assigned all nuggets of the item, no request is sent. `not_applicable` without nuggets. The
-    score is from 0 to 1; it is `not_applicable` too if only vital nuggets count and none is.
+    have assigned all nuggets of the item, no request is sent; else the model assigns all of them.
+    `not_applicable` without nuggets. The score is from 0 to 1; it is `not_applicable` too if only
+    vital nuggets count and none is.
 
     Raises:
         CallFailure: A request failed.
