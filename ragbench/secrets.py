@@ -74,7 +74,10 @@ _NAME_AND_NUMBER = re.compile("[A-Za-z_.-]+[0-9]{0,4}")  # `answer_2024` is the 
 
 
 def _normalized(name: str) -> str:
-    """Return the words of a name, without digits: `X-Api-Key` is `x_api_key`; '' for none."""
+    """Return the words of a name in lower case, joined by '_', without digits.
+
+    `X-Api-Key` is `x_api_key`; a name without letters gives ''.
+    """
     return "_".join(_WORD.findall(name)).lower()
 
 
@@ -142,14 +145,17 @@ def is_key_like(name: str, value: str) -> bool:
 
 
 def _looks_random(value: str) -> bool:
-    """Return True for 12 or more letters and digits, unless they are the path of a file."""
+    """Return True for 12 or more characters with an ASCII letter and a digit among them.
+
+    False for the path of a file that exists, if it begins with '/', '~' or './'.
+    """
     is_mixed = re.search("[0-9]", value) and re.search("[A-Za-z]", value)
     is_file = value.startswith(("/", "~", "./")) and os.path.exists(value)
     return len(value) >= _SHORTEST_KEY and bool(is_mixed) and not is_file
 
 
 def secrets_of_process(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the secret variables of an environment, by name and form of the value.
+    """Return {name: value} of the variables whose name and value both look secret.
 
     Libraries read keys from the environment by themselves and show them in their errors, so that a
     config need not name them.
@@ -276,7 +282,9 @@ class Redactor:
     """Replacement of secrets in texts by `${NAME}`, their variable or place in a config.
 
     A secret part of an address becomes `***`. An object without any secret is False. Values shorter
-    than 6 characters stay, except in their address; placeholders such as `none` stay too.
+    than 6 characters stay, except in their address, and so do values of 6 or 7 characters that do
+    not mix letters with others; placeholders such as `none` stay too. Of two names with one value
+    the first is written.
 
     Example:
         >>> clean = Redactor({"API_KEY": "sk-12/34", "PIN": "4"})

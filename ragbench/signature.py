@@ -70,7 +70,7 @@ class Signature:
     def replacing(self, **parts: Any) -> Signature:
         """Return a signature with other values of existing parts; new parts are ignored.
 
-        A part whose new value is None stays as it is.
+        A part whose new value is None stays as it is. The order stays.
 
         Example:
             >>> str(Signature.of("map", qrels="3f1c", v=1).replacing(qrels="none", gain="exp"))
@@ -84,8 +84,8 @@ class Signature:
     def differences(self, other: Signature) -> list[tuple[str, str | None, str | None]]:
         """Return (part, own value, other value) for each difference; the name is the part "".
 
-        A part that one signature lacks has the value None there. Equal signatures give []; the
-        order of parts does not count.
+        A part that one signature lacks has the value None there. In the order of the own parts,
+        then of the other's. Signatures that differ only in the order of parts give [].
         """
         own_parts, other_parts = (
             {"": self.name, **dict(self.parts)},

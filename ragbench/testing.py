@@ -55,9 +55,9 @@ Answers = str | Answer | Sequence[str | Answer] | Callable[[Mapping[str, Any]], 
 class ChatServer:
     """Server of chat completions on 127.0.0.1 while a `with` block runs.
 
-    `received` lists the requests in the order of their arrival. Entering the block raises an
-    OSError if the port is taken; 404 answers other paths than `/chat/completions`, and is not
-    recorded.
+    `received` lists the requests in the order of their arrival. With port 0, `url` has the port
+    once the block is entered, which raises an OSError if the port is taken; 404 answers other paths
+    than `/chat/completions`, and is not recorded.
 
     Args:
         answers: The answers: a text, an `Answer`, a sequence of them (the last is repeated), or a
@@ -98,7 +98,7 @@ class ChatServer:
         self._http.server_close()
 
     def answer(self, request: Received) -> Answer:
-        """Record a request and return its answer.
+        """Record a request and return its answer, a text as an `Answer` with status 200.
 
         An error of an answer function is raised, and an IndexError for an empty sequence.
         """

@@ -107,6 +107,8 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
 def _print_prompts(name: str, as_json: bool) -> None:
     """Print the exact prompts of a built-in rubric or a rubric file, as text or JSON.
 
+    They are filled with the first example of the rubric. A built-in name comes before a file.
+
     Raises:
         RagbenchError: No such rubric, or its file is not valid.
     """

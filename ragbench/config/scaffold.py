@@ -239,7 +239,10 @@ def _match(
 
 
 def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
-    """Return the guessed columns in words, and notes on readings that the user may reverse."""
+    """Return a note with all guessed columns, then notes on readings that the user may reverse.
+
+    With `needs_corpus`, the last note asks for a corpus. Never empty.
+    """
     parts = []
     for part, column in columns.items():
         names = column if isinstance(column, str) else " + ".join(column)

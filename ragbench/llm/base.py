@@ -52,7 +52,10 @@ class ChatRequest:
     sample: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping of all fields, the input of the storage key."""
+        """Return a mapping of all fields, the input of the storage key.
+
+        `reasoning_effort` is left out if it is None. JSON can hold it if it can hold `extra`.
+        """
         messages = [{"role": m.role, "content": m.content} for m in self.messages]
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "messages"}
         # Left out so that keys of replies stored before this field existed stay valid.
@@ -175,7 +178,7 @@ class ChatReply:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping for the store, without `stored`."""
+        """Return a JSON-ready mapping for the store, without `stored` and a `price_share` of 1."""
         fields = asdict(self)
         del fields["stored"]
         if self.price_share == 1.0:
@@ -187,7 +190,8 @@ class ChatReply:
         """Return the reply of a mapping of `to_dict`, with `stored` set; unknown keys are ignored.
 
         Raises:
-            KeyError: A field that `to_dict` always writes is missing.
+            KeyError: `usage`, `attempts` or `logprobs` is missing.
+            TypeError: `text` is missing, or a nested object has other keys.
         """
         logprobs = fields["logprobs"]
         if logprobs is not None:

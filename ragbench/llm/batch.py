@@ -277,8 +277,8 @@ class BatchChat(ChatModel):
         """Answer calls from the files of an ended batch.
 
         A call that fails for a refused parameter goes into the next batch without it. Other failed
-        calls get their CallFailure and leave the note. Raises a CallFailure if a file cannot be
-        fetched.
+        calls get their CallFailure. Both leave the note, answered calls do not. Raises a
+        CallFailure if a file cannot be fetched.
         """
         lines: dict[str, Mapping[str, Any]] = {}
         for file in (batch.output_file_id, batch.error_file_id):

@@ -137,7 +137,10 @@ class Sender:
 
 
 class _Watch:
-    """Watch on one call, which loses its place in the limit when it hangs."""
+    """Watch on one call, which loses its place in the limit when it hangs.
+
+    It looks once a second, from its creation on until `stop`.
+    """
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self._limit, self._stands_aside = limit, False
@@ -181,7 +184,8 @@ class FirstCalls:
     async def turn(self, model: str, parameters: frozenset[str]) -> AsyncGenerator[None, None]:
         """Wait until no other call tests any of these parameters, then hold the test if one is new.
 
-        Without parameters, nothing waits. A failed call counts as a test, a cancelled one does not.
+        Without new parameters, nothing waits. A call waits at most 10 s for each test. A failed
+        call counts as a test, a cancelled one does not.
 
         Args:
             model: Name of the model.
@@ -270,8 +274,8 @@ async def ask_structured(
 ) -> StructuredReply:
     """Return the JSON value that a model replies to a request with a schema.
 
-    An unreadable reply is sent back to the model with the error, up to `reasks` times. Other errors
-    of `ask` pass through.
+    An unreadable reply is sent back to the model with the error, up to `reasks` times; each time
+    the messages are those of `request` and the last reply. Other errors of `ask` pass through.
 
     Args:
         ask: Sends a request, such as `engine.aask`.

@@ -42,9 +42,10 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     """Return the reply of the body of a completion, as JSON text or as a mapping.
 
     Raises:
-        CallFailure: The body is no JSON, holds an error, or holds no choice. It is retryable for a
-            body that is no JSON, since a proxy answered or the body was cut, for no choice, and
-            for a choice without text that calls tools.
+        CallFailure: The body is no JSON, holds an error, or holds no choice, or its content is no
+            text. It is retryable for a body that is no JSON, since a proxy answered or the body
+            was cut, for no choice, for other content, and for a choice without text that calls
+            tools; for an error, its status decides.
     """
     completion = parse_body(body) if isinstance(body, str) else body
     if isinstance(completion.get("error"), Mapping):
@@ -77,7 +78,8 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
     """Return the body of the completion of all chunks of a stream, as JSON text.
 
     Raises:
-        CallFailure: The stream ended before the reply did; it is retryable.
+        CallFailure: There are choices, and none has a reason of its end; it is retryable. Without
+            choices nothing is raised, and the body has an empty list of them.
     """
     whole: dict[str, Any] = {"choices": []}
     texts: list[Any] = []
@@ -147,7 +149,8 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
     The opening tag may be missing, since some templates put it into the prompt. A text that begins
     as JSON has no reasoning then. Everything up to the last closing tag is reasoning, so that a
-    quotation in it is not taken for the answer. Without a closing tag the answer is empty.
+    quotation in it is not taken for the answer. With an opening tag alone the answer is empty;
+    without any tag the text is the answer, and the reasoning is ''.
 
     Example:
         >>> split_reasoning("<think>\nTwo.\n</think>\n\n4")
@@ -187,7 +190,7 @@ def _detail(usage: Mapping[str, Any], kind: str, name: str) -> int:
 
 
 def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
-    """Return the log-probabilities of a choice; None if they are missing or malformed."""
+    """Return the log-probabilities of a choice; None if they are missing or one is malformed."""
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not isinstance(content, list):
         return None

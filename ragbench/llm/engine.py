@@ -113,7 +113,10 @@ class ChatEngine:
         return self._loop.run(coroutine)
 
     def close(self) -> None:
-        """Cancel running calls and close the connections; further calls do nothing."""
+        """Cancel running calls and close the connections.
+
+        A second call, and one in a process forked later, does nothing.
+        """
         # a forked child leaves the connections of its parent open
         if not self._closed and self._process == os.getpid():
             self._closed = True
@@ -172,9 +175,9 @@ class ChatEngine:
         return reply
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
-        """Return a reply with its cost; None in it if the price is unknown.
+        """Return a reply with its cost at the price of now times its `price_share`.
 
-        An earlier cost is replaced.
+        An earlier cost is replaced; the cost is None if the price or the tokens are unknown.
         """
         usual = self.prices.cost_usd(request.model, reply.usage)
         usd = None if usual is None else usual * reply.price_share

@@ -50,12 +50,13 @@ def failure_of_status(
     """Return the failure of an HTTP error.
 
     It is returned, not raised. `fatal` is set for 401, for redirects and for an account without
-    quota. Causes are SERVER_ERROR, REFUSED for a content filter, and TOO_LONG.
+    quota. Causes are SERVER_ERROR, and for other statuses than 429 REFUSED by a content filter and
+    TOO_LONG. Retryable are 408, 409, 425, 429 with quota left, and 5xx other than 501.
 
     Args:
         status: HTTP status.
         message: Error message without secrets.
-        headers: Headers of the response, with names in lower case.
+        headers: Headers of the response, looked up by names in lower case.
         code: Error code of the server; None or empty if it has none.
         param: Parameter that the error is about; None or empty if it names none.
         body: Error object of the response body, if it is a mapping.

@@ -50,10 +50,12 @@ class LangchainChat(ChatModel):
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request.
 
-        Texts of the reply have no secret of the model. Its usage has no cost.
+        Texts of the reply have no secret of the model. Its usage has no cost. `stop` is not sent to
+        a function.
 
         Raises:
-            CallFailure: The model raised an exception, or returned no message.
+            CallFailure: The model raised an exception, returned no message, or called tools without
+                a text.
         """
         messages = request.to_dict()["messages"]
         if request.schema is not None:
@@ -111,7 +113,10 @@ class LangchainChat(ChatModel):
 
 
 def read_usage(metadata: Mapping[str, Any]) -> Usage:
-    """Return the tokens of a message's `usage_metadata`, without a cost; None if unknown."""
+    """Return the tokens of a message's `usage_metadata`, without a cost.
+
+    Unknown tokens are None; unknown reasoning and cached tokens are 0.
+    """
     sent, received = (metadata.get(f"{kind}_token_details") or {} for kind in ("input", "output"))
     return Usage(
         read_count(metadata.get("input_tokens")),

@@ -74,7 +74,8 @@ class Backoff:
     def seconds(self, failure: CallFailure, tried: int) -> float:
         """Return the seconds to wait after try number `tried`, from 1.
 
-        If the server asks for a wait, it is at least that.
+        At least the wait that the server asks for, if any. Without one it is 50 % to 100 % of the
+        doubled wait.
         """
         server_s = failure.retry_after_s
         doublings = tried - 1 if server_s is None else tried - 2

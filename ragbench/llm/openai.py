@@ -113,7 +113,7 @@ class OpenAIChat(ChatModel):
         """Return the reply to a request, sent without the parameters that the model refuses.
 
         Raises:
-            CallFailure: The call failed also without all optional parameters.
+            CallFailure: The call failed, and not for a parameter that can be left out.
         """
         model = request.model
         refused, refused_all = self._refused.get(model, completions.Refusals()), False
@@ -137,7 +137,10 @@ class OpenAIChat(ChatModel):
                 self._refused[model] = self._refused.get(model, completions.Refusals()) | refused
 
     def parameters(self, request: ChatRequest) -> frozenset[str]:
-        """Return the names of the parameters of a request that its model may refuse."""
+        """Return the names of the parameters of a request that its model may refuse.
+
+        All names in its body count but `model` and `messages`.
+        """
         wording = completions.word_request(request, completions.Refusals(), stream=self._stream)
         return frozenset(wording.body.keys() - {"model", "messages"})
 
@@ -257,7 +260,8 @@ class OpenAIChat(ChatModel):
 class OpenAILike(OpenAIChat):
     """Chat model over an object with `chat.completions.create`, the interface of `openai`.
 
-    The method returns a completion of `openai` or an equal mapping; it may be asynchronous.
+    The method returns a completion of `openai` or an equal mapping; it may be asynchronous. It is
+    never closed, and there are no repeated replies to recognise and no streams.
     """
 
     def __init__(self, client: Any) -> None:

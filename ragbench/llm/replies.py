@@ -83,7 +83,8 @@ class _WaitingReply(NamedTuple):
 class Replies:
     """File of chat replies.
 
-    `len` gives the number of replies in the first file. Used in `with`, it is closed at the end.
+    `len` gives the number of replies in the first file, `path`. Used in `with`, it is closed at the
+    end.
 
     Args:
         path: SQLite file; created if it is missing, except with `replay`.
@@ -143,7 +144,7 @@ class Replies:
 
     @contextmanager
     def asking_again(self) -> Iterator[None]:
-        """Ignore replies stored before the `with` block; new replies in it replace them.
+        """Ignore replies stored before the `with` block in `get`; new replies replace them.
 
         Used to retry items whose stored reply is a refusal or unreadable.
         """

@@ -66,7 +66,9 @@ class ServerOptions:
         """Return the server of these options; nothing is connected.
 
         Raises:
-            OptionError: Options of Azure that do not fit together, or a stream in a batch.
+            OptionError: Options of Azure that do not fit together: with `azure_endpoint` also
+                `base_url` or no `api_version`, without it one of the others. Or a stream in a
+                batch, or an invalid address.
         """
         if stream and mode == "batch":
             raise OptionError("openai", "stream", stream, "false with mode: batch")
@@ -239,7 +241,10 @@ class Connected:
             return self._engine
 
     def totals(self) -> Totals:
-        """Return a copy of the totals of the engine so far."""
+        """Return a copy of the totals of the engine so far; connects if there is no engine yet.
+
+        After `close` they begin at zero.
+        """
         totals = self.engine.totals
         return replace(totals, models=set(totals.models))
 
@@ -289,8 +294,9 @@ class Server:
         """Return the chat model of the server or client.
 
         Raises:
-            OptionError: A client other than of `openai` with mode `batch`, or no key.
-            MissingExtra: The package `openai` is not installed.
+            OptionError: A client other than of `openai` with mode `batch`, an invalid address, or
+                no key; a replayed store needs none.
+            MissingExtra: The package `openai` is not installed, and no client is given.
         """
         # Not imported: whoever has a client of `openai` has imported the package.
         openai = sys.modules.get("openai")

@@ -149,7 +149,7 @@ class Mismatch:
     def words(self) -> list[str]:
         """Words of a choice; empty if the declared type is no choice alone.
 
-        `null` is no word.
+        `null` is no word. Words that are no texts are given as text.
         """
         kinds = typing.get_args(self.annotation) if _is_union(self.annotation) else ()
         kind, *rivals = [kind for kind in kinds if kind is not types.NoneType] or [self.annotation]
@@ -185,6 +185,9 @@ class Configured:
 
 def options_of(component: Configured) -> dict[str, Any]:
     """Return the options of a component by name, with the defaults of its class.
+
+    Defaults come first, in the order of the class. A required option that was passed by position is
+    absent; an argument that is no declared option is among them.
 
     Example:
         >>> from ragbench.retrieve.bm25 import BM25
@@ -237,8 +240,8 @@ def check_values(
 def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that checks the options that it declares before it runs.
 
-    Only keyword arguments are checked, and other parameters not. The new function raises
-    `OptionError` for a wrong value.
+    Only keyword arguments are checked; parameters without an `Option` and unknown names are not.
+    The new function raises `OptionError` for a wrong value.
 
     Args:
         owner: Name of the function in messages.
@@ -320,14 +323,17 @@ def option_in(annotation: Any) -> Option | None:
 
 
 def _unwrap(annotation: Any, option: Option | None) -> tuple[Any, Option | None]:
-    """Return (annotation without `Annotated`, `Option` in it, or else the given one)."""
+    """Return (annotation without `Annotated`, the `Option` in it or None).
+
+    An annotation that is not `Annotated` is returned as it is, with the given option.
+    """
     if typing.get_origin(annotation) is typing.Annotated:
         return _without_annotated(annotation), option_in(annotation)
     return annotation, option
 
 
 def _without_annotated(annotation: Any) -> Any:
-    """Return a type without `Annotated`, also inside a union."""
+    """Return a type without `Annotated`, also inside a union; elements of lists keep theirs."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _without_annotated(typing.get_args(annotation)[0])
     if _is_union(annotation):
@@ -342,7 +348,7 @@ def _is_union(annotation: Any) -> bool:
 def describe_allowed(annotation: Any, option: Option | None = None) -> str:
     """Return the values that a type and its bounds allow, as a phrase for people.
 
-    `None` in a union becomes `, or null`; an unknown type becomes `anything`.
+    `None` in a union becomes `, or null`; a type without words, such as `Any`, becomes `anything`.
     """
     annotation, option = _unwrap(annotation, option)
     if _is_union(annotation):
@@ -368,7 +374,10 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
 
 
 def _bounds(option: Option | None) -> str:
-    """Return the bounds of a number as the end of a phrase; empty without bounds."""
+    """Return the bounds of a number as the end of a phrase; empty without bounds.
+
+    With both `ge` and `le`, `gt` and `lt` are left out.
+    """
     if option is None:
         return ""
     low, high = option.ge, option.le
@@ -436,7 +445,8 @@ def _union_mismatches(
 def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
     """Return True if a value has a type, its parts aside; a truth value is never an integer.
 
-    A type that is no class fits any value.
+    Any value has a type that is no class. An integer is a float, a text a path, and a list or tuple
+    any kind of list. Keys are checked if they are declared as text.
     """
     arguments = typing.get_args(annotation)
     if kind is Literal:
@@ -457,7 +467,8 @@ def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
 def _parts(kind: Any, annotation: Any, value: Any) -> Iterator[tuple[int | str, Any, Any]]:
     """Yield (step, declared type, value) of each element of a list, or value of a mapping.
 
-    Steps are positions from 0, or keys; nothing for other values.
+    Steps are positions from 0, or keys. Nothing for other values, for a tuple of several types, and
+    for a type without declared parts.
     """
     arguments = typing.get_args(annotation)
     # a tuple with a type for each element is checked by the component

@@ -279,12 +279,14 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
 
 
 def render_csv(comparison: ComparedRuns) -> str:
-    """Return the differences as CSV with all digits; a missing value is an empty cell.
+    """Return the differences as CSV with all digits, a row per comparison.
 
-    The header is `COLUMNS`; without comparisons it is all.
+    Rows are in the order of the record, measure by measure. The header is `COLUMNS`; without
+    comparisons it is all. A missing value is an empty cell. A text that a spreadsheet would run as
+    a formula gets an apostrophe in front.
 
     Raises:
-        KeyError: A compared system is not among the systems of the record.
+        KeyError: A compared system is not among the systems of the record, or lacks the score.
     """
     systems = {system.name: system for system in comparison.systems}
     rows: list[list[str | float | None]] = []

@@ -133,10 +133,11 @@ def _headlines(
     sections: Sequence[Section],
     comparisons: Comparisons,
 ) -> list[str]:
-    """Return a sentence per section, on its first measure that distinguishes systems.
+    """Return a sentence per section, on its first measure with a mean that tells something.
 
-    Sentences on measures that cannot distinguish systems come first. A section of a judge names the
-    judge; a section with such measures only has no sentence of its own.
+    The sentences of `nothing_told`, on measures that cannot tell systems apart, come first. A
+    section of a judge names the judge. A section without such a measure has no sentence if one of
+    its measures tells nothing, else a sentence that nothing was scored.
     """
     families = {family.measure: family for family in comparisons.measures}
     sentences = nothing_told(comparisons.measures)

@@ -138,7 +138,8 @@ def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
     Whole floats and NumPy integers are valid; True and False are not. No grades give [].
 
     Raises:
-        DataError: A grade is not a whole number, or does not fit into 32 bits.
+        DataError: A grade is not a whole number, or its absolute value exceeds 2**31 - 1; names
+            query and document.
     """
     grades = list(judged.values())
     # Compared by type, since isinstance() would accept True as an int.
@@ -186,8 +187,8 @@ def _bad_grade(problem: str, query_id: str, document: object) -> DataError:
 def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
     """Return the document id and the score of a hit; the score is None where it has none.
 
-    `item` is a document id, a pair (id, score), or an object with `id` and `score`. The score is
-    not checked. A missing score gives None.
+    `item` is a document id, a tuple (id, score), or an object with `id` and `score`. The score is
+    not checked.
 
     Raises:
         DataError: The id is not text.
@@ -204,7 +205,7 @@ def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
 def checked_ids(value: object, source: str, query_id: str) -> list[str]:
     """Return the document ids of one query as a list.
 
-    Repeated ids stay. A mapping gives its keys; no ids give [].
+    In their order; repeated ids stay. A mapping gives its keys; no ids give [].
 
     Raises:
         DataError: `value` cannot be iterated, is itself a text or bytes, or holds anything but

@@ -151,9 +151,10 @@ class _Draft:
     ids: list[object] = field(default_factory=list)
 
     def add_output(self, message: Entries, output: str) -> None:
-        """Store the output of a tool in the call of its id; without an id, in the first open call.
+        """Store the output of a tool in the first call of its id, in place of an earlier output.
 
-        An output without a call adds a call with the name of the message, or `unknown`.
+        Without an id, it joins the first call without an output. An output without a call adds a
+        call without arguments, named as the message or `unknown`.
         """
         identifier = message.get("tool_call_id")
         for row, call in enumerate(self.calls):
@@ -174,7 +175,9 @@ def read_turns(
 ) -> tuple[Turn, ...]:
     """Return the turns of a list of messages or of exchanges; an empty list has none.
 
-    Consecutive messages of one speaker are one turn; outputs of tools join their calls.
+    Consecutive messages of one speaker are one turn; a `Turn` in the list begins a new one. Outputs
+    of tools join their calls in the last turn of the assistant. An exchange without an answer or
+    calls gives the turn of the user alone.
 
     Args:
         value: List as read from a file or passed by a program.
@@ -201,7 +204,8 @@ def read_turns(
 def read_tool_calls(value: Json, fail: Fail) -> tuple[ToolCall, ...]:
     """Return the tool calls of a list of mappings or of names of tools; an empty list has none.
 
-    Nulls among the arguments are left out. An id is not kept.
+    Nulls among the arguments are left out, except in a `ToolCall`, which is returned as it is. An
+    id is not kept.
 
     Raises:
         Exception: The error of `fail`, for a value of any other form.
@@ -217,6 +221,9 @@ def read_tool_calls(value: Json, fail: Fail) -> tuple[ToolCall, ...]:
 
 def cut_conversation(turns: Sequence[Turn], fail: Fail) -> Conversation:
     """Return a conversation split at the last turn of the user, which is its question.
+
+    Turns of the system after the question are left out. Texts of several turns of the assistant
+    after it are joined by blank lines.
 
     Raises:
         Exception: The error of `fail`, if no turn is of the user.
@@ -252,7 +259,10 @@ def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
 
 
 def is_conversation(value: Json) -> bool:
-    """Return True for a list of mappings or pydantic messages; False for an empty list or text."""
+    """Return True for a list or tuple of mappings or pydantic messages only.
+
+    False for an empty list, for any other value, and for a list that holds anything else.
+    """
     messages = value if isinstance(value, (list, tuple)) else ()
     return bool(messages) and all(isinstance(_plain(item), Mapping) for item in messages)
 
@@ -264,7 +274,7 @@ class _ConversationReader:
         self._fail, self._documents = fail, documents
 
     def turns(self, value: Json) -> tuple[Turn, ...]:
-        """Return the turns of a list of messages, exchanges or `Turn` objects.
+        """Return the turns of a list of messages, exchanges or `Turn` objects; see `read_turns`.
 
         Raises:
             Exception: The error of `fail`, for a value of any other form.
@@ -346,10 +356,14 @@ class _ConversationReader:
             draft.calls.append(call)
 
     def _text(self, content: Json, place: str) -> str:
-        """Return the text of a message or of its parts; empty for None, `[image_url]` for an image.
+        """Return the text of a message without blanks at its ends; empty for None.
+
+        Parts are joined by line ends. A part without text is its type in brackets, such as
+        `[image_url]`.
 
         Raises:
-            Exception: The error of `fail` with the place, for content of another form.
+            Exception: The error of `fail` with the place, for content of another form, such as an
+                empty list.
         """
         if content is None or isinstance(content, str):
             return (content or "").strip()
@@ -366,7 +380,8 @@ class _ConversationReader:
     def _passage(self, item: Json, place: str) -> str:
         """Return the text of a passage: a text, a mapping with text, or the document of its id.
 
-        A title stands before the text.
+        A title stands before the text. A mapping with an id and no text gives the document of the
+        id.
 
         Raises:
             Exception: The error of `fail` with the place, for another form or an unknown id.
@@ -386,10 +401,11 @@ class _ConversationReader:
     def _call(self, item: Json, place: str) -> tuple[object, ToolCall]:
         """Return the id of a tool call, None without one, and the call.
 
-        A text is the name of a tool.
+        A `ToolCall` is returned as it is, without an id; a text is the name of a tool.
 
         Raises:
-            Exception: The error of `fail`, for a call without a name or of another form.
+            Exception: The error of `fail`, for a call without a name, with other arguments, or of
+                another form, such as a blank text.
         """
         if isinstance(item, ToolCall):
             return None, item
@@ -410,7 +426,9 @@ class _ConversationReader:
         return call.get("id"), ToolCall(name.strip(), arguments, output)
 
     def _arguments(self, value: Json, place: str) -> dict[str, Json]:
-        """Return the arguments of a call from a mapping or JSON text; empty for None.
+        """Return the arguments of a call from a mapping or JSON text, without keys of null.
+
+        Such keys are removed in nested mappings too. Empty for None, JSON's null and a blank text.
 
         Raises:
             Exception: The error of `fail`, for a text or value that is no JSON object.

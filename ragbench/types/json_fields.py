@@ -20,7 +20,8 @@ OMITTED = "omitted"
 def optional(default: Any = None) -> Any:
     """Declare a field that is left out of the file if it equals its default value.
 
-    The default of a list or dictionary is an empty one, whatever `default` holds.
+    If `default` is a list or dictionary, the default is an empty one, whatever it holds. Without
+    `default` it is None.
     """
     # Each instance gets its own copy of a mutable default.
     if isinstance(default, (dict, list)):

@@ -165,7 +165,7 @@ class Content:
 
     Attributes:
         key: Hash of ids, titles and texts in their order.
-        size: Bytes of all titles and texts in UTF-8.
+        size: Bytes of all full texts in UTF-8: title, a space and text.
     """
 
     key: str
@@ -186,7 +186,7 @@ class ContentHash:
         self._size += len(text)
 
     def content(self) -> Content:
-        """Return hash (32 hexadecimal digits) and size in bytes of all documents added so far."""
+        """Return hash (32 hexadecimal digits) and size of the full texts of the documents added."""
         return Content(self._digest.hexdigest()[:32], self._size)
 
 

@@ -122,7 +122,8 @@ def read_count(value: object) -> int | None:
 def add_usage(parts: Iterable[Usage]) -> Usage:
     """Return the sum of usages; a number is None if a part of it is unknown, 0 without parts.
 
-    A sum above 2**53 is unknown as well: no file could hold it.
+    A sum above 2**53 is unknown as well: no file could hold it. For reasoning and cached tokens an
+    unknown sum is 0.
 
     Example:
         >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, cached_tokens=4)])

@@ -19,7 +19,7 @@ Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
 
 
 def aggregate(values: FloatArray, how: Aggregate) -> float:
-    """Return the mean, sum or geometric mean of scored values; no values give NaN, as a sum 0.
+    """Return the mean, sum or geometric mean of scored values; no values give NaN, but a sum 0.
 
     The values are finite and have no NaN; for `geometric_mean` they are logarithms. `corpus` gives
     the mean.

@@ -316,7 +316,7 @@ class Verdict:
         return values
 
     def to_short_dict(self) -> dict[str, Any]:
-        """Return `to_dict` without default values; a failed verdict has no `score`."""
+        """Return `to_dict` without values that are the default; no `score` if it is None."""
         return {key: value for key, value in self.to_dict().items() if value != _DEFAULTS[key]}
 
     @classmethod

@@ -39,7 +39,7 @@ class Frame(Protocol):
 
 
 def is_frame(value: object) -> TypeGuard[Frame]:
-    """Return True for an object with `columns` or `column_names`; False for any mapping."""
+    """Return True for an object with `columns` or `column_names` that is no mapping."""
     return not isinstance(value, Mapping) and (
         hasattr(value, "column_names") or hasattr(value, "columns")
     )
@@ -70,7 +70,8 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
 def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
     """Return {query id: {document id: grade}} of a data frame with a row per judgement.
 
-    The order is that of the first rows; an empty frame gives {}. Ids and grades are not checked.
+    The order is that of the first rows; an empty frame gives {}. Ids and grades are not checked. A
+    row that repeats a pair with the same grade is ignored.
 
     Raises:
         DataError: A column is missing, or a document has two grades for one query.
@@ -206,7 +207,8 @@ SEVERAL = ("relevant", "reference_contexts", "reference")
 def folded(name: str) -> str:
     """Return a column name in the form in which names are compared, such as `doc_id`.
 
-    Blanks, hyphens and underscores become one underscore, and case is ignored.
+    A run of white space, hyphens and underscores becomes one underscore, white space at the ends is
+    removed, and letters become lower case.
     """
     return re.sub(r"[\s_-]+", "_", name.strip().casefold())
 
@@ -290,7 +292,7 @@ def columns_by_part(
 
     Raises:
         DataError: Two columns have names of one part, or a stated column does not exist.
-        OptionError: `columns` has an unknown part.
+        OptionError: `columns` states a column for a part that is not among `parts`.
 
     Example:
         >>> columns_by_part(["answer", "reference"], ["response", "ground_truth"], None, "rows")
@@ -322,7 +324,7 @@ def columns_by_part(
 def texts_of_table(
     table: object, columns: Mapping[str, str] | None, owner: str
 ) -> tuple[list[Any], list[Any]]:
-    """Return the answers and the references of a table, a cell per row; None if it is missing.
+    """Return the answers and the references of a table, a cell per row; None for a missing cell.
 
     Raises:
         DataError: A column is missing, or two columns have names of one part; the table has no
@@ -390,7 +392,7 @@ def _cell(text: str) -> str:
 def number(value: float | None, interval: Sequence[float | None] | None = None) -> str:
     """Return a value with three significant digits and its interval; `-` for None or NaN.
 
-    An interval with a missing end is left out.
+    An interval with an end that is None or NaN is left out.
 
     Example:
         >>> number(0.5938, (0.505, 0.677)), number(None), number(1.0)

@@ -136,10 +136,11 @@ def _text(entry: Entry, part: str, value: object) -> str | None:
 
 
 def _read_chat(entry: Entry, value: object, turn: int | None) -> tuple[str | None, str | None]:
-    """Return (question, answer) of a conversation up to a turn; (None, answer) of a plain text.
+    """Return (question, answer) of a conversation; (None, answer) of a plain text.
 
-    Messages of a role are joined by blank lines; turn None takes all. An empty cell gives (None,
-    None).
+    They are the first `turn` messages of the user and of the assistant, all for None, joined by
+    blank lines; a role without messages gives ''. Messages after these are checked too. A cell that
+    is None or '' gives (None, None).
 
     Raises:
         DataError: A message has no role of user or assistant, or no text; or a plain answer is no

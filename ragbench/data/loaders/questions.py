@@ -35,7 +35,8 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 def system_name(label: str) -> str:
     """Return the name of a system as file names can hold it.
 
-    Characters other than letters, digits, '_', '.' and '-' become '-'.
+    Each character other than an ASCII letter, a digit, '_', '.' or '-' becomes a '-', so that two
+    labels may give one name.
 
     Example:
         >>> system_name("Original Ground Truth")

@@ -302,7 +302,11 @@ def _judgement_warnings(
 
 
 def _allowed_ids(ids: abc.Collection[str], match: Match) -> str:
-    """Return the ids that judgements may have, with an example, for an error message."""
+    """Return the ids that judgements may have as a phrase for an error message.
+
+    The example is the first id in alphabetical order, '' without ids. If judgements name whole ids,
+    the phrase adds the setting that matches by document.
+    """
     example = min(ids, default="")
     if match.level != "id":
         return f"ids of documents, such as '{example}'"

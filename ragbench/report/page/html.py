@@ -94,13 +94,19 @@ def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None
 
 
 def _write(path: Path, page: str) -> None:
-    """Write a page atomically: a reader never sees half of it."""
+    """Write a page atomically: a reader never sees half of it.
+
+    Missing folders are created. Raises OSError if it cannot be written.
+    """
     # half surrogate pairs, which a model may send, become escapes: UTF-8 has none
     write_atomically(path, page.encode("utf-8", "backslashreplace"))
 
 
 def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None) -> str:
-    """Return a page as HTML, with its security policy."""
+    """Return a page as HTML, with its security policy.
+
+    `drawn` are grouped by the start of their names. Without `data` the page has no view of queries.
+    """
     css, script = _asset("page.css"), _asset("page.js")
     policy = [
         "default-src 'none'",
@@ -179,7 +185,8 @@ Part = list[tuple[MeasureColumn, list[tuple[str, str] | None]]]
 def table_parts(section: Section) -> list[Part]:
     """Return the columns of a section split into tables; each measure with its interval bars.
 
-    At most 8 measures a table, in their order; [] without measures.
+    As few tables as hold at most 8 measures each, of nearly equal size: 9 measures give 5 and 4. In
+    their order; [] without measures.
     """
     columns = [(measure, interval_bars(measure)) for measure in section.measures]
     tables = -(-len(columns) // _COLUMNS)
