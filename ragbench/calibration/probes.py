@@ -66,6 +66,7 @@ def probe_position(
 
     Raises:
         OptionError: Confidence is outside (0, 1).
+        RagbenchError: The user has to act, as for a missing key.
     """
     reasons = {rubric.name: why_not(rubric) for rubric in rubrics}
     probed = [rubric for rubric in rubrics if reasons[rubric.name] is None]

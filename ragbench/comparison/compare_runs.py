@@ -273,8 +273,9 @@ def paired_rows(
 ) -> Iterator[tuple[ComparedRow, ComparedRow, PairedScores]]:
     """Yield system, baseline and their paired scores for each comparison by a measure.
 
-    A measure that was not compared yields nothing. In the order of the comparisons. KeyError if a
-    compared system is none of the matching.
+    `clusters` has the cluster label of each query; None if queries are units. A measure that was
+    not compared yields nothing. In the order of the comparisons. KeyError if a compared system is
+    none of the matching.
     """
     rows = {row.label: row for row in compared_rows(matching)}
     family = comparison.measure(measure)

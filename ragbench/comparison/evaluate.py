@@ -320,6 +320,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         DataError: The run or the qrels are not what they should be.
         OptionError: An unknown measure, an option that is not allowed, or confidence outside (0,
             1).
+        AdapterError: A measure of the user fails.
 
     Example:
         >>> result = evaluate_run({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, ["mrr"])
@@ -451,11 +452,13 @@ def evaluate_texts(
         prediction or a reference have no value, and no items give means of NaN.
 
     Raises:
-        DataError: The two differ in length, or a table has no such columns.
+        DataError: The two differ in length, a table has no such columns, or a metric's model is not
+            in the cache of the hub, which cannot be reached.
         OptionError: An unknown metric, no list of metrics or an empty one, an option that is not
             allowed, mappings by query, a table with `references`, `columns` without a table, or
             confidence outside (0, 1).
         MissingExtra: A metric needs a package that is not installed.
+        AdapterError: A metric of the user fails, or returns no number.
 
     Warns:
         UnseenText: A metric does not read some of these texts as a user expects; one warning for
@@ -502,9 +505,10 @@ def score_pairs(
         Scores of the n items, whose ids are their positions as text, `0` first.
 
     Raises:
-        DataError: The lists differ in length.
+        DataError: The lists differ in length, or as `evaluate_texts`.
         OptionError: An unknown metric, or an option that is not allowed.
         MissingExtra: A metric needs a package that is not installed.
+        AdapterError: A metric of the user fails, or returns no number.
     """
     if len(predictions) != len(references):
         raise DataError(
@@ -606,7 +610,8 @@ def evaluate_ranked_file(
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
     """Refuse a run without a judged query: all its scores would be 0 or missing.
 
-    `run` is the file of the message. An evaluation of texts passes.
+    `run` is the file of the message. An evaluation of texts passes; one of qrels without queries
+    raises IndexError.
 
     Raises:
         DataError: No query of the run is judged.

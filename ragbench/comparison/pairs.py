@@ -191,7 +191,7 @@ def paired_interval(
         differences: Shape (n,), a row for each query; NaN where either system has no score.
         method: Confidence, resamples and seed of the interval.
         range: The smallest and the largest possible score of one system.
-        clusters: The cluster of each query.
+        clusters: The cluster of each query; None if queries are units.
 
     Returns:
         As `difference_interval`; NaN limits with the rule `undefined` if no query has both scores.

@@ -160,7 +160,7 @@ def summarize(
         column: Scores of n queries.
         confidence: Level of the interval.
         clusters: Cluster label of each query, resampled as units; None if queries are units.
-        kind: Kind of the score, for the record.
+        kind: Kind of the score, for the record; None leaves it out.
 
     Raises:
         OptionError: A value is outside the range of the score, confidence is outside (0, 1), or

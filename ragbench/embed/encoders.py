@@ -158,7 +158,7 @@ class TokenEncoder:
         batch_tokens: int | None = None,
         batch_size: int | None = None,
     ) -> None:
-        """Load the model.
+        """Load the model; `batch_tokens` and `batch_size` are as in `Batches`.
 
         Raises:
             OptionError: The model has fewer layers, or it or the device does not exist.

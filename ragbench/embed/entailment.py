@@ -42,6 +42,8 @@ class EntailmentModel:
     ) -> None:
         """Load the model.
 
+        `batch_tokens` is as in `Batches`; None takes a number for the device.
+
         Raises:
             OptionError: The model has other labels or no fast tokeniser, or it or the device does
                 not exist.

@@ -80,6 +80,8 @@ class SentenceTransformerEmbedder(embed.Embedder):
     ) -> None:
         """Load the model; `owner` is the name of the component in messages.
 
+        `batch_tokens` is as in `Batches`; None takes a number for the device.
+
         Raises:
             MissingExtra: sentence-transformers is not installed.
             OptionError: The model or the device does not exist.
@@ -166,7 +168,8 @@ def shared_embedder(
     """Return an embedder that stays loaded: the next call with these options gets it again.
 
     `owner` is the name of the component in messages. The last two stay loaded; a folder with
-    changed content is loaded anew.
+    changed content is loaded anew. `batch_tokens` is as in `Batches`; None takes a number for the
+    device.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

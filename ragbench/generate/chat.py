@@ -413,7 +413,7 @@ class OpenAIGenerator(ChatGenerator):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Check the options; no key is needed and nothing is sent before the first question.
 
-        `client` replaces the server address.
+        `client` replaces the server address; None uses the address.
 
         Raises:
             OptionError: Unknown prompt, options of Azure that do not fit together, or a malformed

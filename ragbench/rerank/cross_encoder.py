@@ -52,6 +52,8 @@ class PairScorer:
     ) -> None:
         """Load the model.
 
+        `batch_tokens` is as in `Batches`; None takes a number for the device.
+
         Raises:
             OptionError: The checkpoint has no weights for the score of a pair, or does not exist.
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
@@ -124,7 +126,8 @@ def shared_pair_scorer(
 ) -> PairScorer:
     """Return a cross-encoder that stays loaded: the next call with these options gets it again.
 
-    `owner` is the name of the component in messages. The last one stays loaded.
+    `owner` is the name of the component in messages. The last one stays loaded. `batch_tokens` is
+    as in `Batches`; None takes a number for the device.
 
     Raises:
         MissingExtra: The packages of the extra are not installed.

@@ -110,7 +110,7 @@ def difference_interval(
         confidence: Coverage that is aimed at.
         method: `percentile` or `bca` for that bootstrap alone: never safer, at times narrower.
             Where nothing changed, or it has no width, the default's limits are given.
-        clusters: n labels; queries with equal ones belong together.
+        clusters: n labels; queries with equal ones belong together; None: each is a unit.
         resamples: Resamples of a bootstrap; `score` and `tilting` draw none.
         seed: Equal seeds give equal intervals.
 
@@ -298,7 +298,7 @@ def effect_size_interval(
     Args:
         differences: Score of the system minus score of the baseline, for n queries.
         confidence: Coverage that is aimed at.
-        clusters: n labels; queries with equal ones belong together.
+        clusters: n labels; queries with equal ones belong together; None: each is a unit.
 
     Returns:
         Lower and upper limit; NaN where there is no effect size, or a single cluster. Where few

@@ -80,7 +80,7 @@ def increase_interval(
         baseline: The baseline's, for the same queries.
         quantile: Such as 0.95; None compares totals.
         confidence: Coverage that is aimed at.
-        clusters: n labels; queries with equal ones are one unit.
+        clusters: n labels; queries with equal ones are one unit; None: each is one.
         resamples: How many samples are drawn with replacement.
         seed: Equal seeds give equal intervals.
 
@@ -91,7 +91,8 @@ def increase_interval(
 
     Raises:
         OptionError: An amount is negative or not finite, or an option is not allowed.
-        ValueError: The two have different lengths, or quantile is outside 0..1.
+        ValueError: The two have different lengths, quantile is outside 0..1, or with a quantile
+            resamples is below 1 or the seed negative.
 
     Example:
         Every other query takes half as much again.

@@ -75,13 +75,14 @@ def mean_interval(
         range: Smallest and largest possible score; an infinite end means no bound.
         confidence: Coverage that is aimed at.
         method: `default`, `percentile` or `bca`.
-        clusters: n labels; queries with equal ones belong together.
+        clusters: n labels; queries with equal ones belong together; None: each is a unit.
         resamples: Resamples of the bootstraps.
         seed: Equal seeds give equal bootstrap intervals.
 
     Returns:
-        The mean and its limits, inside the range. The limits are NaN (`undefined`) where there
-        is no value, or where the range is unbounded and no two values differ.
+        The mean and its limits, inside the range. The limits are NaN (`undefined`) where there is
+        no value, or where the range is unbounded and no two values (of clusters, if there are any)
+        differ.
 
     Raises:
         OptionError: A value is not finite or outside the range, an option is not allowed, or

@@ -212,7 +212,8 @@ def tied_with_best(
         values: Table (n queries, s systems) of one measure; NaN where a system is not scored.
         higher_is_better: False for a latency or a cost.
         alpha: Chance of any false difference among all pairs.
-        clusters: n labels; queries with equal ones belong together and are flipped together.
+        clusters: n labels; queries with equal ones belong together and are flipped together; None:
+            each is a unit.
         resamples: Number of random flips.
         seed: Equal seeds give equal marks.
 

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"]):
     """Judge of answers by rubrics.
 
-    A judgement that fails or does not apply is a verdict with a status and a cause, never an
-    exception. A judge can be shared by threads, and closed by `with` or `async with`.
+    A judgement that fails or does not apply is a verdict with a status and a cause, not an
+    exception; an error that the user has to fix, such as a missing key, is raised. A judge can be
+    shared by threads, and closed by `with` or `async with`.
 
     Attributes:
         rubrics: Rubrics that each answer is judged by, in order.
@@ -261,7 +262,7 @@ def make_judge(
 ) -> base.RubricJudge:
     """Return a judge from a type name, or from a user's class, object or function.
 
-    `inputs` are live objects that a config cannot hold, such as a `client`.
+    `inputs` are live objects that a config cannot hold, such as a `client`; None for none.
 
     Raises:
         OptionError: The judge has no such option or input, or an option has a wrong value.
@@ -288,7 +289,8 @@ def load_rubrics(
     Raises:
         OptionError: No rubric has a name, the judge cannot apply a rubric, a name comes twice, or a
             rubric's embedding model does not exist.
-        DataError: A file is no rubric.
+        DataError: A file is no rubric, or an embedding model is not in the cache of the hub, which
+            cannot be reached.
         MissingExtra: A rubric's embedding model needs sentence-transformers.
     """
     if isinstance(names, (str, Path, Mapping)):

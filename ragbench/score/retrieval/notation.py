@@ -160,7 +160,8 @@ def parse_measures(
             cut-offs, and `official`, `set` and `all_trec` for its sets. A family that is asked for
             with parameters has these alone.
         trec_eval: Whose sets: 9 or 10.
-        implied: Option -> value for the measures that have it and whose name does not say it.
+        implied: Option -> value for the measures that have it and whose name does not say it; None
+            for none.
 
     Returns:
         Measures in the order of the names, repeated ones too; no names give an empty list.

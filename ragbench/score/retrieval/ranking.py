@@ -429,7 +429,7 @@ class BlockRanker:
         trec_eval: TrecEval = 10,
         depth: int | None = None,
     ) -> None:
-        """Index the qrels; `depth` is the number of documents per query that count.
+        """Index the qrels; `depth` is the number of documents a query that count, None all.
 
         `ties="stable"` keeps the order of the file.
 

@@ -409,7 +409,9 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
     Empty references are left out; an empty prediction, or empty references alone, give 0, also
     where rescaled. A text that is longer than the model can read is cut. With `idf`, a token that
     is in every reference weighs nothing, and a text of only such tokens scores 0. The model stays
-    loaded for the next call. Of several references the largest precision, recall and F count.
+    loaded for the next call. `num_layers` None takes the layer of bert-score's table;
+    `batch_tokens` and `batch_size` are as in `Batches`. Of several references the largest
+    precision, recall and F count.
 
     Returns:
         Scores in the order of the predictions, each with precision, recall and F; no predictions

@@ -168,7 +168,8 @@ def bleu(
     The geometric mean of the precisions for n = 1 to `max_order` (fewer where the prediction has
     fewer tokens: effective order) times the brevity penalty. The score is that of sacrebleu's
     `sentence_bleu` divided by 100, bit for bit. An empty prediction gives 0. Of several references
-    the n-grams of all count. The score is from 0 to 1.
+    the n-grams of all count. `smooth_value` None takes 0.1 for `floor`, 1 for `add-k`. The score is
+    from 0 to 1.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -199,10 +199,11 @@ def meteor(
     """Score how many words of a prediction its best reference has, as words, stems or synonyms.
 
     A weighted mean of precision and recall, less up to `gamma` of it for words that stand in
-    another order. The score is that of nltk's `meteor_score` on the same tokens, bit for bit;
-    nltk leaves the tokens to the caller, here they are those of 13a unless `tokenize` says
-    otherwise. Stems and synonyms are English. Two equal texts score a little below 1: they are
-    one chunk. An empty prediction gives 0. Values are from 0 to 1.
+    another order. The score is that of nltk's `meteor_score` on the same tokens, bit for bit; nltk
+    leaves the tokens to the caller, here they are those of 13a unless `tokenize` says otherwise.
+    Stems and synonyms are English. Two equal texts score a little below 1: they are one chunk. An
+    empty prediction gives 0. `wordnet` None searches the places of `find_wordnet`. Values are from
+    0 to 1.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -197,7 +197,7 @@ def semantic_similarity(
     very similar. Values lie in -1..1; unrelated texts have about 0. They depend on the model, and
     are only compared within one. Empty references are left out; an empty prediction, or empty
     references alone, give 0. A text that is longer than the model can read is cut. The model stays
-    loaded. Of several references the most similar counts.
+    loaded; `batch_tokens` is as in `Batches`. Of several references the most similar counts.
 
     Returns:
         Values in the order of the predictions; no predictions give an empty list.
