@@ -135,8 +135,9 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
 def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSource, ...]:
     """Return the sources of the rubrics: built-in names, mappings, absolute paths of files.
 
-    Unknown and repeated rubrics are reported and left out. Without any, these are the default
-    rubrics of the judge.
+    In the order of the list. Unknown rubrics are reported and left out; of two with one name, which
+    is reported, the later one stays; a rubric that the judge cannot apply is reported and stays.
+    Without a list these are the default rubrics of the judge.
 
     Args:
         node: The list of rubrics; None if the judge has no such key.

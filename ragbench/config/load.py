@@ -80,7 +80,7 @@ def load_config(
     Raises:
         ConfigError: The file cannot be read, or the config has problems: all of them, in file
             order.
-        OptionError: `source` is neither a path nor a mapping.
+        OptionError: `source` is no text, `Path` or mapping.
     """
     report, variables = Report(), os.environ if environment is None else environment
     hidden = secrets_of_process(variables)

@@ -176,7 +176,10 @@ class Executor(ABC):
         """
 
     def check(self) -> None:  # noqa: B027 - an executor may need nothing
-        """Check the package of the executor before the run; raise `MissingExtra` without it."""
+        """Check the package of the executor before the run; raise `MissingExtra` without it.
+
+        Here it does nothing: the workers need no package.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -198,12 +201,16 @@ class Executor(ABC):
     def restart(self) -> str | None:
         """Replace all workers after one has ended, and return how it ended, as a phrase.
 
-        None if only the blocks of that worker are lost: the other workers go on.
+        None if only the blocks of that worker are lost: the other workers go on. `map` calls it;
+        here it does nothing and returns None.
         """
         return None
 
     def has_ended(self) -> bool:
-        """Return True if a worker has ended, so that blocks under way are lost."""
+        """Return True if a worker has ended, so that blocks under way are lost.
+
+        `map` calls it while it waits for a block. Here always False: the futures tell it.
+        """
         return False
 
     def map(self, task: Task, blocks: Iterable[list[Any]]) -> Iterator[list[Any]]:

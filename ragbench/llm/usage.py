@@ -73,8 +73,8 @@ class Prices:
     def load(cls, path: str | Path | None = None) -> Prices:
         """Return the built-in prices, overridden by those of a YAML file.
 
-        In the file, `models` has a mapping for each name, and `free` is a list of names; an empty
-        table changes nothing. A file is read once per process.
+        In the file, `models` has a mapping for each name, and `free` is a list of names; of a name
+        in both, `models` counts. An empty mapping changes nothing. A file is read once per process.
 
         Raises:
             DataError: The file cannot be read, or has an entry that is no price.
@@ -101,10 +101,11 @@ class Prices:
 def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
     """Return an upper bound on the tokens of a call, to reserve before it is sent.
 
-    The input bound is the number of bytes in UTF-8: no tokeniser in use makes more than one token
-    of a byte. The output bound is `max_tokens` if set. Otherwise it is an expectation: 4096, or
-    twice the `longest` reply of the model so far, since reasoning may exceed the visible text. A
-    request without messages and schema has 0 input tokens. The cost is None.
+    The input bound is the number of bytes in UTF-8, and 16 for each message and 96 for a schema:
+    no tokeniser in use makes more than one token of a byte. The output bound is `max_tokens` if
+    set. Otherwise it is an expectation: 4096, or twice the `longest` reply of the model so far,
+    since reasoning may exceed the visible text. A request without messages and schema has 0 input
+    tokens. The cost is None.
 
     Args:
         request: Request with its schema, which counts as input.
@@ -131,8 +132,8 @@ class Totals:
         reasoning_tokens: Part of the output tokens that is reasoning, as far as known.
         cost: US dollars, without the replies of unknown cost; exact, whatever the order of the
             replies.
-        unknown_usage: Number of replies whose server reports no tokens.
-        unknown_cost: Number of replies of unknown cost.
+        unknown_usage: Number of paid replies whose server reports no output tokens.
+        unknown_cost: Number of paid replies of unknown cost.
         models: Names of models as their servers report them.
     """
 

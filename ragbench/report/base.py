@@ -57,7 +57,8 @@ class DifferenceCell:
         outcome: Verdict of the comparison.
         value: Difference with its sign; `-` without a comparison.
         interval: `[low, high]` with signs; empty without an interval.
-        p: Adjusted p-value; `-` if a sequential test of a judge decides, which has no p-value.
+        p: Adjusted p-value; `-` if a sequential test of a judge decides, which has no p-value;
+            empty without a comparison.
     """
 
     outcome: Outcome = ""
@@ -69,7 +70,7 @@ class DifferenceCell:
     def text(self) -> str:
         """Return the whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`.
 
-        Empty without an outcome and a value.
+        Without a p it is the outcome alone, or the value without an outcome; empty without both.
         """
         # without a test there is only a verdict such as "baseline", or the value
         if not self.p:

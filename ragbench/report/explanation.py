@@ -147,7 +147,7 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
     """Return an explanation as an object for JSON.
 
     Its keys are `schema`, `name`, `run_id`, `systems`, `flows` and `queries`; a question that is
-    not known is ''.
+    not known is ''. `queries` has all rows, those of right answers too.
     """
     return {
         "schema": "ragbench.explanation/1",

@@ -235,7 +235,8 @@ _MOST_DOUBTS = 6
 def _doubts(summary: Summary) -> Iterator[str]:
     """Yield reasons to distrust the scores: failed items, few queries, an uncertified judge.
 
-    Nothing if there are none; at most 6 scores with failed items are listed.
+    Nothing if there are none; at most 6 scores with failed items are listed. One passed gate on a
+    certificate counts for all judges. Fewer than 50 queries are few.
     """
     failed = [
         f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "

@@ -159,7 +159,10 @@ def _section(section: base.Section) -> list[list[str]]:
 
 
 def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
-    """Return the table of causes, and the queries that moved from each baseline, folded."""
+    """Return the table of causes, and the queries that moved from each baseline, folded.
+
+    [] if no system has causes.
+    """
     systems = [system for system in summary.systems if system.causes]
     if not systems:
         return []

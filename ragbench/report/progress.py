@@ -112,7 +112,8 @@ class Progress:
 
         Args:
             quiet: Print nothing.
-            brief: Leave out the last line of a stage that ended before its first progress line.
+            brief: Leave out the last line of a stage that ended before its first progress line;
+                with a bar there are no progress lines, and so no last line.
             stream: Where to print; stderr by default.
 
         Raises:

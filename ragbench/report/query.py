@@ -182,7 +182,10 @@ class _QueryText:
             yield f"{_INDENT}took: {', '.join(facts)}"
 
     def claims(self, system: SystemView) -> Iterator[str]:
-        """Yield every claim of all rubrics once, with documents that support or contradict it."""
+        """Yield every claim of all rubrics once, with documents that support or contradict it.
+
+        Only verdicts on the first of several answers count. Nothing without claims.
+        """
         read = next((a.passages for a in system.answers if a.passages is not None), None) or ()
         claims: dict[tuple[str, str], JudgedClaim] = {}
         for row in (row for v in system.verdicts if not v.sample for row in v.claims):
@@ -276,7 +279,8 @@ def prompts_sent(
 ) -> Iterator[PrintedPrompt]:
     """Yield the prompts of a verdict, byte for byte; nothing for a judge without prompts.
 
-    A text that the run folder does not store in full stays a placeholder: `[[passage 1]]`.
+    A text that the run folder does not store in full stays a placeholder: `[[passage 1]]`. A prompt
+    whose form is not stored is left out.
 
     Args:
         views: The run.

@@ -292,7 +292,7 @@ def render_trec(
 
     Measures have the order of trec_eval, not of the request; measures that it lacks come last,
     under our names. Files are in their order; values have four decimals, sums none. A score without
-    a value has no line.
+    a value has no line; '' without runs.
 
     Args:
         systems: The scored runs.

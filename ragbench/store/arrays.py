@@ -222,7 +222,7 @@ class ArrayStore:
             Arrays; None if they are missing and the cache is read-only.
 
         Raises:
-            DataError: The arrays cannot be written, for example to a full disk; A path is a link,
+            DataError: The arrays cannot be written, for example to a full disk; a path is a link,
                 or `write` raises it.
         """
         if (arrays := self.find(kind, key)) is not None:

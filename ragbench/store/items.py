@@ -58,9 +58,9 @@ class StageItems:
             return None
 
     def put(self, item: str, value: Any) -> None:
-        """Store the JSON value of an item; it survives a kill now and a power cut within a second.
+        """Store the JSON value of an item, in place of an earlier one; it survives a kill at once.
 
-        An earlier value is replaced.
+        It survives a power cut once an item is stored a second or more after the last such item.
 
         Raises:
             DataError: The file cannot be written.

@@ -24,7 +24,7 @@ def stored_in(folder: Path) -> list[CacheEntry]:
     Kinds are in the order in which a run creates them, then other kinds by name.
 
     Raises:
-        DataError: The folder cannot be read; A folder of arrays is a link.
+        DataError: The folder cannot be read, or a folder of arrays is a link.
     """
     try:
         entries = [*_array_folders(folder), *_rows(folder)]

@@ -276,6 +276,7 @@ def read_corpus(path: Path, load: Load = load_list) -> Corpus:
             or the ending of the file is none of .jsonl, .json, .csv, .tsv (also with .gz) and
             .parquet.
         MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
+        OSError: A .html file cannot be read.
     """
     if os.path.isdir(path):
         return _read_folder(path, load)

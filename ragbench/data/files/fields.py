@@ -57,7 +57,8 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
 def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
     """Return the items of a column: those of a list, or a single value as one item; None for null.
 
-    A missing column counts as null. An empty list stays empty.
+    A missing column counts as null. An empty list stays empty. Without `cells` an empty text is one
+    item.
 
     Args:
         entry: The row.

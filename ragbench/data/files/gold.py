@@ -189,8 +189,8 @@ class GoldIds:
     ) -> dict[str, int]:
         """Return gold document -> grade of a row, from a column with grades alone.
 
-        Documents come in the order of `gold`; an object may add further ones, and without a grade a
-        document has 1.
+        Documents come in the order of `gold`; an object may add further ones. A document that an
+        object lacks has 1, whatever its grade in `gold`.
 
         Args:
             entry: The row.

@@ -162,9 +162,9 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 
 def plain_suffix(path: Path) -> str:
-    """Return the suffix in lower case, that under a `.gz`.
+    """Return the suffix of a file in lower case; before a final `.gz`, the suffix before that.
 
-    '' without one: `.jsonl` for `corpus.jsonl.gz`.
+    `corpus.jsonl.gz` gives `.jsonl`; a name without a suffix gives ''.
     """
     return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 

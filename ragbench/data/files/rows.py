@@ -103,7 +103,8 @@ class Entry:
         """Return the values as a record of a class.
 
         Raises:
-            DataError: A field is missing, unknown, or has the wrong kind; names the place.
+            DataError: A field without a default is missing, or a field has the wrong kind; names
+                the place. Unknown keys are ignored.
         """
         return from_json(record_type, self.values, file=self.file, line=self.line, path=self.record)
 
@@ -249,9 +250,9 @@ def read_csv(path: Path) -> Iterator[Entry]:
     """Yield the rows of a CSV file; all cells are text, and None where a row ends early.
 
     Columns are separated by commas; by semicolons or tabs where the header has more of these, as
-    spreadsheets write them. Blanks around a name in the header are dropped, and so are nameless
-    columns at the end if they are empty. The line of a row is the one where it starts, also after
-    cells with line ends.
+    spreadsheets write them, and by tabs in a .tsv file. Blank lines are skipped. Blanks around a
+    name in the header are dropped, and so are nameless columns at the end if they are empty. The
+    line of a row is the one where it starts, also after cells with line ends.
 
     Raises:
         DataError: The file cannot be read, is no CSV, has no rows, repeats a column, or a row has

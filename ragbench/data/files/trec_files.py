@@ -326,7 +326,8 @@ def read_run(source: lines.Source, name: str | None = None) -> Run:
 
     Args:
         source: The file, or an open binary stream.
-        name: The name of the run; None takes the tag of its last line, as trec_eval does.
+        name: The name of the run; None takes the tag of its last line, as trec_eval does, or `run`
+            without hits.
 
     Raises:
         DataError: The file cannot be read, is empty or has only blank lines; or fewer than six
@@ -348,7 +349,7 @@ def write_run(
     Args:
         run: The run, or its scores by query and document.
         path: The file; missing folders are created.
-        tag: The last column; None takes the name of the run.
+        tag: The last column; None takes the name of the run, `run` for a mapping.
 
     Raises:
         DataError: The format cannot hold an id, score or tag; nothing is written.

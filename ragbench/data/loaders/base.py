@@ -113,7 +113,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
 
     Judgements, gold answers and recorded answers of other queries are left out, and so are systems
     without an answer to any query in `ids`. The given data set is not changed; without qrels they
-    stay None.
+    stay None. Fingerprints and gold passages stay those of the whole.
     """
 
     def select(values: Mapping[str, Value]) -> dict[str, Value]:
@@ -192,7 +192,10 @@ def document_digest(document: Document) -> str:
 
 
 def _answered(answered: Answered) -> str:
-    """Return a hash of a recorded answer, with its passages, queries, tool calls and error."""
+    """Return a hash of a recorded answer, with its passages, queries, tool calls and error.
+
+    Tokens, cost and latency do not count. An unknown answer (None) differs from an empty one.
+    """
     # a missing answer is not an empty one, nor are missing passages an empty list
     answer = ["none"] if answered.answer is None else ["answer", answered.answer]
     contexts = answered.contexts

@@ -108,7 +108,7 @@ PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
 def collection_of(value: object) -> Collection:
     """Return the data set that a program passes, checked.
 
-    An empty list has no rows, and raises as a table without a question does.
+    An empty list is none of these (OptionError); a data frame without rows has no query.
 
     Args:
         value: A `Collection`, a mapping of parts as a user's loader returns it, or a table with a

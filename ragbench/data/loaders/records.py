@@ -88,10 +88,10 @@ class Records(TableLoader):
     """Loader of JSON lines, JSON arrays, CSV or Parquet with questions, gold and recorded answers.
 
     `relevant` names the gold documents of a question (an id, or several in any usual notation),
-    `reference_contexts` quotes them, `reference` is the gold answer. Records with passages or
-    answers are also a system, named `given`, or one system for each value of `system`. Columns that
-    hold no part become metadata of the question. Creating it checks `columns` and `split`
-    (OptionError); `load` reads the files.
+    `reference_contexts` quotes them, `reference` is the gold answer. Records with passages,
+    answers, search queries or tool calls are also a system, named `given`, or one for each value of
+    `system`. Columns that hold no part become metadata of the question. Creating it checks
+    `columns` and `split` (OptionError); `load` reads the files.
     """
 
     def __init__(

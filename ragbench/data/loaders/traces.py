@@ -348,6 +348,7 @@ class Traces(Previewed):
             DataError: The file cannot be read or is no export of traces, no trace can be read, a
                 name in `kinds` is no step, or no trace asks a question of `gold`.
             OptionError: `columns` is set without `gold`.
+            MissingExtra: A file needs an extra, such as Parquet.
         """
         traces, options = self._read(), self._options
         gold = read_gold(options.gold, options.columns, traces.corpus, traces.queries)
@@ -430,8 +431,9 @@ def read_gold(
 ) -> Collection:
     """Return the gold of each trace from a table, under the ids of the traces.
 
-    Rows and traces meet by id, or by the question without case and repeated spaces. Traces without
-    gold have no entry in its dicts; `qrels` is None if no trace has gold documents.
+    Rows and traces meet by id, or else by the question without case and repeated spaces; of several
+    rows with one question the last counts. Traces without gold have no entry in its dicts; `qrels`
+    is None if no trace has gold documents.
 
     Args:
         path: The table; None returns a data set without gold.

@@ -108,7 +108,7 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
     The text of a TREC document is all between its `<TEXT>` tags, or without these tags everything
     but the number and the title. Ids are bytes; text that is not UTF-8 gets replacement characters.
     Documents are in the order of the paths and of each file. Further keys of `.jsonl` become
-    metadata.
+    metadata. `<DOC>` and `</DOC>` stand on lines of their own.
 
     Raises:
         DataError: A file cannot be read or is empty, there is no document, a document is not closed
@@ -128,7 +128,7 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files of a corpus, sorted by path; hidden files are left out.
+    """Return the files of a corpus, sorted by path, without names that begin with a dot.
 
     A path that is no folder is returned as it is, also a missing one; an empty folder gives [].
     """

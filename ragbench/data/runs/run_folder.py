@@ -468,7 +468,7 @@ def read_comparisons(folder: Path) -> Comparisons:
     """Return the comparisons of a run folder; empty if the file is missing with one system.
 
     Raises:
-        DataError: The file is damaged, or missing with several systems.
+        DataError: The file is damaged, or missing with several systems or none.
     """
     path = folder / COMPARISONS
     if not path.is_file() and (n := len(read_summary(folder).systems)) != 1:

@@ -381,7 +381,7 @@ def answer_fingerprints(answers: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> Iterator[str]:
-    """Yield the lines of `fingerprints.csv`; a cell is empty where a query lacks it."""
+    """Yield the lines of `fingerprints.csv`, the header first; a cell is empty without the part."""
     return run_folder.csv_lines(
         ["query_id", *_columns(prints)],
         ([query, *row] for query, row in fingerprint_rows(query_ids, prints)),

@@ -210,8 +210,7 @@ def column_of(
         causes: Cause of each query.
         answer_causes: Causes of shape (queries, answers); None if queries have one answer.
 
-    Raises:
-        ValueError: The signature in the file cannot be parsed.
+    Nothing is checked. The mean of the file counts for `corpus` alone; others follow from values.
     """
     low, high = head.range
     return ScoreColumn(

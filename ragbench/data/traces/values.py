@@ -179,7 +179,7 @@ def documents_in(value: Json) -> list[Json] | None:
     """Return the list of passages in an output as the tool wrote it; None without a list.
 
     Keys such as `documents` are searched before `output`; an empty list is a list. None for a list
-    of chat messages.
+    of chat messages, and for one with an item that is neither a text nor an object.
     """
     value = parse(value)
     if isinstance(value, list):

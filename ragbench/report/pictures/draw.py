@@ -190,7 +190,9 @@ def query_picture(
     *,
     lower: bool = False,
 ) -> svg.Picture:
-    """Return a picture of the sorted differences of the queries, with the gains and losses counted.
+    """Return a picture of the sorted differences of the queries.
+
+    Its title has the numbers of queries with a higher, a lower and an equal value.
 
     Args:
         measure: Name of the measure.
