@@ -151,8 +151,8 @@ def read_answer(answer: Any) -> Prediction:
     """Return the answer of a generator or app as a `Prediction` with checked parts.
 
     Passages keep their order and become a list; None stays None, and stands for unknown passages.
-    Texts are not stripped, and an empty answer is valid. A token count that is no whole number from
-    0 becomes None, one of reasoning or cached tokens 0.
+    Texts are not stripped, and an empty answer is valid. White space in ids is encoded as in a URL.
+    A token count that is no whole number from 0 becomes None, one of reasoning or cached tokens 0.
 
     Args:
         answer: Text, `Prediction`, or mapping with `answer` and optionally `contexts`, `queries`

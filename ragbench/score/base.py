@@ -26,7 +26,8 @@ Respell = Callable[[str, str], "tuple[str, str]"]
 def split_options(text: str) -> list[str]:
     """Split options at their commas, except inside quotes and braces; empty list for no text.
 
-    Parts are stripped; empty ones between commas are left out.
+    Parts are stripped. Nothing between two commas is left out, white space gives an empty part. A
+    quote that is not closed splits the text too, and is dropped.
 
     Example:
         >>> split_options('model="a, b", idf=true')
@@ -94,7 +95,8 @@ def read_options(
 def write_options(options: Mapping[str, Any]) -> str:
     """Return options in parentheses, as `read_options` reads them; empty for no options.
 
-    Texts with commas, parentheses, quotes or spaces come in quotes; the order stays.
+    Texts with commas, parentheses, quotes or spaces come in double quotes; the order stays. A text
+    with double quotes inside cannot be read back.
 
     Example:
         >>> write_options({"model": "my models/a", "idf": True})

@@ -169,7 +169,7 @@ def bleu(
     fewer tokens: effective order) times the brevity penalty. The score is that of sacrebleu's
     `sentence_bleu` divided by 100, bit for bit. An empty prediction gives 0. Of several references
     the n-grams of all count. `smooth_value` None takes 0.1 for `floor`, 1 for `add-k`. The score is
-    from 0 to 1.
+    from 0 to 1, rounding aside.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
