@@ -136,7 +136,7 @@ class _LabelReader:
 
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:
-        """Item id -> (name of the score, (system, query id)), for all scored answers of the run."""
+        """Item id -> (rubric, (system, query id)), for all answers with a score in `scores`."""
         return {
             item_id(self.run, name, key): (name, key)
             for name, score in self.scores.items()

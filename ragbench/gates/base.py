@@ -411,7 +411,7 @@ class SystemGate(Gate):
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
         """Return the systems of a gate that names none: all that have the score.
 
-        In the order of the run.
+        In the order of the run. Gates on a difference override it, and leave out baselines.
         """
         return list(having)
 

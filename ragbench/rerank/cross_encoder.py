@@ -94,7 +94,7 @@ class PairScorer:
         }
 
     def _longer(self, pairs: Sequence[Pair]) -> set[Pair]:
-        """Return the pairs that are longer than the model reads, given pairs cut to its limit."""
+        """Return the pairs that are longer than the model reads, of pairs that fill its limit."""
         if not pairs:
             return set()
         lengths = map(len, self._tokens(pairs, cut=False)["input_ids"])

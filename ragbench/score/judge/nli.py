@@ -240,9 +240,9 @@ class NLI(RubricJudge):
 
 
 def _without_contradiction(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the rubrics that need no ruling of contradiction.
+    """Return the names of the rubrics that need no ruling of contradiction, in their order.
 
-    In their order.
+    Only `factual_consistency` needs it.
     """
     return tuple(name for name in names if name != "factual_consistency")
 

@@ -267,7 +267,7 @@ def read_rubric(path: Path) -> Rubric:
 def _as_texts(value: Any) -> Any:
     """Return data with every scalar as text, as YAML is read here.
 
-    Tuples become lists; keys become texts.
+    Tuples become lists; keys become texts, and None the text `None`.
     """
     if isinstance(value, Mapping):
         return {str(key): _as_texts(part) for key, part in value.items()}

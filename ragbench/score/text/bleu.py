@@ -96,7 +96,9 @@ def bleu_of(
 
 
 def _open(options: Options) -> Scorer:
-    """Return a scorer that tokenizes and counts each distinct text once.
+    """Return a scorer that counts a row once, for all metrics that are asked for.
+
+    A text that is among the last 100 is not tokenized again.
 
     MissingExtra or OptionError for a tokenizer that is not there.
     """

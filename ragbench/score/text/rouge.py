@@ -123,7 +123,10 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
 
 
 def _open(options: Options) -> Scorer:
-    """Return a scorer that tokenizes and counts each distinct text once.
+    """Return a scorer that computes a row once, for all types and parts that are asked for.
+
+    A text that is among the last 100 is not tokenized again. Of several references each type takes
+    the one with the best F.
 
     OptionError for an unknown tokenizer.
     """
