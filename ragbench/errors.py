@@ -70,8 +70,9 @@ def is_interrupt(error: BaseException | None) -> bool:
 def visible(text: str) -> str:
     r"""Replace each character that a terminal would obey by a visible character.
 
-    Line breaks and tabs stay. Control characters become their pictures, others the replacement
-    character. Each becomes one character, so that columns stay the same. An empty text stays empty.
+    Line breaks and tabs stay. ASCII control characters become their pictures; other controls, marks
+    of direction and lone surrogates become the replacement character. Each becomes one character,
+    so that columns stay the same. An empty text stays empty.
 
     Example:
         >>> visible("a\x1b[31mb\tc")
@@ -286,7 +287,8 @@ class DataError(RagbenchError):
 class OptionError(RagbenchError, ValueError):
     """Argument outside the allowed values, of an option of `owner`.
 
-    It is a ValueError as well. `nearest` is a suggested spelling; None suggests none.
+    It is a ValueError as well. `nearest` is a suggested spelling; None suggests none. If it equals
+    `found`, as for a number in quotes, the message says to leave out the quotes.
 
     Example:
         >>> print(OptionError("map", "k", 0, "an integer >= 1"))

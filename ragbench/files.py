@@ -343,7 +343,10 @@ def _write_holder(stream: IO[bytes]) -> None:
 
 
 def try_lock(stream: IO[bytes]) -> bool:
-    """Take the lock of a file and return True; return False if another process holds it."""
+    """Take the lock of a file and return True; return False if another process holds it.
+
+    Another OSError, as on a file system without locks, passes through.
+    """
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):

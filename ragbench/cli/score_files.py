@@ -54,7 +54,8 @@ def score_runs(
         rules: Options of `Rules`; an absent one has the default of trec_eval.
 
     Raises:
-        OptionError: An unknown measure, or facts without a measure.
+        OptionError: An unknown measure, facts without a measure, or `relstring` without values per
+            query in the format trec.
         DataError: A file cannot be read, or no query of a run is judged.
     """
     missing = "zero" if rules.pop("complete", False) else "skip"
@@ -205,6 +206,9 @@ def score_predictions(
     measures: Sequence[str] = ("rouge1", "rouge2", "rougeL", "bleu"),
 ) -> None:
     """Score predictions against references and print the scores.
+
+    Measures are in their order, each once. Queries without a prediction or a reference are left out
+    and told in a note.
 
     Raises:
         OptionError: An unknown metric.

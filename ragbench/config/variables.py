@@ -376,8 +376,9 @@ def expand_sweeps(block: Node, report: Report) -> Expanded:
     """Return the components of a block, an entry with `sweep` as one component per combination.
 
     These are named `swept-k1=0.9-b=0.4`; the last key varies fastest. A malformed sweep, and a name
-    that exists already, are reported; a malformed sweep is left out. In the order of the file,
-    combinations in the place of their entry. Without sweeps `members` is empty.
+    that exists already, are reported; a malformed sweep is left out, and the later of two equal
+    names replaces the earlier one. In the order of the file, combinations in the place of their
+    entry. Without sweeps `members` is empty.
     """
     components: dict[str, KeyEntry] = {}
     members: dict[str, tuple[str, ...]] = {}

@@ -202,7 +202,7 @@ class Filled:
         source: Origin of the judgements, for signatures; None if the model made none of them.
         counts: Number of judged pairs of people and of the model, as `summary.json` has it.
         rows: Grades of the model with its reasons.
-        use: TokenCounts and cost of the judge.
+        use: Tokens and cost of the judge.
         warnings: Sentences on what makes these judgements doubtful.
     """
 
@@ -222,7 +222,7 @@ class Preferences:
         judge: Name of the judge.
         entries: Result of each rubric, as `preferences` of comparisons.json has it.
         rows: Verdicts on single pairs of answers.
-        use: TokenCounts and cost of the judge.
+        use: Tokens and cost of the judge.
     """
 
     judge: str

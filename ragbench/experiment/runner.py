@@ -51,7 +51,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
 
     Args:
         source: A YAML file, the same as a mapping, or a checked config.
-        overrides: Dotted key -> value, as `--set` has it: `{"retrievers.bm25.k1": 1.2}`.
+        overrides: Dotted key -> value, as `--set` has it: `{"retrievers.bm25.k1": 1.2}`. Not
+            applied to a checked config.
         retrievers: Live retrievers by name: objects with `retrieve(queries, top_k)`, or functions
             `(question, top_k)`.
         generators: Live generators by name: objects with `generate(question, contexts)`, or

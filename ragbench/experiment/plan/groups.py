@@ -121,7 +121,9 @@ def slicings(
 ) -> list[Slicing]:
     """Return the slices of the queries by each field of `statistics.slices`; empty without fields.
 
-    They are in the order of the fields.
+    They are in the order of the fields. `query_length` counts words between white space. A query is
+    answerable if it has a gold answer or a document with a grade above 0. By metadata, queries
+    without a value are the last slice, `(none)`, and a query with a list is in a slice per value.
 
     Args:
         config: Config whose fields name `query_length`, `relevant`, `answerable` or metadata.

@@ -359,7 +359,7 @@ def write_column(column: ScoreColumn) -> Stored:
 def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
     """Return a column of scores; raise `ValueError` if values and causes differ in number.
 
-    Also for bad base64 or a bad signature; KeyError for a missing key, TypeError for another type.
+    Also for bad base64; KeyError for a missing key, TypeError for another type.
     """
     values = np.frombuffer(b64decode(stored["values"], validate=True), "<f8").astype(np.float64)
     causes = np.frombuffer(b64decode(stored["causes"], validate=True), np.uint8).copy()
