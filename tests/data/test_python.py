@@ -132,7 +132,9 @@ def test_a_collection_is_checked_too(problem):
 
 
 def test_no_queries(problem):
-    assert problem(lambda: as_collection({}, "mine")).startswith("mine: no queries; allowed: ")
+    assert problem(lambda: as_collection({}, "mine")).startswith(
+        "mine: a mapping without 'queries' (no keys); allowed: {"
+    )
 
 
 def test_a_collection_with_plain_qrels_is_read():

@@ -185,7 +185,9 @@ def _from_mapping(value: Mapping[str, Any], owner: str, pack: Pack) -> Collectio
             allowed = ", ".join(_PARTS)
             raise DataError(f"unknown part '{part}'", file=owner, allowed=allowed, nearest=close)
     if "queries" not in value:
-        raise DataError("no queries", file=owner, allowed='{"queries": [{"id", "text"}], ...}')
+        keys = ", ".join(map(repr, value)) or "no keys"
+        allowed = '{"queries": [{"id": "q1", "text": "..."}], ...}'
+        raise DataError(f"a mapping without 'queries' ({keys})", file=owner, allowed=allowed)
     documents, qrels = value.get("documents"), value.get("qrels")
     return Collection(
         queries=[

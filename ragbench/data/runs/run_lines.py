@@ -120,8 +120,10 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
         return str(load_json(line)[key])
     except (ValueError, KeyError, TypeError) as error:
         text = shown(line.decode("utf-8", "backslashreplace").rstrip())
-        problem = f"not a line that a run writes: {text}"
-        raise DataError(problem, file=path, line=number, allowed=f"JSON with {key}") from error
+        reason = f"no JSON ({error})" if isinstance(error, ValueError) else f"no '{key}' in it"
+        problem = f"not a line that a run writes, {reason}: {text}"
+        allowed = "the file as it was written: copy the run folder again, or run again"
+        raise DataError(problem, file=path, line=number, allowed=allowed) from error
 
 
 class Texts:

@@ -189,7 +189,9 @@ def choose_systems(
     types: list[SystemType] = ["retriever", "pair", "control", "app", "recorded"]
     names = [name for type_ in types for name in names_of(systems, type_)]
     for _, problem, allowed in unfit_names(names):
-        raise DataError(f"systems: {problem}", file=config.path, allowed=allowed)
+        # names of recorded systems stand in the records
+        where = f"{allowed}, in the config or in the records"
+        raise DataError(f"systems: {problem}", file=config.path, allowed=where)
     return systems
 
 

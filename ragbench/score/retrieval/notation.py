@@ -216,13 +216,10 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
         return [_measure(p.printed, ours, p.options, p.k, implied) for p, ours in spelt]
     match = _FORM.fullmatch(text)
     if match is None or text.isdecimal():
-        raise OptionError(
-            "measure",
-            "",
-            text,
-            "a name such as ndcg@10 or precision(rel=2)@5; "
-            'quote a name with a comma in a YAML flow list: ["ndcg(gain=exp,discount=jk)@10"]',
-        )
+        allowed = "a name such as ndcg@10 or precision(rel=2)@5"
+        if text.count("(") != text.count(")"):  # YAML cuts names in a list at a comma
+            allowed += "; a parenthesis is missing: in a YAML list, quote a name with a comma"
+        raise OptionError("measure", "", text, allowed)
     name, options, k = match["name"].strip(), match["options"] or "", match["k"]
     if match["behind"] is not None:
         if match["options"] is not None:
