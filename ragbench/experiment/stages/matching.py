@@ -90,17 +90,19 @@ def rank_outcomes(
     """
     run, n_unknown, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
     notes, warnings = list[str](), list[str]()
-    # an index of all other names of the documents is only worth its time for other ids
+    # an index of all other names of the documents is only worth its time for other ids, and the
+    # hits of a run file only their memory if the first ones have a document
     if corpus is not None and 2 * n_unknown > len(run):
-        name_documents = partial(_name_documents, document_of_hit=_hit_resolver(corpus))
-        resolved = Mapped(name_documents, outcomes)
-        resolved_run, n_left, has_chunks = _run_of(name, retriever, queries, resolved, corpus)
-        if n_left < n_unknown:
+        document_of_hit, n_hits = _hit_resolver(corpus), len(run)
+        values = [outcome.value for outcome in outcomes[:_BLOCK] if outcome.value is not None]
+        if any(document_of_hit(hit) not in (None, hit.id) for v in values for hit in v.documents):
+            outcomes = Mapped(partial(_name_documents, document_of_hit=document_of_hit), outcomes)
+            run, n_left, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
             notes.append(
-                f"{n_unknown - n_left} of {len(run)} hits were matched with documents of the "
-                "corpus by path, file name or title"
+                f"{n_unknown - n_left} of {n_hits} hits were matched with documents of the corpus "
+                "by path, file name or title"
             )
-            run, n_unknown, is_cut, outcomes = resolved_run, n_left, has_chunks, resolved
+            n_unknown = n_left
     if repeated := sum(run.duplicates.values()):
         notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
     if run.substituted:
