@@ -50,8 +50,9 @@ def failure_of_status(
     """Return the failure of an HTTP error.
 
     It is returned, not raised. `fatal` is set for 401, for redirects and for an account without
-    quota. Causes are SERVER_ERROR, and for other statuses than 429 REFUSED by a content filter and
-    TOO_LONG. Retryable are 408, 409, 425, 429 with quota left, and 5xx other than 501.
+    quota. Causes are SERVER_ERROR; for other statuses than 429 REFUSED by a content filter and
+    TOO_LONG; UNREADABLE for a reply that a llama.cpp server cut off. Retryable are 408, 409, 425,
+    429 with quota left, and 5xx other than 501 and that of a reply cut off.
 
     Args:
         status: HTTP status.
@@ -75,6 +76,8 @@ def failure_of_status(
         hint = "it redirects, which is not followed: give the address that answers"
         detail = f"the server answered {status}: {hint}"
         return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
+    if status == 500 and "does not match the expected" in message:  # llama.cpp, a reply cut short
+        return CallFailure(Cause.UNREADABLE, one_line(message), status=status)
     throttled = status in THROTTLED
     return CallFailure(
         Cause.SERVER_ERROR,

@@ -189,7 +189,7 @@ def test_another_value_is_not_taken_for_the_run_that_was_stopped(process, tmp_pa
         "    global asked\n"
         "    asked += 1\n"
         "    if asked == 20 and os.environ.get('DIE'): os.kill(os.getpid(), 9)\n"
-        "    return [f'{weight}']\n"
+        "    return ['venera-13', f'{weight}']\n"
     )
     (tmp_path / "exp.yaml").write_text(
         'dataset: {type: beir, path: "${DS}", split: test}\n'
@@ -202,7 +202,10 @@ def test_another_value_is_not_taken_for_the_run_that_was_stopped(process, tmp_pa
 
     assert done.returncode == 0, done.stderr
     ranking = tmp_path / "runs" / "exp" / "latest" / "rankings" / "mine.trec"
-    assert {line.split()[2] for line in ranking.read_text().splitlines()} == {"b"}
+    assert {line.split()[2] for line in ranking.read_text().splitlines()} == {
+        "venera-13",
+        "b",
+    }
 
 
 SECRETS = {

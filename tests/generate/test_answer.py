@@ -14,7 +14,7 @@ def test_text_and_predictions_are_answers():
     prediction = Prediction("yes")
 
     assert read_answer("") == Prediction("")
-    assert read_answer(prediction) is prediction
+    assert read_answer(prediction) == prediction
     assert read_answer({"answer": "yes"}) == prediction
     assert read_answer({"answer": "yes", "contexts": None, "queries": None}) == prediction
 

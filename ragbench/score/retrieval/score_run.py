@@ -345,7 +345,7 @@ def score_passages(
 
     Example:
         >>> from ragbench.score.retrieval.notation import parse_measures
-        >>> retrieved = RetrievedPassages([["On Io.", "On Europa."]], [["Europa"]])
+        >>> retrieved = base.RetrievedPassages([["On Io.", "On Europa."]], [["Europa"]])
         >>> for column in score_passages(retrieved, parse_measures("answer_hit@2"), Rules()):
         ...     print(column.values, column.signature.name)
         [1.] answer_hit@2
