@@ -97,8 +97,9 @@ def draw_sheet(
 
     Raises:
         UsageError: The file exists: it may hold labels.
-        DataError: The run lacks a rubric or a system, or has fewer answers; the data set has
-            changed since the run, or the sheet cannot be written.
+        OptionError: The run lacks a rubric or a system, or n is below 1 or above the number of
+            answers, or of queries.
+        DataError: The data set has changed since the run, or the sheet cannot be written.
     """
     run, output = request.run, request.output
     if output is not None and output.exists():
@@ -132,9 +133,12 @@ def certify_judge(
     """Compare the judge with the labels of people, print the result, and write the certificate.
 
     Raises:
-        DataError: A file of labels cannot be read, or names no answer of the run.
-        OptionError: A rubric or column is unknown.
+        DataError: A file of labels cannot be read, lacks a column, has a wrong label or names an
+            answer that the run lacks; no file has a label; or the certificate cannot be written.
+        OptionError: A rubric, also that of a column, is not in the run.
         UsageError: A column has another form than NAME=COLUMN.
+
+    With `probes`, also the errors of `_probe_judges`.
     """
     run = request.run
     chosen = {score.name: score for score in run.select_scores(request.rubrics)}
@@ -169,8 +173,9 @@ def certify_ratings(
 
     Raises:
         UsageError: `scale` is None, or there are two rubrics.
-        DataError: The table cannot be read.
-        OptionError: A column is unknown.
+        DataError: The table cannot be read, lacks a column or has a wrong rating; or the
+            certificate cannot be written.
+        OptionError: `columns` names an unknown part of the table, or one column twice.
     """
     if scale is None:
         raise click.UsageError("--ratings needs the scale of the labels, such as --scale 1..5")

@@ -396,7 +396,7 @@ def expand_sweeps(block: Node, report: Report) -> Expanded:
 def _grid(name: str, entry: KeyEntry, sweep: Node, report: Report) -> dict[str, KeyEntry]:
     """Return an entry for every combination of a sweep, by name.
 
-    Empty if the sweep is malformed. Names that differ only in case get `_2`, `_3`, ...
+    Empty if the sweep is malformed. Names that are equal, but for case, get `_2`, `_3`, ...
     """
     if not _is_well_formed(entry.node, sweep, report):
         return {}
