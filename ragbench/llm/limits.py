@@ -91,7 +91,8 @@ class AdaptiveLimit:
 
     Complaints are the statuses 429, 503 and 529. The rate changes once a second:
 
-    - With complaints, it falls to the answers per second, or to a half if there were hardly any.
+    - With complaints, it falls to the calls per second that the server let through, or to a half if
+      there were hardly any answers.
     - If a cut leaves the share of complaints unchanged, the server turns calls away at random: the
       cut is undone, and the next one waits for twice that share. A share above 40 % is never
       random and halves the rate again, down to one call at a time.
@@ -222,7 +223,8 @@ class AdaptiveLimit:
     def _close_window(self, elapsed_s: float) -> None:
         """Set the rate from the answers and complaints of the window, then start a new window."""
         share = self._complaints / self._answers
-        per_s = self._successes / elapsed_s
+        # a call that fails for another reason than the rate was let through as well
+        per_s = (self._answers - self._complaints) / elapsed_s
         rate = None if self._usual_s is None else self.rate
         if self._successes:
             self._usual_s = self._busy_s / self._successes
