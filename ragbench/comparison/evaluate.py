@@ -197,8 +197,9 @@ class Evaluation:
     def counts(self) -> dict[str, Any]:
         """Counts of the input: queries, missing queries, repeated documents and others.
 
-        The keys are the fields of `RunCounts` or `PairCounts`; those with their default value are
-        absent.
+        The keys are the fields of `RunCounts` for a run, of `PairCounts` for texts. A count of 0 is
+        present, `judged_share` may be None, and only `tag` is absent for a run that comes from no
+        file.
         """
         return to_json(self.read)
 

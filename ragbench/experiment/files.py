@@ -231,9 +231,10 @@ def _query_files(
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
-    """Yield the JSON line of each record, without secrets.
+    """Yield the JSON line of each record, with its line end, in their order.
 
-    In their order; nothing without records.
+    Nothing without records. `clean` masks secrets in the texts of a record that may hold some.
+    Raises ValueError for NaN.
     """
     return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
 

@@ -274,7 +274,8 @@ def _summarize_score(
 
     A score of a judge has the judge, its models and their spread. A score by judgements that a
     model completed has the numbers of judgements by people and by the model. Level and clusters of
-    the interval are those of the config.
+    the interval are those of the config. The mean is None if nothing is scored. `baseline` becomes
+    the baseline that the score names; None if it is that of the system.
     """
     column = system.columns[name]
     confidence = plan.config.statistics.confidence

@@ -101,7 +101,8 @@ class GateNames:
     def find(self, name: str) -> ScoreFacts | None:
         """Return the score that a name means, in any spelling; None if there is no such score.
 
-        A score of an open kind is found by its name alone.
+        A score that `scores` lacks is found too if its kind is one of `open_kinds`, and a measure,
+        metric or rubric has the name; the first of these three counts.
         """
         score = find_score(name, list(self.scores))
         if score is not None:

@@ -51,7 +51,8 @@ class Sender:
         `attempts`, the tries are in order; it is empty after a first try that succeeds.
 
         Raises:
-            CallFailure: The last try failed, or the time limit has passed.
+            CallFailure: The last try failed, the time limit has passed, or a fatal failure of this
+                or another request has stopped the sender.
         """
         attempts: list[Attempt] = []
         spent_s = 0.0
@@ -79,7 +80,10 @@ class Sender:
             await asyncio.sleep(wait_s)
 
     async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
-        """Return the reply or the failure of one try; after a fatal failure, nothing is sent.
+        """Return the reply or the failure of one try.
+
+        Once a fatal failure has stopped the sender, nothing is sent and that failure is returned.
+        A fatal failure before any answer stops it; later ones, and redirects, only three in a row.
 
         `left_s` is the time limit of the try in seconds, None for no limit. A try without an answer
         in time gives a failure with the cause TIMEOUT. Other exceptions of the model pass through.

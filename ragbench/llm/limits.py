@@ -137,7 +137,7 @@ class AdaptiveLimit:
     def size(self) -> int:
         """Number of concurrent calls that the rate amounts to (Little 1961), at most `most`.
 
-        Without a rate it is `most`; at least 1.
+        Without a rate it is `most`; at least 1, also while no latency is known yet.
         """
         if self.rate is None:
             return self.most

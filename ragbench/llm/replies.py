@@ -199,7 +199,11 @@ class Replies:
         return future
 
     def _commit(self) -> None:
-        """Write all waiting replies; does nothing if an earlier call has written them."""
+        """Write all waiting replies; does nothing if an earlier call has written them.
+
+        The future of each gets the reply as stored, or the exception of a failed write; nothing is
+        raised.
+        """
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for since, group in groupby(waiting, key=lambda entry: entry.since):

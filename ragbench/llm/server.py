@@ -213,7 +213,10 @@ class Connected:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Connect to the model, so that a missing key or package fails before the first call."""
+        """Connect to the model, so that a missing key or package fails before the first call.
+
+        Errors as `engine`; an engine that exists is left as it is.
+        """
         self.engine  # noqa: B018 - made on first use
 
     def keep_replies(self, replies: Replies | None) -> None:
@@ -226,7 +229,13 @@ class Connected:
 
     @property
     def engine(self) -> ChatEngine:
-        """Engine of the model, created on first use."""
+        """Engine of the model, created on first use.
+
+        Raises:
+            OptionError: An option of the connection is not allowed, or the key is missing.
+            MissingExtra: A package is not installed.
+            DataError: The prices cannot be read.
+        """
         with self._lock:
             if self._engine is None:
                 self._engine = ChatEngine(
@@ -243,7 +252,8 @@ class Connected:
     def totals(self) -> Totals:
         """Return a copy of the totals of the engine so far; connects if there is no engine yet.
 
-        After `close` they begin at zero.
+        After `close` they begin at zero. Connecting raises the errors of `engine`, for example an
+        OptionError for a missing key.
         """
         totals = self.engine.totals
         return replace(totals, models=set(totals.models))

@@ -92,7 +92,8 @@ class BM25(Retriever):
         Replaces an earlier index. A large corpus is stored in `cache_folder`, if that is set.
 
         Raises:
-            DataError: No document has a word, or the corpus is empty.
+            DataError: No document has a word, the corpus is empty, or the index cannot be written
+                to the cache, for example to a full disk.
         """
         arrays = self._stored_index(corpus)
         if arrays is None:
@@ -146,7 +147,11 @@ class BM25(Retriever):
         """Return the functions by which workers map the stored index and search it.
 
         They find at most `top_k` hits, with `chunk_of` the hits of `top_k` documents. None before
-        `index`, or if the index, or the table of its chunks, cannot be stored in the cache.
+        `index`, or if no cache has the index, or the table of its chunks: the corpus is small,
+        there is no cache folder, or it is read-only.
+
+        Raises:
+            DataError: The table cannot be written, for example to a full disk, or a path is a link.
         """
         if self._folder is None:
             return None
@@ -168,9 +173,12 @@ class BM25(Retriever):
         )
 
     def _stored_chunks(self, chunk_of: IntArray) -> Arrays | None:
-        """Store the document number of each chunk for workers; None without a writable cache.
+        """Return the stored document number of each chunk, for workers.
 
-        None too without a cache folder.
+        None without a cache folder, or if it is read-only and no cache has them yet.
+
+        Raises:
+            DataError: They cannot be written, for example to a full disk, or a path is a link.
         """
         if self.cache_folder is None:
             return None
@@ -190,8 +198,9 @@ class BM25(Retriever):
     def _stored_index(self, corpus: Sequence[Document]) -> Arrays | None:
         """Return the stored index of a corpus, built and stored first if it is missing.
 
-        None for a small corpus, or without a cache folder. None too if the cache is read-only and
-        lacks it. DataError if no document has a word.
+        None for a small corpus, or without a cache folder. None too if the cache folder is
+        read-only and no cache has it. DataError if no document has a word, the index cannot be
+        written, or a path is a link.
         """
         content = hash_documents(corpus)
         if self.cache_folder is None or content.size < WORTH_KEEPING:

@@ -144,7 +144,8 @@ class Dense(Retriever):
         Replaces an earlier index.
 
         Raises:
-            DataError: The corpus is empty, or the model returns a vector that is not finite.
+            DataError: The corpus is empty, the model returns a vector that is not finite, or the
+                vectors cannot be written to the cache, for example to a full disk.
             MissingExtra: `index: faiss` without faiss.
             OptionError: The model or the device does not exist.
         """
@@ -177,7 +178,8 @@ class Dense(Retriever):
     def _inverted_file(self, matrix: Arrays | None) -> nearest.InvertedFile:
         """Return the lists of faiss, stored beside a stored matrix; None builds them in memory.
 
-        In memory too if the cache is read-only and lacks them.
+        In memory too if the cache folder is read-only and no cache has them. DataError if they
+        cannot be written, or a path is a link.
         """
         lists = None
         if matrix is not None:
@@ -199,9 +201,8 @@ class Dense(Retriever):
     def _stored_matrix(self, embedder: CachedEmbedder, corpus: Sequence[Document]) -> Arrays | None:
         """Return the stored vectors of a corpus, encoded and stored first if they are missing.
 
-        None for a small corpus, without `cache`, or if the cache is read-only.
-
-        DataError if a vector is not finite.
+        None for a small corpus, without `cache`, or if the cache folder is read-only and no cache
+        has them. DataError if a vector is not finite, they cannot be written, or a path is a link.
         """
         content = hash_documents(corpus)
         if not self._stores or content.size < WORTH_KEEPING:

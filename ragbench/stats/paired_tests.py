@@ -67,7 +67,7 @@ def all_flips(differences: FloatArray) -> Iterator[FloatArray]:
 
 
 class _FlippedSums:
-    """Column sums of differences under blocks of flips.
+    """Column sums of differences with the signs of some rows flipped, for blocks of flips.
 
     One product of whole blocks would wait for memory, and BLAS would share it among threads, which
     spend more time on waiting for each other. Products of parts so small that BLAS does not share
@@ -97,7 +97,12 @@ class _FlippedSums:
     def of(self, flips: np.ndarray) -> FloatArray:
         """Return the sums under a block of flips, `rows` at most.
 
-        Shape (flips, m), in the order of the flips.
+        Args:
+            flips: Shape (flips, n rows of the differences), 1 where the sign of a row changes,
+                else 0.
+
+        Returns:
+            Array of shape (flips, m), in the order of the flips.
         """
         self._flips[: len(flips), : self._n] = flips
         products = np.matmul(self._by_part, self._parts)

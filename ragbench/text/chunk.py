@@ -35,7 +35,7 @@ class Chunking:
 
     Attributes:
         by: Unit of size and overlap, or `python:module:name` of code that cuts texts.
-        size: Units in a chunk, 1 or more; None only for code.
+        size: Units in a chunk, 1 or more; None only with a function by `python:...`.
         overlap: Units that a chunk shares with the previous one, less than size.
         tokenizer: Model whose tokens are counted, for `by: tokens`; None counts words and marks.
         factory: `module:name` of the splitter, for `by: langchain`.

@@ -284,7 +284,11 @@ class _Unpackable(Exception):
 def _stored(
     arrays: ArrayStore, origin: str, key: str, write: Callable[[ArrayWriter], None]
 ) -> Arrays | None:
-    """Return stored or newly written arrays; None if JSON cannot hold a document's metadata."""
+    """Return stored or newly written arrays; None if JSON cannot hold a document's metadata.
+
+    None too if the cache folder is read-only and no cache has them. DataError if they cannot be
+    written, or a path is a link.
+    """
     with suppress(_Unpackable):
         return arrays.ensure("corpus", origin, key, write)
     return None

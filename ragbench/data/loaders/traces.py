@@ -115,9 +115,11 @@ class TraceSet:
     def systems(self, hops: Hops) -> dict[str, list[Answered]]:
         """Return system -> the answers and passages of the traces.
 
-        `given` is the application. With `apart`, and where a trace has several retrievals or a
-        reranker, `given-union` has the passages of all retrievals, `given-hop-1`, ... those of
-        each. Answers are in the order of the traces.
+        `given` is the application, with the passages of the reranker, else those of all
+        retrievals. With `apart`, and where a trace has several retrievals or a reranker,
+        `given-union` has the passages of all retrievals, `given-hop-1`, ... those of each. A trace
+        with fewer retrievals has no answer of a hop, unless it failed. Answers are in the order of
+        the traces.
 
         Raises:
             ValueError: There are no traces.
@@ -328,10 +330,11 @@ class Traces(Previewed):
     """Loader of traces of OpenTelemetry, OpenInference (Phoenix), Langfuse, LangSmith or MLflow.
 
     A trace is a question with its answer and the passages of its retrievers, which are found by the
-    kinds of spans. The application is the system `given`; where traces have several retrievals or a
-    reranker, `given-union` has the passages of all retrievals, and `given-hop-1`, `given-hop-2`
-    those of each. Earlier traces of a session are the turns before a question. A failed call is a
-    failed answer with its cause; a trace whose roles are not clear is left out and counted.
+    kinds of spans. The application is the system `given`, with the passages of the reranker, else
+    those of all retrievals. Unless `hops` is `joined`, and where a trace has several retrievals or
+    a reranker, `given-union` has the passages of all retrievals, and `given-hop-1`, `given-hop-2`,
+    ... those of each. Earlier traces of a session are the turns before a question. A failed call is
+    a failed answer with its cause; a trace whose roles are not clear is left out and counted.
     Creating it raises OptionError for a wrong `split`; `load` reads the files.
     """
 

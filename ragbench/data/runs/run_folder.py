@@ -160,7 +160,10 @@ def to_json(value: Any) -> str:
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line of JSON for each object; NaN raises a ValueError."""
+    """Yield a line of JSON for each object, with its line end; NaN raises a ValueError.
+
+    In the order of the objects; nothing without any.
+    """
     return (f"{to_json_line(row)}\n" for row in rows)
 
 

@@ -274,7 +274,8 @@ def read_commit(folder: Path) -> str | None:
     """Return the commit that is checked out around a folder; None without a repository.
 
     It is read from the files of Git, which need not be installed; uncommitted changes do not show.
-    Also None if the files of Git cannot be read, or are not UTF-8.
+    A repository whose files cannot be read or are not UTF-8 is passed over for one further out;
+    None too if HEAD names no commit.
     """
     for place in (folder.absolute(), *folder.absolute().parents):
         try:
@@ -289,6 +290,7 @@ def _commit_in(git: Path) -> str | None:
 
     Raises:
         OSError: There is no repository, or a file of it cannot be read.
+        ValueError: A file of it is not UTF-8.
     """
     if git.is_file():  # a further working tree names the place of its own files
         git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()

@@ -60,7 +60,8 @@ class Retrieval:
     Attributes:
         span: Span of the retriever.
         query: Query in its input; None if it cannot be told.
-        documents: Passages that it returned, best first; empty if it failed.
+        documents: Passages that it returned, best first; empty if it failed and they cannot be
+            read.
     """
 
     span: Span
@@ -302,9 +303,10 @@ def _question(
 
 
 def _documents(span: Span, rules: RoleRules) -> list[Document]:
-    """Return the passages of a span; [] if it failed and none can be read.
+    """Return the passages of a span, in its order.
 
-    Raises `UnclearTrace` if those of a span without an error cannot be read.
+    [] if it failed and one of them, or its list, cannot be read. Raises `UnclearTrace` for the same
+    in a span without an error.
     """
     output = span.output if span.documents is None else span.documents
     passages = values.read_documents(output, rules.id_field, rules.corpus)

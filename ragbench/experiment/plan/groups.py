@@ -132,7 +132,8 @@ def slicings(
         answers: Gold answers by query id.
 
     Raises:
-        DataError: The data lack what a field needs, or no query has the metadata.
+        DataError: The data lack what a field needs, no query has a value of the metadata, or a
+            value is a mapping, or a list with a list or mapping in it.
     """
     place, relevant = "statistics.slices", None
     if qrels is not None:
@@ -178,10 +179,11 @@ def _values(
         metadata: Metadata of each query.
         file: Config or metadata file, for messages.
         record: Place in the file, for messages.
-        lists: True allows lists, whose values each count once.
+        lists: True allows lists of values; equal values of a list count once.
 
     Raises:
-        DataError: No query has the key, or a value is a mapping or a list that is not allowed.
+        DataError: No query has a value, or a value is a mapping, a list that is not allowed, or a
+            list with a list or mapping in it.
     """
     values = [look_up(entry, path) for entry in metadata]
     parts = [value if lists and isinstance(value, (list, tuple)) else [value] for value in values]

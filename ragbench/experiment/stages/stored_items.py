@@ -453,9 +453,10 @@ def _read_hit(
     metadata: Mapping[str, Any] | None = None,
     document: str | None = None,
 ) -> ScoredDocument:
-    """Return a hit from its fields; raise `TypeError` if an id or text is no string.
+    """Return a hit from its fields; a score, text, title or document that is None stays None.
 
-    A score that is no number is a `ValueError` or `TypeError`; missing metadata are {}.
+    Missing metadata are {}. Raises `TypeError` if an id, text or title is no string, `ValueError`
+    or `TypeError` if a score is no number.
     """
     number = None if score is None else float(score)
     for part in (identifier, text or "", title or "", document or ""):

@@ -306,7 +306,8 @@ def judge_facts(maker: object) -> JudgeFacts:
     """Return the facts of a judge from its class or factory, without creating the judge.
 
     A user's class need not inherit the protocol: `served` counts only if it is a list or a tuple.
-    Facts that are missing are None.
+    `served` and `own_rubric` are None where missing; `is_judge` is True only for a factory of a
+    user's own object or function.
 
     Example:
         >>> class Polite:

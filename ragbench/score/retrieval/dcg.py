@@ -133,6 +133,7 @@ def cg(
 
     The gain is the grade, or 2^grade - 1 with gain=exp. Unjudged documents and negative grades
     gain 0. A query without any judged document that gains is NaN; other queries without hits are 0.
+    Without k all retrieved documents count.
 
     Returns:
         Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
@@ -166,6 +167,7 @@ def dcg(
     Negative grades gain nothing. The discount `log2` divides by log2(rank + 1); `jk` by the
     logarithm of the rank from rank `base` on, and by 1 before: Jarvelin and Kekalainen's first
     form. `gains` or a `base` without effect are refused, and a grade that is too large for `exp`.
+    Without k all retrieved documents count.
 
     Returns:
         Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
@@ -202,7 +204,8 @@ def ideal_dcg(
 ) -> FloatArray:
     """Score each query by the `dcg` of the best possible ranking: what `ndcg` divides by.
 
-    The same for every run: it says how much there was to be gained. Options as for `dcg`.
+    The same for every run: it says how much there was to be gained. Options as for `dcg`; without k
+    all judged documents count.
 
     Returns:
         Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a

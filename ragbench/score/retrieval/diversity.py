@@ -32,7 +32,8 @@ def alpha_ndcg(
     covered it already. The best ranking is built greedily from all relevant documents, as its
     authors do: to find the true best is NP-hard, and a ranking that beats the greedy one by its
     luck with ties counts as 1. A cut-off holds for the best ranking too. With alpha = 0 every
-    mention counts in full, near 1 only the first. NaN for a query without a subtopic.
+    mention counts in full, near 1 only the first. NaN for a query without a subtopic. Without k
+    both rankings count in full.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1].
@@ -63,7 +64,7 @@ def alpha_ndcg(
 def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its subtopics that its first k documents cover.
 
-    NaN for a query without a subtopic.
+    NaN for a query without a subtopic. Without k all retrieved documents count.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1].
@@ -93,7 +94,7 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
 
     A document is redundant if it is relevant, and documents above it cover all its subtopics.
     Those that are not relevant at all count neither way. Lower is better, and always below 1; NaN
-    where the first k documents hold no relevant one.
+    where the first k documents hold no relevant one. Without k all retrieved documents count.
 
     Returns:
         Array of shape (n,), in the order of the queries.

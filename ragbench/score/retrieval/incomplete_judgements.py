@@ -85,8 +85,8 @@ def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k documents that has a judgement.
 
     Low values say that the other measures rest on few judgements: not that a system is bad. Where
-    fewer than k were retrieved, it is the share of these. A negative grade counts as a judgement
-    here. NaN where nothing was retrieved.
+    fewer than k were retrieved, or without k, it is the share of all of these. A negative grade
+    counts as a judgement here. NaN where nothing was retrieved.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1].

@@ -246,7 +246,7 @@ def answer_hit(
 
     The rule is that of `GoldAnswers`, by which `ragbench explain` finds gold answers, too. A hit is
     not a proof: the answer may stand there for another reason. NaN for a query without a gold
-    answer.
+    answer. Without k all passages are looked at.
 
     Returns:
         Array of shape (n,), in the order of the queries.

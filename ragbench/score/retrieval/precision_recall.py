@@ -59,7 +59,7 @@ def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) 
 def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its relevant documents that is among the first k.
 
-    Divided by all relevant documents, whatever k is.
+    Divided by all relevant documents, whatever k is. Without k all that was retrieved is looked at.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
@@ -82,7 +82,7 @@ def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> 
 def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the harmonic mean of its precision and its recall.
 
-    Without a hit it is 0.
+    Without a hit it is 0. Without k it is that of all that was retrieved.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
@@ -187,7 +187,7 @@ def relative_precision(
     """Score each query by its hits in the first k ranks over the most that k ranks could hold.
 
     Precision while k is below the number of relevant documents, recall from there on: 1 is always
-    within reach.
+    within reach. Without k, the number of retrieved documents takes its place.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without

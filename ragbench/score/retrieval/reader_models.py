@@ -31,6 +31,8 @@ _measure = partial(measure, group="models of a reader", range=(0.0, 1.0))
 def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query 1 if a relevant document is among the first k, else 0.
 
+    Without k all that was retrieved is looked at.
+
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
         a relevant document.

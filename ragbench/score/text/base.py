@@ -39,7 +39,8 @@ class OverlapScore(NamedTuple):
     Attributes:
         precision: Share of the prediction that is in the reference.
         recall: Share of the reference that is in the prediction.
-        fmeasure: Harmonic mean of precision and recall.
+        fmeasure: Harmonic mean of precision and recall; of `BertScore` only with one reference and
+            without rescaling.
     """
 
     precision: float
@@ -83,9 +84,13 @@ NO_OVERLAP = RougeScore(0.0, 0.0, 0.0)
 
 
 class BertScore(OverlapScore):
-    """BERTScore of one prediction: mean similarities of tokens to their best matches.
+    """Precision, recall and F by BERTScore of one prediction; `float()` gives the F.
 
-    Values are cosines from -1 to 1, or rescaled with at most 1.
+    Precision is the mean similarity of the tokens of the prediction to their best matches in the
+    reference, recall the same from the reference. Values are cosines from -1 to 1, or rescaled with
+    at most 1; 0 for a prediction without tokens, or without a reference that has some. Each value
+    is that of its best reference: with several, or rescaled, F is not the harmonic mean of the
+    other two.
     """
 
     __slots__ = ()
@@ -161,8 +166,10 @@ class Column:
     """Values of one metric, row by row.
 
     Attributes:
-        values: One value per row; NaN for a lost row.
-        total: Value of all rows together, if it is not the mean of the values; else None.
+        values: One value per row; of a corpus metric its pseudo-value, whose mean is the total.
+            NaN for a lost row.
+        total: Value of all rows together, of a corpus metric; None where it is the mean of the
+            values.
         lost: Row, from 0, -> reason; rows whose computation ended their worker process.
     """
 

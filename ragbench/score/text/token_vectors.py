@@ -48,10 +48,11 @@ class EncodedTexts:
         """Yield blocks of row positions, with text -> vectors for all texts of the block.
 
         The vectors of a text are computed for its first row and dropped after its last row, unless
-        it is a reference and there is room to keep them. Rows with equal references share a block,
-        and texts of similar length. Texts without tokens have no vectors. Positions count from 0,
-        each in one block; the mapping is the cache itself, and changes with the next block.
-        KeyError if `tokens` lacks a text.
+        it is a reference and there is room to keep them. Rows come by the length of their
+        references, longest first, those with equal references together; a block ends once it has
+        enough tokens, even between these. No rows give no block. Texts without tokens have no
+        vectors. Positions count from 0, each in one block; the mapping is the cache itself, and
+        changes with the next block. KeyError if `tokens` lacks a text.
         """
         # number of rows to come that need each text
         waiting = Counter(text for row in rows for text in _texts(row))
@@ -75,7 +76,8 @@ class EncodedTexts:
     def _plan(self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]) -> Iterator[list[int]]:
         """Yield blocks of row positions, longest references first, of some batches of tokens.
 
-        Rows of equal length and references are neighbours; no rows give no block.
+        Rows with equal references are neighbours; a block may end between them. No rows give no
+        block.
         """
 
         def key(position: int) -> tuple[int, tuple[str, ...]]:
