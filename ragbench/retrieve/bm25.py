@@ -97,7 +97,7 @@ class BM25(Retriever):
         """
         arrays = self._stored_index(corpus)
         if arrays is None:
-            self._index = self._build(corpus)
+            self._index, self._folder = self._build(corpus), None
             self._id_ranks = id_ranks(record_ids(corpus))
         else:
             self._open(arrays)

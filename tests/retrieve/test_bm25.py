@@ -231,3 +231,17 @@ def test_an_option_is_declared_once_and_reaches_workers_and_stored_indexes(tmp_p
     here = [each.retrieve([query], 1)[0] for each in (plain, twice)]
     assert [each.documents for each in found] == here
     assert here[0][0].score != here[1][0].score
+
+
+def test_a_small_corpus_after_a_large_one_is_not_searched_in_the_stored_index(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 60)
+    bm25 = BM25()
+    bm25.cache_folder = tmp_path
+    bm25.index([Document(f"d{n}", "alpha beta gamma delta epsilon") for n in range(20)])
+    assert bm25.index_search(1) is not None
+
+    bm25.index([Document("d", "alpha")])
+
+    assert bm25.index_search(1) is None
