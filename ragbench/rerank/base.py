@@ -31,7 +31,7 @@ class Reranker(SearchComponent):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return at most `top_k` hits for each query, best first, in the order of the queries.
 
-        NotImplementedError here.
+        This base class raises NotImplementedError.
 
         Args:
             queries: The n queries.

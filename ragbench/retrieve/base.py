@@ -109,14 +109,14 @@ class Retriever(SearchComponent):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:
         """Return at most `top_k` hits for each query, best first, in the order of the queries.
 
-        A query without hits has an empty list. NotImplementedError here.
+        A query without hits has an empty list. This base class raises NotImplementedError.
         """
         raise NotImplementedError
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Sequence[Hits]:
         """Return at most `top_k` hits for each query, built from the rankings of the sources.
 
-        In the order of the queries. NotImplementedError here.
+        In the order of the queries. This base class raises NotImplementedError.
 
         Args:
             queries: The n queries.

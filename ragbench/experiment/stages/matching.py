@@ -76,8 +76,9 @@ def rank_outcomes(
 ) -> RetrieverRun:
     """Return the ranking of a retriever's hits, with notes and warnings on odd ones.
 
-    Notes and warnings begin with the name. More than 10 % of unknown hits are a warning, fewer a
-    note. A run file is read again when its rankings are used.
+    Notes and warnings begin with the name. If the corpus lacks most hits, they are matched with its
+    documents by path, file name or title. More than 10 % of hits that stay unknown are a warning,
+    fewer a note. A run file is read again when its rankings are used.
 
     Args:
         name: Name of the system, for messages.

@@ -223,8 +223,8 @@ class RubricJudge:
 
         `advance` is called with the number of items that were completed since the last call.
 
-        NotImplementedError here. Errors that the user has to fix, such as a missing key, are raised
-        as RagbenchError.
+        This base class raises NotImplementedError. Errors that the user has to fix, such as a
+        missing key, are raised as RagbenchError.
         """
         raise NotImplementedError
 
@@ -233,7 +233,7 @@ class RubricJudge:
     ) -> list[dict[str, Verdict]]:
         """Return the result of `judge_all` without blocking the running event loop.
 
-        NotImplementedError if the judge does not define it.
+        Raises NotImplementedError if the judge does not define it.
         """
         raise NotImplementedError
 
@@ -242,7 +242,7 @@ class RubricJudge:
     ) -> Iterator[tuple[int, dict[str, Verdict]]]:
         """Yield position and verdicts of each item as its replies arrive; only of `asks` judges.
 
-        Positions count from 0, in the order of arrival. NotImplementedError here.
+        Positions count from 0, in the order of arrival. This base class raises NotImplementedError.
         """
         raise NotImplementedError
 
@@ -281,7 +281,7 @@ class RubricJudge:
     def totals(self) -> Totals:
         """Return tokens and cost of the requests so far; only of judges that call models.
 
-        NotImplementedError here.
+        This base class raises NotImplementedError.
         """
         raise NotImplementedError
 
