@@ -149,6 +149,10 @@ def test_what_the_corpus_lacks_keeps_its_place(load):
         ),
         ({"relevant": ["io", {"id": "x"}]}, "column 'relevant': a list with ids beside objects"),
         ({"relevant": ["io", None]}, "column 'relevant': a list with null; allowed: an id"),
+        (
+            {"relevant": {"id": "io.md;io"}},
+            "column 'relevant': an object with several ids; allowed",
+        ),
         ({"relevant": '["io"'}, "column 'relevant': bad JSON at column 6: Expecting ',' delimiter"),
         (
             {"relevant": "maps.txt"},

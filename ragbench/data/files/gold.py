@@ -286,13 +286,17 @@ class GoldIds:
         """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}.
 
         Ids whose grade is null are left out of {id: grade}; the grade of {id, grade?} may be None.
-        Raises a `DataError` for a grade that is no integer.
+        Raises a `DataError` for a grade that is no integer, and for several ids in {id, grade?}.
         """
         key = next((key for key in _ID_KEYS if key in value), None)
         if key is not None:
             grade = next((value[key] for key in _GRADE_KEYS if key in value), None)
             # an empty id, which `_id` refuses
-            [(name, _)] = self._items(entry, column, value[key], top=False) or [("", None)]
+            ids = self._items(entry, column, value[key], top=False) or [("", None)]
+            if len(ids) > 1:
+                problem = f"column '{column}': an object with several ids"
+                raise entry.error(problem, allowed=_GOLD_FORMS)
+            name = ids[0][0]
             return [(name, None if grade is None else read_grade(entry, column, grade))]
         return [
             (name, read_grade(entry, column, grade))
