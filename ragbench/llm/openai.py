@@ -98,6 +98,7 @@ class OpenAIChat(ChatModel):
             http = _http_client(keep_alive) if self._owns_client else _bounded_copy(client._client)
             options = {"max_retries": 0, "timeout": time_limit, "http_client": http}
             self._client = self._client.with_options(**options)
+        _load_network_code()
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
             problem = "a synchronous client with stream"
@@ -403,6 +404,16 @@ def _http_package() -> Any:
     import openai
 
     return importlib.import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__)
+
+
+@functools.cache
+def _load_network_code() -> None:
+    """Import the modules of connections, which `anyio` otherwise imports at the first request."""
+    # A process that forks while another thread imports leaves its child half of a module.
+    from anyio.from_thread import start_blocking_portal
+
+    with start_blocking_portal():
+        pass
 
 
 def _connect(address: Address | None, **options: Any) -> Any:

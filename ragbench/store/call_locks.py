@@ -26,6 +26,10 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.25
 # Longest wait for the same call of another run, which may have been suspended.
 _PATIENCE_S = 600.0
 _opening = threading.Lock()
+# A child that is forked while a thread holds the lock could never take it.
+os.register_at_fork(
+    before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_opening.release
+)
 
 
 class CallLocks:

@@ -24,7 +24,11 @@ from ragbench.score.judge.methods.conversation import count_retained, count_sati
 from ragbench.score.judge.methods.prompt import example_item
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
-from ragbench.score.judge.methods.templates import prompt_fingerprint, reads_passages
+from ragbench.score.judge.methods.templates import (
+    load_templates,
+    prompt_fingerprint,
+    reads_passages,
+)
 from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets
 from ragbench.score.judge.methods.vote import Asking, Tasks, Vote, sent_prompts
 from ragbench.score.judge.rubric import embedding_identity
@@ -132,6 +136,15 @@ class ModelJudge(llm.Connected, RubricJudge):
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.jury, self.asking = jury, asking
+
+    def check(self) -> None:
+        """Connect to the model and load the templates of prompts, before the first request.
+
+        Errors as `engine`.
+        """
+        super().check()
+        # A process that forks while another thread imports leaves its child half of a module.
+        load_templates()
 
     @property
     def model(self) -> str:

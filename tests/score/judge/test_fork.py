@@ -3,9 +3,15 @@
 import json
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
+import traceback
 
 import pytest
+
+from tests.chat_server import ChatServer
+from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -17,16 +23,21 @@ def asked(judge_on, tmp_path):
 
 
 def status(judge, answer):
-    return judge.score(question="a?", answer=answer, reference="b")["correctness"].status
+    """Return the status of a verdict, with its reason if it has no score."""
+    verdict = judge.score(question="a?", answer=answer, reference="b")["correctness"]
+    return verdict.status if verdict.status == "scored" else f"{verdict.status}: {verdict}"
 
 
 def in_child(function):
-    """Return what a function returns in a forked child process, within 20 seconds."""
+    """Return what a function returns in a forked child process, within 20 seconds, else None."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.write(writing, json.dumps(function()).encode())
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             os._exit(0)
     os.close(writing)
@@ -50,7 +61,7 @@ def test_a_child_judges_and_reads_the_replies_of_its_parent(asked):
 
 
 def test_children_of_a_busy_parent(asked):
-    """Locks may be held by threads that a child does not have."""
+    """Locks may be held, and modules half imported, by threads that a child does not have."""
     _, judge = asked
     ended = threading.Event()
 
@@ -70,6 +81,23 @@ def test_children_of_a_busy_parent(asked):
         for thread in threads:
             thread.join()
     assert found == ["scored"] * 4
+
+
+def test_the_first_request_imports_nothing():
+    """A process that forks during an import leaves its child half of a module."""
+    program = """
+import sys
+from ragbench import Judge
+judge = Judge("m", ["correctness"], base_url=sys.argv[1])
+before = set(sys.modules)
+print(judge.score(question="a?", answer="b", reference="b")["correctness"].status)
+print(*sorted(set(sys.modules) - before))
+"""
+    with ChatServer(Script()) as server:
+        arguments = [sys.executable, "-c", program, server.url]
+        output = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+
+    assert output.splitlines() == ["scored", ""]
 
 
 def test_workers_of_multiprocessing(asked, monkeypatch):

@@ -159,7 +159,7 @@ def system_text(step: str, **values: Any) -> str:
 
     Jinja's errors for an unknown step or a missing value are passed on.
     """
-    return _environment().get_template(f"{step}.system.j2").render(values).strip()
+    return load_templates().get_template(f"{step}.system.j2").render(values).strip()
 
 
 def user_text(step: str, material: Material, **values: Any) -> str:
@@ -176,11 +176,11 @@ def user_text(step: str, material: Material, **values: Any) -> str:
     fence = Fence.around(
         (text for _, text in material[:constant]), (text for _, text in material[constant:])
     )
-    template = _environment().get_template(f"{step}.user.j2")
+    template = load_templates().get_template(f"{step}.user.j2")
     blocks = _blocks(fence, material)
     # earlier turns need a sentence that they are context, not the question
     if "question" in kinds and kinds[0] == "turn":
-        blocks = f"{_environment().get_template('turns.j2').render().strip()}\n\n{blocks}"
+        blocks = f"{load_templates().get_template('turns.j2').render().strip()}\n\n{blocks}"
     return template.render(fence=fence, material=blocks, **values).strip()
 
 
@@ -252,12 +252,15 @@ def _blocks(fence: Fence, material: Material) -> str:
 
 
 @functools.cache
-def _environment() -> Environment:
-    """Return the sandboxed Jinja environment of the templates; an undefined name is an error."""
+def load_templates() -> Environment:
+    """Return the sandboxed Jinja environment of the templates; an undefined name is an error.
+
+    The first call imports all that templates need; later ones import nothing.
+    """
     from jinja2 import FileSystemLoader, StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
-    return SandboxedEnvironment(
+    environment = SandboxedEnvironment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=False,  # prompts are plain text, not HTML
         undefined=StrictUndefined,
@@ -265,6 +268,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.from_string("{{ 'text' }}")  # imports the codec of texts in templates
+    return environment
 
 
 @functools.cache
