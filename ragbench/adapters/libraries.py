@@ -129,6 +129,11 @@ async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
+def text_id(text: str) -> str:
+    """Return the id of a hit without one: `text-` and 16 characters of a hash of its text."""
+    return f"text-{fingerprint([text], 16)}"
+
+
 class HitReader:
     """Reader of hits of libraries, which determines their ids and counts substitutes.
 
@@ -214,7 +219,7 @@ class HitReader:
         if not any(key in metadata for key in FILE_KEYS):
             self._from["hash"] += 1
             self._keys = tuple(map(str, metadata))
-        return f"text-{fingerprint([text], 16)}"
+        return text_id(text)
 
     @property
     def notes(self) -> list[str]:

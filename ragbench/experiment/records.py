@@ -66,6 +66,7 @@ class RetrieverRun:
         notes: Sentences for the reader of the numbers.
         warnings: Sentences on what makes the numbers doubtful.
         is_cut: True if any hit is a chunk that ragbench cut from a document.
+        has_unknown_ids: True if no hit is judged or in the corpus: measures of ids have no score.
     """
 
     name: str
@@ -76,6 +77,7 @@ class RetrieverRun:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     is_cut: bool = False
+    has_unknown_ids: bool = False
     _ranks: list[tuple[Qrels, IntArray]] = field(default_factory=list, init=False, compare=False)
 
     @property

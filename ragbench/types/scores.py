@@ -49,6 +49,7 @@ class Cause(IntEnum):
         NO_TURNS: The rubric judges a conversation, and the question has no earlier turns.
         NO_EXPECTED_CALLS: The metric compares with gold tool calls, and the question has none.
         NO_TOOL_CALLS: The metric judges tool calls, and the calls of the system are unknown.
+        UNKNOWN_IDS: No hit of the system is judged or in the corpus, so that ids tell nothing.
         ERROR: The component raised an error.
         TIMEOUT: The component did not answer in time.
         MALFORMED: The component returned a value of the wrong form.
@@ -80,6 +81,7 @@ class Cause(IntEnum):
     NO_TURNS = 20
     NO_EXPECTED_CALLS = 21
     NO_TOOL_CALLS = 22
+    UNKNOWN_IDS = 23
     ERROR = 64
     TIMEOUT = 65
     MALFORMED = 66

@@ -1,6 +1,7 @@
 """Scores that tell nothing are said first, with the reason, and nothing is best by them."""
 
 import json
+import math
 import re
 
 import pytest
@@ -244,19 +245,113 @@ def test_a_name_of_several_documents_matches_none(write, tmp_path):
         rb.run_experiment(config, retrievers={"mine": lambda question, top_k: ["leave.md"]})
 
 
-def test_without_a_corpus_other_ids_are_a_warning(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    lines = (json.dumps({"question": q, **gold}) for q, gold in asked(lambda n: {"relevant": "d"}))
-    (tmp_path / "qa.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    config = {"dataset": {"type": "records", "path": "qa.jsonl"}, "retrievers": {}}
+def write_lines(tmp_path, rows):
+    lines = "".join(json.dumps({"question": question, **row}) + "\n" for question, row in rows)
+    (tmp_path / "qa.jsonl").write_text(lines, encoding="utf-8")
+    return {"dataset": {"type": "records", "path": "qa.jsonl"}, "retrievers": {}}
 
-    experiment = rb.run_experiment(config, retrievers={"mine": lambda question, top_k: ["u1"]})
+
+def summary_of(experiment, system):
+    return next(s for s in experiment.summary["systems"] if s["name"] == system)
+
+
+def test_ids_that_never_meet_have_no_score_and_no_verdict(tmp_path, monkeypatch):
+    """Without a corpus, ids of which none is judged for any question may mean anything."""
+    monkeypatch.chdir(tmp_path)
+    config = write_lines(tmp_path, asked(lambda n: {"relevant": "d"}))
+    config["metrics"] = {"retrieval": {"measures": ["ndcg@10", "num_rel_ret"]}}
+    config["gates"] = [{"measure": "ndcg@10", "min": 0.0}]
+
+    experiment = rb.run_experiment(
+        config,
+        retrievers={
+            "good": lambda question, top_k: ["x", "d"] if "hot" in question else ["x"],
+            "mine": lambda question, top_k: ["u1"],
+        },
+    )
+
+    said = (
+        "mine: none of its 3 hits is known to the judgements, such as 'u1' (judgements such as "
+        "'d'): its measures of ids have no score (unknown_ids); make the ids equal, or set id_field"
+    )
+    assert said in experiment.record.warnings
+    assert all(map(math.isnan, experiment.per_query["mine"]["ndcg@10"].values()))
+    scores = summary_of(experiment, "mine")["scores"]
+    assert [scores[name]["mean"] for name in scores] == [None, None], "also of a sum"
+    assert [scores[name]["not_applicable"] for name in scores] == [3, 3]
+    # a system that finds the gold of one question alone has its honest zeros
+    assert list(experiment.per_query["good"]["ndcg@10"].values()) == [
+        pytest.approx(0.6309, abs=1e-4),
+        0,
+        0,
+    ]
+    [difference] = families(experiment)["ndcg@10"].comparisons
+    assert (difference.difference, difference.p, difference.differs) == (None, None, None)
+    verdicts = {gate.system: gate.verdict for gate in experiment.record.gates}
+    assert verdicts == {"good": "pass", "mine": "undecided"}
+    assert {loss.cause for loss in experiment.causes["mine"].values()} == {"unknown"}
+
+
+def test_the_warning_on_ids_stands_before_the_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = asked(lambda n: {"relevant": "d", "contexts": [{"id": "u1", "text": "Hot."}]})
+    config = write_lines(tmp_path, rows)
+    (tmp_path / "c.yaml").write_text(json.dumps(config), encoding="utf-8")
+
+    done = CliRunner().invoke(run_command, ["c.yaml"], catch_exceptions=False)
+
+    said = "warning: given: none of its 3 hits is known to the judgements, such as 'u1' ("
+    assert done.exit_code == 0
+    assert 0 < done.stdout.index(said) < done.stdout.index("\nretrieval\n")
+    assert re.search(r"\ngiven +-( +-)*\n", done.stdout), "no score is 0"
+
+
+@pytest.mark.parametrize("has_corpus", [True, False])
+def test_an_app_that_returns_texts_alone_keeps_its_answer_metrics(write, tmp_path, has_corpus):
+    rows = asked(lambda n: {"relevant": f"d{n}", "reference": f"moon {n}"})
+    config = write(rows, retrievers={}) if has_corpus else write_lines(tmp_path, rows)
+
+    experiment = rb.run_experiment(
+        config, apps={"mine": lambda question: {"answer": "moon 1", "contexts": ["Some text."]}}
+    )
+
+    assert not [text for text in experiment.record.warnings if text.startswith("mine")]
+    note = "mine: its passages have no ids: its measures of ids have no score (unknown_ids)"
+    assert note in experiment.record.notes
+    scores = summary_of(experiment, "mine")["scores"]
+    assert scores["ndcg@10"]["mean"] is None
+    assert scores["token_f1"]["mean"] == pytest.approx((0.5 + 1 + 0.5) / 3)
+
+
+def test_an_app_with_other_ids_over_a_corpus_is_warned_of(write):
+    rows = asked(lambda n: {"relevant": f"d{n}", "reference": f"moon {n}"})
+    passage = {"id": "u1", "text": "Some text."}
+
+    experiment = rb.run_experiment(
+        write(rows),
+        apps={"mine": lambda question: {"answer": "moon 1", "contexts": [passage]}},
+    )
 
     assert (
         "mine: none of its 3 hits is known to the judgements, such as 'u1' (judgements such as "
-        "'d'): if its ids mean other things than those of the judgements, its scores mean nothing"
+        "'d0.md'): its measures of ids have no score (unknown_ids); make the ids equal"
         in experiment.record.warnings
     )
+    assert summary_of(experiment, "mine")["scores"]["ndcg@10"]["mean"] is None
+    assert summary_of(experiment, "bm25")["scores"]["ndcg@10"]["mean"] > 0
+
+
+def test_documents_of_passages_that_never_meet_the_gold(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = write_lines(tmp_path, asked(lambda n: {"relevant": "d"}))
+    match = {"level": "document", "id": "metadata.file"}
+    config["metrics"] = {"retrieval": {"match": match, "measures": ["ndcg@10"]}}
+    hit = {"id": "c1", "text": "Hot.", "metadata": {"file": "e"}}
+
+    experiment = rb.run_experiment(config, retrievers={"mine": lambda question, top_k: [hit]})
+
+    assert summary_of(experiment, "mine")["scores"]["ndcg@10"]["mean"] is None
+    assert any("none of its 3 hits" in text for text in experiment.record.warnings)
 
 
 def test_chunks_of_one_document_keep_their_texts(write):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
+from ragbench.data.files.fields import content_id
 from ragbench.errors import DataError
 from ragbench.experiment.plan import components
 from ragbench.experiment.plan.records import PlannedFill, PlannedJudge, System
@@ -301,19 +302,19 @@ def choose_scores(
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers, calls=calls
     )
-    # contexts of recorded systems are scored as rankings if the config names measures, or if a
-    # passage of theirs is judged: else all measures would be 0
-    measures_named, judged = config.metrics.retrieval.measures, frozenset[str]()
-    if measures_named is None and collection.qrels is not None:
-        judged = frozenset(collection.qrels.documents)
-    # passages that are matched by their words need not have ids that are judged
-    by_texts = bool(measures_named) or (bool(judged) and bool(collection.gold_passages))
+    # contexts of recorded systems are scored as rankings if the config names measures, or if the
+    # judgements may be of them: a hash of a text is no id that somebody judged
+    is_judged, named = collection.qrels is not None, config.metrics.retrieval.measures
+    # passages that are matched by their words need no ids
+    by_texts = bool(named) or (is_judged and bool(collection.gold_passages))
+    by_ids = is_judged and named is None
     rankings = [
         name
         for name in recorded
         if any(
-            row.contexts is not None and (by_texts or any(hit.id in judged for hit in row.contexts))
+            by_texts or (by_ids and any(hit.id != content_id(hit.text) for hit in row.contexts))
             for row in collection.given[name]
+            if row.contexts is not None
         )
     ]
     ranked = [*names_of(systems, "retriever", "app"), *rankings]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import ranked_passages, scored_ids
 from ragbench.records.causes import Loss
 from ragbench.score.retrieval.ranking import rank_order, ranked_documents
-from ragbench.types import Cause, Document, Prediction, Qrels, Run, ScoreColumn
+from ragbench.types import Cause, Document, Prediction, Qrels, ScoreColumn
 from ragbench.types.rows import Mapped
 
 # First hits whose texts are searched for the gold answer of a query without judgements: to read
@@ -166,7 +165,7 @@ class _Gold:
     def _compare(self, ranking: RetrieverRun) -> Iterator[RankingFacts]:
         """Yield the retrieved gold of each query in order, or the cause of a failed retrieval."""
         run, outcomes = ranking.run, ranking.outcomes
-        ranks, has_foreign_ids = self._ranks(ranking), self._has_foreign_ids(run)
+        ranks = self._ranks(ranking)
         depth_of = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
         may_fail = not isinstance(outcomes, FileRankings)  # what a file lacks is no failure
         for row, query in enumerate(self.plan.queries):
@@ -176,7 +175,7 @@ class _Gold:
                 continue
             facts = self._facts(query.id, depth_of.get(query.id, 0), ranks.get(query.id, ()))
             # judgements of other ids say nothing: the query counts as not judged
-            if has_foreign_ids and facts.gold:
+            if ranking.has_unknown_ids and facts.gold:
                 facts = RankingFacts(retrieved=facts.retrieved, ranks=facts.ranks)
             words = self.words(row) if facts.gold is None else None
             if words is not None and words.can_be_found:
@@ -209,20 +208,6 @@ class _Gold:
             if how:
                 return rank, how
         return 0, words.name_target(self.rules.words)
-
-    def _has_foreign_ids(self, run: Run) -> bool:
-        """Return True if no hit is a judged document or one of the corpus.
-
-        The qrels then hold ids of something else, and say nothing of the ranking. False where hits
-        are matched by their texts. False without qrels or hits.
-        """
-        if self.qrels is None or self.plan.config.metrics.retrieval.match.level == "text":
-            return False
-        judged, corpus = set(self._names), self.plan.corpus or ()
-        # 1,000 ids at a time: usually one of the first is known, and the others are not decoded
-        parts = (run.documents[start : start + 1_000] for start in range(0, len(run), 1_000))
-        hits = chain.from_iterable(parts)
-        return len(run) > 0 and not any(name in judged or name in corpus for name in hits)
 
     def _ranks(self, ranking: RetrieverRun) -> dict[str, tuple[tuple[int, str], ...]]:
         """Return query -> (rank from 1, id) of the relevant documents in a ranking, best first.

@@ -8,8 +8,9 @@ from functools import cache, partial
 from itertools import chain, islice
 from pathlib import PurePosixPath
 
-from ragbench.adapters.libraries import FILE_KEYS
+from ragbench.adapters.libraries import FILE_KEYS, text_id
 from ragbench.config.schema import Match
+from ragbench.data.files.fields import content_id
 from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
@@ -78,7 +79,8 @@ def rank_outcomes(
 
     Notes and warnings begin with the name. If the corpus lacks most hits, they are matched with its
     documents by path, file name or title. More than 10 % of hits that stay unknown are a warning,
-    fewer a note. A run file is read again when its rankings are used.
+    fewer a note, unless no hit has an id of its own. A run file is read again when its rankings are
+    used.
 
     Args:
         name: Name of the system, for messages.
@@ -113,8 +115,8 @@ def rank_outcomes(
         )
     notes += retriever.notes if own_notes is None else own_notes
     if top_k is not None and not retriever.ranks_by_score:
-        hits = (outcome.value.documents for outcome in outcomes if outcome.value is not None)
-        longest = max(map(len, hits), default=0)
+        rankings = (outcome.value.documents for outcome in outcomes if outcome.value is not None)
+        longest = max(map(len, rankings), default=0)
         # a corpus that has no more documents is no limit of the retriever
         if 0 < longest < (top_k if corpus is None else min(top_k, len(corpus))):
             warnings.append(
@@ -122,7 +124,9 @@ def rank_outcomes(
                 f"ranks see nothing; LangChain: search_kwargs={{'k': {top_k}}}, LlamaIndex: "
                 f"similarity_top_k={top_k}"
             )
-    if n_unknown:
+    hits = (hit for outcome in outcomes if outcome.value for hit in outcome.value.documents)
+    # passages without an id of their own cannot be documents of the corpus
+    if n_unknown and any(map(_has_own_id, hits)):
         remark = f"{n_unknown} of {len(run)} hits have ids that no document of the corpus has, and "
         remark += "count as unjudged; make the ids equal, or set id_field"
         # a few may be documents that were removed; more mean the wrong corpus, or other ids
@@ -216,26 +220,35 @@ def _run_of(
     return Run.joined(parts, name), n_unknown, is_cut
 
 
-def refuse_other_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> None:
-    """Check that any hit of a ranking is judged or in the corpus.
+def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> RetrieverRun:
+    """Return the ranking, marked with `has_unknown_ids` if no hit is judged or in the corpus.
 
-    No check without hits or qrels, and if all measures read texts. Without a corpus, or for an app,
-    unknown hits that nothing explains give a warning.
+    A marked ranking has a warning with an id of a hit and a judged one, or a note if it is of an
+    app whose passages have no ids. Without hits or qrels, where hits are matched by their texts,
+    and where a model judges passages, no ranking is marked.
+
+    Args:
+        ranking: Ranking as it is scored.
+        plan: Plan with the measures, the qrels and the corpus.
+        is_app: True for an app and for records: their answers are scored all the same.
 
     Raises:
-        DataError: No hit is judged or in the corpus. The message names the metadata key, or the
-            part of the ids before a separator, that is judged; or an id of a hit and a judged one.
+        DataError: No hit is judged or in the corpus, and measures read ids. The message names the
+            metadata key, or the part of the ids before a separator, that is judged. Without one,
+            there is an error for a retriever over a corpus alone, with ids of both sides.
     """
-    qrels, corpus = plan.qrels, plan.corpus
-    reads_ids = any(m.spec.reads != "passages" for m in parse_measures(plan.measures))
-    if qrels is None or not reads_ids or not len(ranking.run):
-        return
+    qrels, corpus, run = plan.qrels, plan.corpus, ranking.run
+    if qrels is None or not len(run) or plan.config.metrics.retrieval.match.level == "text":
+        return ranking
     judged = dict.fromkeys(qrels.documents)  # in their order: every run names the same example
     names = (hit.document or hit.id for _, hits in _hits(ranking) for hit in hits)
-    if any(name in judged or name in corpus for name in names):
-        return
+    if any(name in judged or name in corpus for name in chain(run.documents, names)):
+        return ranking
+    marked = replace(ranking, has_unknown_ids=plan.fill is None)
+    if all(measure.spec.reads == "passages" for measure in parse_measures(plan.measures)):
+        return marked
     hits = [hit for _, hits in _hits(ranking) for hit in hits]
-    problem = f"none of its {len(ranking.run)} hits is known to the judgements"
+    problem = f"none of its {len(run)} hits is known to the judgements"
     example = f"such as '{hits[0].id}'"
     keys = list(dict.fromkeys(key for hit in hits for key in hit.metadata))
     for key in keys:
@@ -254,19 +267,28 @@ def refuse_other_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False)
                 allowed=f'metrics.retrieval: match: {{level: document, separator: "{separator}"}}',
             )
     judgement = f"judgements such as '{next(iter(judged))}'"
-    # an app may return texts alone: its answers are scored all the same
     if (documents := plan.collection.documents) and not is_app:
         raise DataError(
-            f"none of its {len(ranking.run)} hits, {example}, is a document of the corpus, such as "
+            f"none of its {len(run)} hits, {example}, is a document of the corpus, such as "
             f"'{documents[0].id}', or of the {judgement}",
             record=ranking.name,
             allowed="hits with the ids of documents; id_field names a metadata key with the id "
             f"({', '.join(keys) or 'the hits have no metadata'})",
         )
-    ranking.warnings.append(
-        f"{ranking.name}: {problem}, {example} ({judgement}): if its ids mean other things than "
-        "those of the judgements, its scores mean nothing"
-    )
+    score = "its measures of ids have no score (unknown_ids)"
+    if is_app and not any(map(_has_own_id, hits)):
+        note = f"{ranking.name}: its passages have no ids: {score}"
+        return replace(marked, notes=[*ranking.notes, note])
+    if plan.fill is not None:
+        score = "its scores count the grades of the model alone"
+    remedy = "make the ids equal" if is_app else "make the ids equal, or set id_field"
+    warning = f"{ranking.name}: {problem}, {example} ({judgement}): {score}; {remedy}"
+    return replace(marked, warnings=[warning, *ranking.warnings])
+
+
+def _has_own_id(hit: ScoredDocument) -> bool:
+    """Return False for a hit whose id is a hash of its text."""
+    return hit.text is None or hit.id not in (text_id(hit.text), content_id(hit.text))
 
 
 def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:

@@ -21,7 +21,7 @@ from ragbench.experiment.calls import (
 )
 from ragbench.experiment.records import Results, RetrieverRun, Work
 from ragbench.experiment.stages import base, stored_items
-from ragbench.experiment.stages.matching import match_hits, rank_outcomes, refuse_other_ids
+from ragbench.experiment.stages.matching import check_ids, match_hits, rank_outcomes
 from ragbench.experiment.stages.stored_items import hits_key, query_key
 from ragbench.files import cache_folder
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
@@ -384,8 +384,8 @@ class Rank(base.Stage):
         """Ranking as it is scored, with notes and warnings; None for an app without passages.
 
         Raises:
-            DataError: No hit has an id of the qrels or the corpus, but another field of it has; or
-                hits cannot be matched, as in `match_hits`.
+            DataError: Hits cannot be matched, as in `match_hits`, or have unknown ids, as in
+                `check_ids`.
         """
         outcomes, plan = self._retrieved(), self.plan
         if outcomes is None:
@@ -401,9 +401,7 @@ class Rank(base.Stage):
         is_limited = self.source is None or bool(retriever.sources)
         top_k = None if is_limited else rules.top_k
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
-        if rules.match.level == "id":
-            refuse_other_ids(ranking, plan, is_app=self.source is None)
-        return match_hits(ranking, plan)
+        return check_ids(match_hits(ranking, plan), plan, is_app=self.source is None)
 
     @property
     def is_known(self) -> bool:

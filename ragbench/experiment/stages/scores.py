@@ -210,6 +210,12 @@ class ScoreRanking(StoredStage):
             return
         pairs = self.items() if self.plan.measures else []
         columns = {name: pair[0] for name, pair in zip(self.plan.measures, pairs, strict=True)}
+        if self._ranking.has_unknown_ids:
+            columns |= {
+                measure.label: _without_scores(columns[measure.label])
+                for measure in parse_measures(self.plan.measures)
+                if measure.spec.reads != "passages"
+            }
         counts = next((item.counts for _, item in pairs if item.counts), None)
         results.add_scores(self.system, columns, "retrieval", counts)
         results.warnings += dict.fromkeys(warning for _, item in pairs for warning in item.warnings)
@@ -331,6 +337,13 @@ class ScoreAnswers(StoredStage):
         if self._answer.is_known:
             self.items()
         return self.node(len(self.plan.metrics) * self._answer.samples)
+
+
+def _without_scores(column: ScoreColumn) -> ScoreColumn:
+    """Return the column with the cause `UNKNOWN_IDS` in place of each score; others stay."""
+    causes = np.where(column.causes == Cause.SCORED, np.uint8(Cause.UNKNOWN_IDS), column.causes)
+    # a total: the sum over no queries would be 0
+    return replace(column, values=np.full_like(column.values, np.nan), causes=causes, total=np.nan)
 
 
 def _texts_of(answers: records.Answers) -> Sequence[str | None]:
