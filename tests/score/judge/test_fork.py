@@ -1,5 +1,6 @@
 """A judge that was used before `os.fork` works in the child, which has no threads of it."""
 
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -29,10 +30,11 @@ def status(judge, answer):
 
 
 def in_child(function):
-    """Return what a function returns in a forked child process, within 20 seconds, else None."""
+    """Return what a function returns in a forked child process, within a minute, else None."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        faulthandler.dump_traceback_later(50, file=sys.__stderr__)  # where a child hangs
         try:
             os.write(writing, json.dumps(function()).encode())
         except BaseException:
@@ -41,7 +43,7 @@ def in_child(function):
         finally:
             os._exit(0)
     os.close(writing)
-    alarm = threading.Timer(20, os.kill, (child, 9))
+    alarm = threading.Timer(60, os.kill, (child, 9))
     alarm.start()
     with os.fdopen(reading) as stream:
         text = stream.read()
