@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -270,6 +271,10 @@ def load_templates() -> Environment:
     )
     environment.from_string("{{ 'text' }}")  # imports the codec of texts in templates
     return environment
+
+
+# Jinja's cache of templates has a lock, which a thread may hold while another one forks.
+os.register_at_fork(after_in_child=load_templates.cache_clear)
 
 
 @functools.cache
