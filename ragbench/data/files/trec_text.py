@@ -1,7 +1,8 @@
 """Parser of the text of run files, many lines at a time where these are uniform.
 
-Columns of decimal numbers are read exactly as `float` does, without a loop over the numbers: eight
-digits are one 64-bit word, which a few operations on whole arrays turn into a number.
+Columns of decimal numbers are read exactly as `float` does. Scores with as many digits after the
+point are read without a loop over the numbers: eight digits are one 64-bit word, which a few
+operations on whole arrays turn into a number.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragbench.data.files.lines import Pieces, nul_byte, wrong_columns
 from ragbench.errors import DataError
-from ragbench.types.byte_ids import PADDING, ByteArray, ByteIds, joined_bytes, words_from
+from ragbench.types.byte_ids import PADDING, ByteArray, ByteIds, joined_bytes, spans, words_from
 from ragbench.types.rows import HitBlock
 
 Floats = NDArray[np.float64]
@@ -24,13 +25,7 @@ Ints = NDArray[np.int64]
 
 _WORD = 8  # digits in a 64-bit word
 _SELDOM = 100  # numbers per call of `float`: one call takes as long as these in words
-_MOST_BEFORE = _WORD  # digits before the point
-_MOST_AFTER = 22  # digits after it: 10^22 is the last power of ten that a double holds exactly
-_EXACT = 2.0**53  # up to here doubles hold every integer, so one division rounds correctly
-_LARGEST = 9.2e18  # of a 64-bit integer, with room for rounding
-_POWERS = np.array([float(10**n) for n in range(_MOST_AFTER + 1)])
-_WHOLE_POWERS = np.array([10**n for n in range(19)] + [0] * 4, np.int64)
-_SPLIT = 134217729.0  # 2^27 + 1: cuts a double into two halves whose products are exact
+_POWERS = np.array([float(10**n) for n in range(_WORD)])
 
 _LAST_BYTES = np.array([(1 << 64) - (1 << 8 * (8 - n)) for n in range(9)], np.uint64)
 _ZEROS = np.uint64(0x3030303030303030)
@@ -46,18 +41,27 @@ COLUMNS = "query Q0 document rank score tag"
 def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats | None:
     """Return the numbers in spans of a buffer; None if one is NaN, no number, or has an underscore.
 
-    Signs, up to 8 digits before the point and 22 after it are read eight digits at a time, with the
-    rounding of `float`. Other forms, such as exponents and inf, go through `float`. The spans
-    ascend, and at least `PADDING` bytes follow the last one. No spans give an empty array.
+    Numbers of the usual form of scores are read eight digits at a time, with the rounding of
+    `float`; columns of other forms go through `float`. The spans ascend, white space follows each
+    of them, and at least `PADDING` bytes follow the last one. No spans give an empty array.
     """
-    values, is_odd = _read_same_places(data, starts, ends) or _read_any(data, starts, ends)
-    for row in np.flatnonzero(is_odd).tolist():
-        text = data[int(starts[row]) : int(ends[row])].tobytes()
-        value = read_number(text)
-        if value is None:
-            return None
-        values[row] = value
-    return values
+    usual = _read_same_places(data, starts, ends)
+    if usual is not None:
+        values, is_odd = usual
+        for row in np.flatnonzero(is_odd).tolist():
+            value = read_number(data[int(starts[row]) : int(ends[row])].tobytes())
+            if value is None:
+                return None
+            values[row] = value
+        return values
+    fields = _fields(data, starts, ends)
+    try:
+        values = np.array([*map(float, fields)], np.float64)
+    except ValueError:
+        return None
+    # a span with a blank in it is two fields; Python alone reads 1_000 as a number
+    is_whole = len(fields) == len(starts) and not any(b"_" in field for field in fields)
+    return values if is_whole and not np.isnan(values).any() else None
 
 
 def _read_same_places(
@@ -106,30 +110,6 @@ def _read_same_places(
     return whole / _POWERS[places], is_odd
 
 
-def _read_any(
-    data: NDArray[np.uint8], starts: Ints, ends: Ints
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Read numbers of any form; return (values, mask of those that `float` must read).
-
-    Masked values have no meaning.
-    """
-    negative = data[starts] == ord("-")
-    first = starts + negative
-    point = _find_points(data, first, ends)
-    n_before, n_after = point - first, np.maximum(ends - point - 1, 0)
-    is_odd = (n_before > _MOST_BEFORE) | (n_after > _MOST_AFTER) | (n_before + n_after == 0)
-    places = _one_number(np.minimum(n_after, _MOST_AFTER))
-
-    high, wrong = _digits(data, point, np.minimum(n_before, _MOST_BEFORE))
-    low, wrong_low = _fraction(data, ends, places)
-    wrong |= wrong_low
-    values, unsure = _scaled(high, low, places)
-    is_odd |= unsure
-    is_odd |= wrong != 0
-    values[negative] = -values[negative]
-    return values, is_odd
-
-
 def read_number(text: bytes) -> float | None:
     """Return the number in a text; None if it is NaN or no number.
 
@@ -148,66 +128,20 @@ def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | N
 
     A minus sign is allowed. None if one has more than 8 digits, a plus sign, or another character.
     """
-    first, length = data[starts], ends - starts
     # the usual grades have one digit
-    if (length == 1).all():
-        digits = first - np.uint8(ord("0"))  # what is below '0' wraps around
+    if (ends - starts == 1).all():
+        digits = data[starts] - np.uint8(ord("0"))  # what is below '0' wraps around
         return digits.astype(np.int64) if (digits <= 9).all() else None
-    negative = first == ord("-")
-    count = length - negative
-    if (count < 1).any() or (count > 8).any():
+    fields = _fields(data, starts, ends)
+    bare = [field.removeprefix(b"-") for field in fields]
+    if not all(digits.isdigit() and len(digits) <= _WORD for digits in bare):
         return None
-    values, wrong = _digits(data, ends, _one_number(count))
-    signed: Ints = np.where(negative, -values, values)
-    return None if wrong.any() else signed
+    return np.array([*map(int, fields)], np.int64)
 
 
-def _find_points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
-    """Return the position of the decimal point of each number, or its end if it has none."""
-    if not len(starts):
-        return ends
-    # most files give all their scores as many digits after the point as the first one
-    sample = data[int(starts[0]) : int(ends[0])].tobytes()
-    guess: Ints = ends - (len(sample) - max(sample.find(b"."), 0))
-    if (guess >= starts).all() and (data[guess] == ord(".")).all():
-        return guess
-    base = int(starts[0])
-    points = np.flatnonzero(data[base : int(ends[-1])] == ord(".")) + base
-    following: Ints = np.append(points, ends[-1])[np.searchsorted(points, starts)]
-    points_or_ends: Ints = np.minimum(following, ends)
-    return points_or_ends
-
-
-def _one_number(values: Ints) -> Ints | int:
-    """Return the common value of an array as an int, which NumPy handles faster; else the array.
-
-    An empty array gives 0.
-    """
-    first = int(values[0]) if len(values) else 0
-    return first if (values == first).all() else values
-
-
-def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> tuple[Ints, Words]:
-    """Read up to 8 digits that end at each position.
-
-    Return (numbers, words that are 0 where all characters are digits).
-    """
-    return _value(_word(data, ends, count))
-
-
-def _word(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> Words:
-    """Return the `count` characters before each end, less '0', at the end of a word of zeros.
-
-    A count of 0 gives the word 0.
-    """
-    at_every_byte = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-    words: Words = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
-    if len(ends) and ends[0] < 8:  # too near to the start: the word holds bytes after the end
-        early = np.flatnonzero(ends < 8)
-        words[early] <<= (8 * np.minimum(8 - ends[early], 8)).astype(np.uint64)
-    words ^= _ZEROS
-    words &= _LAST_BYTES[count]
-    return words
+def _fields(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> list[bytes]:
+    """Return the text of each span, in their order; white space follows each span."""
+    return data[spans(starts, ends + 1)].tobytes().split()
 
 
 def _value(words: Words) -> tuple[Ints, Words]:
@@ -226,72 +160,6 @@ def _value(words: Words) -> tuple[Ints, Words]:
     low += high
     low >>= np.uint64(32)
     return low.view(np.int64), wrong
-
-
-def _fraction(
-    data: NDArray[np.uint8], ends: Ints, count: Ints | int
-) -> tuple[tuple[Ints, ...], Words]:
-    """Read up to 22 digits that end at each position, as columns of eight, the last digits first.
-
-    Return (columns, words that are 0 where all characters are digits); there is always one column.
-    """
-    most = int(np.max(count, initial=0))
-    digits, wrong = _digits(data, ends, np.minimum(count, 8))
-    parts = [digits]
-    for skipped in range(8, most, 8):
-        digits, wrong_part = _digits(data, ends - skipped, np.clip(count - skipped, 0, 8))
-        parts.append(digits)
-        wrong |= wrong_part
-    return tuple(parts), wrong
-
-
-def _scaled(
-    integer: Ints, fraction: tuple[Ints, ...], places: Ints | int
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return (integer + fraction / 10^places, mask where `float` may round it otherwise).
-
-    `fraction` has the digits after the point in columns of eight, the last digits first.
-    """
-    powers = _POWERS[places]
-    size = integer * powers + sum(part * 10.0 ** (8 * n) for n, part in enumerate(fraction))
-    unsure = size >= _LARGEST
-    whole = integer * _WHOLE_POWERS[places] + fraction[0]
-    for n, part in enumerate(fraction[1:], start=1):
-        whole += part * 10 ** (8 * n)
-    if not (size >= _EXACT).any():
-        return whole / powers, unsure
-    values = whole / powers
-    long = np.flatnonzero((size >= _EXACT) & ~unsure)
-    values[long], unsure[long] = _divided(whole[long], np.broadcast_to(powers, size.shape)[long])
-    return values, unsure
-
-
-def _divided(whole: Ints, power: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Divide integers of up to 63 bits by exact powers of ten, in twice the precision of a double.
-
-    Return (quotients, mask of those so near to a rounding border that the result is open).
-    """
-    head = whole.astype(np.float64)
-    tail = (whole - head.astype(np.int64)).astype(np.float64)
-    quotient = head / power
-    product = quotient * power
-    q_head, q_tail = _halves(quotient)
-    p_head, p_tail = _halves(power)
-    lost = ((q_head * p_head - product) + q_head * p_tail + q_tail * p_head) + q_tail * p_tail
-    low = (((head - product) - lost) + tail) / power
-    value = quotient + low
-    gap = np.abs((quotient - value) + low)
-    step = np.spacing(value)
-    # half a step up or down; below a power of two the steps are half as wide
-    unsure = (np.abs(gap - step / 2) < step * 1e-9) | (np.abs(gap - step / 4) < step * 1e-9)
-    return value, unsure
-
-
-def _halves(values: Floats) -> tuple[Floats, Floats]:
-    """Return the high and the low half of each number, whose products are exact (Dekker 1971)."""
-    high = values * _SPLIT
-    high = high - (high - values)
-    return high, values - high
 
 
 @dataclass(frozen=True, eq=False)
