@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embed.base import Checkpoint, Device, as_unicode, choose_device, read_config
+from ragbench.embed.base import Checkpoint, Device, as_unicode, choose_device
 from ragbench.embed.batches import Batches
 from ragbench.embed.encoders import token_limit
 from ragbench.errors import OptionError
@@ -151,33 +150,17 @@ class EntailmentModel:
         return rows
 
 
-def tells_entailment(checkpoint: Checkpoint) -> bool:
-    """Return True if a model is an entailment classifier, without reading its weights.
+def check_entailment(checkpoint: Checkpoint) -> None:
+    """Check that a model is an entailment classifier, without reading its weights.
 
     Raises:
-        OptionError: The model is a classifier with other labels, or does not exist.
+        OptionError: The model is none, has other labels, or does not exist.
         DataError: The model is not in the cache of the hub, and the hub cannot be reached.
     """
     config = checkpoint.config()
     if not any(name.endswith(_HEAD) for name in config.architectures or ()):
-        return False
+        raise OptionError(checkpoint.owner, "model", checkpoint.name, "an entailment model")
     label_columns(checkpoint, config.id2label)
-    return True
-
-
-def has_classifier(folder: Path) -> bool:
-    """Return True if the configuration in a folder is of a classifier; False without one.
-
-    Raises:
-        DataError: The configuration is no JSON.
-        OSError: The configuration cannot be read.
-    """
-    path = folder / "config.json"
-    if not path.is_file():
-        return False
-    config = read_config(path)
-    architectures = config.get("architectures") if isinstance(config, dict) else None
-    return any(str(name).endswith(_HEAD) for name in architectures or ())
 
 
 def label_columns(checkpoint: Checkpoint, labels: Mapping[int, str]) -> list[int]:

@@ -206,19 +206,6 @@ def check_model(owner: str, model: str) -> embed.Checkpoint:
     return checkpoint
 
 
-def is_sentence_transformers(checkpoint: embed.Checkpoint) -> bool:
-    """Return True if the model is one of sentence-transformers, not a plain token encoder.
-
-    A hub name that is not in the cache is looked up on the hub.
-    """
-    from sentence_transformers.util import is_sentence_transformer_model
-
-    name = str(checkpoint.folder or checkpoint.name)
-    if is_sentence_transformer_model(name, local_files_only=True):
-        return True
-    return checkpoint.folder is None and bool(is_sentence_transformer_model(name))
-
-
 @contextmanager
 def _holding(lock: threading.RLock) -> Iterator[None]:
     with lock:

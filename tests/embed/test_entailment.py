@@ -1,16 +1,13 @@
 """Entailment: probabilities as sentence-transformers' own cross-encoder has them, and windows."""
 
 import itertools
-import json
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ragbench.embed.base import Checkpoint, find_checkpoint
-from ragbench.embed.entailment import EntailmentModel, has_classifier, label_columns
-from ragbench.errors import DataError, OptionError
+from ragbench.embed.entailment import EntailmentModel, label_columns
+from ragbench.errors import OptionError
 from tests.models import NLI_LABELS, build_tiny_nli
 
 TEXTS = ["the cat sat", "a dog ran", "the cat sat on the mat", "the mats ran!", "東京", "a dog"]
@@ -113,18 +110,3 @@ def test_odd_texts_are_read(model):
     found = model.probabilities([("\ud800 the cat", "a dog \udfff"), (" ", "x"), ("a\0b", "c")])
 
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
-
-
-def test_a_folder_says_whether_it_classifies(tiny_nli, tiny_bert, minilm, tmp_path):
-    assert [has_classifier(Path(folder)) for folder in (tiny_nli, tiny_bert, minilm)] == [
-        True,
-        False,
-        False,
-    ]
-    assert not has_classifier(tmp_path)
-    shutil.copytree(tiny_nli, tmp_path / "broken")
-    (tmp_path / "broken" / "config.json").write_text("{")
-    with pytest.raises(DataError, match=r"config.json: cannot be read as JSON"):
-        has_classifier(tmp_path / "broken")
-    (tmp_path / "broken" / "config.json").write_text(json.dumps([]))
-    assert not has_classifier(tmp_path / "broken")

@@ -1,4 +1,4 @@
-"""The judge by a local model: its matrix against a cross-encoder's, cosines, counts, mistakes."""
+"""The judge by a local model: its matrix against a cross-encoder's, counts, mistakes."""
 
 import asyncio
 import json
@@ -137,43 +137,17 @@ def test_any_item_gets_a_verdict_and_together_is_as_alone(judge, several):
             assert verdict.score is None or 0 <= verdict.score <= 1
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        pytest.param("The bridge was opened in 1932.", 1.0, id="the words of a sentence"),
-        pytest.param("In 1932 the bridge opened.", 1.0, id="the same in another order"),
-        pytest.param("Bananas grow in warm places.", 0.0, id="of something else"),
-        pytest.param("The bridge opened in 1932. Bananas are fruit.", 0.5, id="one of two"),
-        pytest.param("1. The bridge opened in 1932.", 1.0, id="the mark of an item is no claim"),
-    ],
-)
-def test_cosine_of_sentences(minilm, answer, expected):
-    passage = "It is red and long. The bridge was opened in 1932. Anna Lindqvist designed it."
-    with Judge(minilm, ["faithfulness"], type="nli") as judge:
-        verdict = judge.score(question="When?", answer=answer, contexts=[passage])["faithfulness"]
+def test_the_threshold_moves_verdicts_and_is_in_the_options(tiny_nli):
+    assert NLI(model=tiny_nli).options == {"threshold": 0.5, "language": "en"}
+    judge = NLI(model=tiny_nli, threshold=1.0)
 
-    assert verdict.score == expected
+    assert judge.judge(ITEM, load_rubric("faithfulness")).score == 0.0
+    assert judge.options["threshold"] == 1.0
 
 
-def test_the_threshold_moves_verdicts_and_is_in_the_options(minilm, tiny_nli):
-    judge = NLI(model=minilm)
-    assert judge.options == {"threshold": None, "language": "en"}
-    item = JudgedItem("When?", "The bridge opened long ago.", ["The bridge was opened in 1932."])
-    faithfulness = load_rubric("faithfulness")
-
-    assert judge.judge(item, faithfulness).score == 0.0
-    assert judge.options["threshold"] == 0.75
-    assert NLI(model=minilm, threshold=0.3).judge(item, faithfulness).score == 1.0
-    entailment = NLI(model=tiny_nli)
-    entailment.judge(ITEM, faithfulness)
-    assert entailment.options["threshold"] == 0.5
-
-
-def test_a_model_that_only_compares_contradicts_nothing(minilm):
-    with pytest.raises(OptionError, match="'factual_consistency', allowed: faithfulness, "):
-        Judge(minilm, ["factual_consistency"], type="nli")
-    with pytest.raises(OptionError, match="nli: rubric: found 'factual_consistency'"):
-        NLI(model=minilm).judge(ITEM, load_rubric("factual_consistency"))
+def test_a_rubric_without_claims_is_refused(tiny_nli):
+    with pytest.raises(OptionError, match="nli: rubric: found 'fluency', allowed: faithfulness, "):
+        NLI(model=tiny_nli).judge(ITEM, load_rubric("fluency"))
 
 
 def test_many_and_asynchronous_agree(tiny_nli):
@@ -220,9 +194,13 @@ def test_bad_options_say_what_is_allowed(options, message):
         NLI(**options)
 
 
-def test_a_model_that_does_neither_is_refused_before_its_weights_are_read(tiny_bert, tmp_path):
-    with pytest.raises(OptionError, match="allowed: an entailment model, or one of sentence-trans"):
-        Judge(tiny_bert, type="nli")
+@pytest.mark.parametrize("model", ["tiny_bert", "minilm"])
+def test_a_model_without_classes_is_refused_before_its_weights_are_read(model, request):
+    with pytest.raises(OptionError, match=r"nli: model: .* allowed: an entailment model"):
+        Judge(request.getfixturevalue(model), type="nli")
+
+
+def test_a_model_with_other_classes_is_refused_before_its_weights_are_read(tmp_path):
     nameless = build_tiny_nli(tmp_path / "nameless", labels=("LABEL_0", "LABEL_1", "LABEL_2"))
     (Path(nameless) / "model.safetensors").unlink()
     with pytest.raises(OptionError, match=r"\(LABEL_0, LABEL_1, LABEL_2\)', allowed: a model whos"):
