@@ -29,9 +29,6 @@ _STEPS = {
     "rating": ("rating",),
     "pairwise": ("pairwise",),
     "nuggets": ("nuggets", "assignment"),
-    "intentions": ("intentions", "satisfaction"),
-    "retention": ("facts", "retention"),
-    "support": ("support",),
     "ragas": ("ragas",),
 }
 
