@@ -31,7 +31,7 @@ class ChatRequest:
         max_tokens: Token limit of the reply, reasoning included; None leaves it to the server.
         seed: Seed of sample 0; sample n is sent with seed + n. None sends no seed.
         stop: Texts that end the reply.
-        schema: JSON schema of the reply, in the subset that `check_schema` allows; None allows any
+        schema: JSON schema of the reply, in the subset that `conform` applies; None allows any
             text.
         top_logprobs: Number of alternatives per token; 0 requests no log-probabilities.
         extra: Further parameters, sent unchanged.

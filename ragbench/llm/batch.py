@@ -400,7 +400,7 @@ def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
         message = str(details.get("message") or json.dumps(body))
         code, param = (str(details.get(name) or "") for name in ("code", "param"))
         status = status if isinstance(status, int) else 500
-        raise failure_of_status(status, message, headers={}, code=code, param=param, body=details)
+        raise failure_of_status(status, message, headers={}, code=code, param=param)
     code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
     message = str(error.get("message") or code) if isinstance(error, Mapping) else "no response"
     raise CallFailure(_LINE.get(code, Cause.SERVER_ERROR), f"in a batch: {one_line(message)}")

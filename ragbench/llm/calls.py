@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRequest, Message
-from ragbench.llm.json_reply import Unreadable, check_schema, read_json
+from ragbench.llm.json_reply import Unreadable, read_json
 from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
 from ragbench.types import Cause
 
@@ -288,13 +288,12 @@ async def ask_structured(
         check: Raises `Unreadable` for a value that fits the schema and is wrong all the same.
 
     Raises:
-        OptionError: The request has no schema, or the schema is not supported.
+        OptionError: The request has no schema.
         CallFailure: A call failed, was refused, ran out of tokens, or no reply could be read; its
             `replies` are all replies.
     """
     if request.schema is None:
         raise OptionError("ask_structured", "schema", None, "a JSON schema")
-    check_schema(request.schema)
     replies: list[ChatReply] = []
     current, problem = request, ""
     while True:

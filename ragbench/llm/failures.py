@@ -26,12 +26,6 @@ _TOO_LONG = re.compile(
     r"|exceed_context_size|`?max_new_tokens`? must be <=",
     re.IGNORECASE,
 )
-_ROOM = re.compile(
-    r"(?:context (?:length|size|window)\D{0,24}|allowed \(|> |must be <= |model with )"
-    r"(\d[\d,]*)(?: maximum context length)?",
-    re.IGNORECASE,
-)
-_COUNT = re.compile(r"(?<![\w.,-])\d[\d,]*(?![\w-]|\.\d)")
 _MAX_DETAIL = 500
 _MAX_REPLY = 64 * 2**20  # bytes, decompressed; no answer to one question is longer
 # Content encoding of a reply -> `wbits` of zlib. Other encodings could not be measured.
@@ -45,7 +39,6 @@ def failure_of_status(
     headers: Mapping[str, str],
     code: str | None = None,
     param: str | None = None,
-    body: object = None,
 ) -> CallFailure:
     """Return the failure of an HTTP error.
 
@@ -60,7 +53,6 @@ def failure_of_status(
         headers: Headers of the response, looked up by names in lower case.
         code: Error code of the server; None or empty if it has none.
         param: Parameter that the error is about; None or empty if it names none.
-        body: Error object of the response body, if it is a mapping.
     """
     # The order matters: an exhausted quota comes as 429 as well, and filters and context limits as
     # 400, so these cases are recognised by their words before the status decides.
@@ -69,9 +61,11 @@ def failure_of_status(
         detail = f"the account has no quota left: {one_line(message)}"
         return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
     if status != 429 and (code in _FILTERED or any(word in message for word in _FILTERED)):
-        return CallFailure(Cause.REFUSED, _filter_detail(message, body), status=status)
+        detail = f"a content filter held back the prompt: {one_line(message)}"
+        return CallFailure(Cause.REFUSED, detail, status=status)
     if status != 429 and _TOO_LONG.search(f"{code or ''} {message}"):
-        return CallFailure(Cause.TOO_LONG, _length_detail(message, body), status=status)
+        detail = f"the prompt is too long for the model: {one_line(message)}"
+        return CallFailure(Cause.TOO_LONG, detail, status=status)
     if 300 <= status < 400:
         hint = "it redirects, which is not followed: give the address that answers"
         detail = f"the server answered {status}: {hint}"
@@ -99,7 +93,7 @@ def failure_of_body(error: object, message: str) -> CallFailure:
     """
     code = error.get("code") if isinstance(error, Mapping) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    return failure_of_status(status, message, headers={}, code=str(code or ""), body=error)
+    return failure_of_status(status, message, headers={}, code=str(code or ""))
 
 
 def failure_of_connection(message: str) -> CallFailure:
@@ -134,9 +128,7 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
         detail = body.get("detail") if isinstance(body, Mapping) else None
         if detail and str(detail) not in message:
             message = f"{message}: {detail}"
-        return failure_of_status(
-            status, message, headers=headers, code=code, param=param, body=body
-        )
+        return failure_of_status(status, message, headers=headers, code=code, param=param)
     name = type(error).__name__
     if isinstance(error, TimeoutError) or "Timeout" in name:
         return CallFailure(Cause.TIMEOUT, f"{name}: {one_line(message)}", retryable=True)
@@ -164,36 +156,6 @@ def retry_after(headers: Mapping[str, str], time_s: float | None = None) -> floa
         return max(0.0, date.timestamp() - (time.time() if time_s is None else time_s))
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
-
-
-def _filter_detail(message: str, body: object) -> str:
-    """Return the message for a filtered prompt, with the categories that Azure reports."""
-    inner = body.get("innererror") if isinstance(body, Mapping) else None
-    results = inner.get("content_filter_result") if isinstance(inner, Mapping) else None
-    categories = [
-        f"{name}: {result.get('severity') or 'detected'}"
-        for name, result in (results if isinstance(results, Mapping) else {}).items()
-        if isinstance(result, Mapping) and result.get("filtered")
-    ]
-    inner_message = body.get("message") if isinstance(body, Mapping) else None
-    why = f" ({', '.join(categories)})" if categories else ""
-    return f"a content filter held back the prompt{why}: {one_line(str(inner_message or message))}"
-
-
-def _length_detail(message: str, body: object) -> str:
-    """Return the message for a prompt that is too long, with its length if the server states it."""
-    error = body if isinstance(body, Mapping) else {}
-    most, n_tokens = error.get("n_ctx"), error.get("n_prompt_tokens")  # llama.cpp
-    if not isinstance(most, int) and (room := _ROOM.search(message)):
-        most = int(room.group(1).replace(",", ""))
-        counts = [int(count.replace(",", "")) for count in _COUNT.findall(message)]
-        # The length of the prompt is a number above the limit; no other number in messages is.
-        n_tokens = max((count for count in counts if count > most), default=None)
-    if not isinstance(most, int):
-        return f"the prompt is too long for the model: {one_line(message)}"
-    fit = f"{most:,} fit"
-    length = f"{n_tokens:,} tokens where {fit}" if isinstance(n_tokens, int) else fit
-    return f"the prompt is too long for the model ({length}): {one_line(message)}"
 
 
 def one_line(text: str) -> str:

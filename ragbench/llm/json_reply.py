@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragbench.errors import ModelError, OptionError
+from ragbench.errors import ModelError
 from ragbench.json_yaml import DEEPEST, MOST_NODES, first_repeated, load_json
 
 _THINKS, _THOUGHT = (re.compile(rf"<{x}think(?:ing)?>", re.IGNORECASE) for x in ("", "/"))
@@ -42,10 +42,6 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "boolean": ("a boolean", (bool,)),
     "null": ("null", (type(None),)),
 }
-_KEYWORDS = (
-    *("type", "enum", "properties", "required", "additionalProperties", "items"),
-    *("minItems", "maxItems", "minimum", "maximum", "title", "description"),
-)
 _WHOLE = re.compile(r"-?\d{1,15}", re.ASCII)
 
 
@@ -65,7 +61,7 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 
     The whole text is parsed as strict JSON first. Else every object or list in it is a candidate,
     and all candidates that fit must be equal. Single numbers and texts are not searched in prose.
-    The schema must be one that `check_schema` accepts. An empty text is unreadable. Half a
+    The schema has the keywords that `conform` applies. An empty text is unreadable. Half a
     surrogate pair becomes U+FFFD.
 
     Raises:
@@ -348,44 +344,6 @@ class _JsonReader:
         return Unreadable(f"expected {expected} at character {start + 1}, found {text!r}")
 
 
-def check_schema(schema: Any, path: str = "schema") -> None:
-    """Check that a JSON schema uses only the keywords that `conform` applies.
-
-    An empty mapping is allowed.
-
-    Args:
-        schema: JSON schema.
-        path: Place of the schema, for messages.
-
-    Raises:
-        OptionError: A keyword or type is not supported, or a required key has no property.
-    """
-    # An ignored keyword would let through values that it forbids.
-    if not isinstance(schema, Mapping):
-        raise OptionError(path, "", schema, "a mapping")
-    for keyword in schema:
-        if keyword not in _KEYWORDS:
-            raise OptionError(path, "keyword", keyword, ", ".join(_KEYWORDS))
-    # a list of types, which JSON Schema allows, is not one of them
-    if "type" in schema and schema["type"] not in list(_TYPES):
-        raise OptionError(path, "type", schema["type"], ", ".join(_TYPES))
-    additional = schema.get("additionalProperties", True)
-    if not isinstance(additional, bool):
-        raise OptionError(path, "additionalProperties", additional, "true or false")
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    if not isinstance(properties, Mapping):
-        raise OptionError(path, "properties", properties, "a mapping")
-    if not isinstance(required, (list, tuple)):
-        raise OptionError(path, "required", required, "a list of keys")
-    for name in required:
-        if name not in properties:
-            raise OptionError(path, "required", name, ", ".join(properties) or "no key")
-    for name, part in properties.items():
-        check_schema(part, f"{path}.{name}")
-    if "items" in schema:
-        check_schema(schema["items"], f"{path}.items")
-
-
 def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
     """Return a value in the form of its schema.
 
@@ -395,7 +353,9 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
     Args:
         value: JSON value of a reply.
-        schema: Schema that `check_schema` accepts.
+        schema: Schema with the keywords `type` (one), `enum`, `properties`, `required`,
+            `additionalProperties` (true or false), `items`, `minItems`, `maxItems`, `minimum` and
+            `maximum`; others are ignored.
         path: Place of the value in the reply, for messages.
 
     Raises:

@@ -171,25 +171,25 @@ def test_azure_needs_a_key(monkeypatch):
         pytest.param(
             filter_prompt(hate="high", violence="medium"),
             Cause.REFUSED,
-            r"a content filter held back the prompt \(hate: high, violence: medium\): The resp",
+            "a content filter held back the prompt: .*The response was filtered",
             id="Azure's filter",
         ),
         pytest.param(
             Answer("Flagged", status=400, error_code="content_policy_violation"),
             Cause.REFUSED,
-            "a content filter held back the prompt: Flagged",
+            "a content filter held back the prompt: .*Flagged",
             id="a gateway's",
         ),
         pytest.param(
             exceed_context(5000, 4096),
             Cause.TOO_LONG,
-            r"too long for the model \(5,000 tokens where 4,096 fit\)",
+            "too long for the model: .*4096",
             id="OpenAI's words",
         ),
         pytest.param(
             exceed_context(5000, 4096, "llama.cpp"),
             Cause.TOO_LONG,
-            r"too long for the model \(5,000 tokens where 4,096 fit\)",
+            "too long for the model: .*4096",
             id="llama.cpp",
         ),
         pytest.param(
@@ -199,13 +199,13 @@ def test_azure_needs_a_key(monkeypatch):
                 status=400,
             ),
             Cause.TOO_LONG,
-            r"\(4,096 tokens where 2,048 fit\)",
+            "too long for the model: .*4096.*2048 tokens",
             id="vLLM",
         ),
         pytest.param(
             Answer("prompt is too long: 215000 tokens > 200000 maximum", status=400),
             Cause.TOO_LONG,
-            r"\(215,000 tokens where 200,000 fit\)",
+            "too long for the model: .*215000 tokens > 200000",
             id="Anthropic",
         ),
         pytest.param(
@@ -215,7 +215,7 @@ def test_azure_needs_a_key(monkeypatch):
                 status=400,
             ),
             Cause.TOO_LONG,
-            r"\(1,200,000 tokens where 1,048,576 fit\)",
+            "too long for the model: .*1200000.*1048576",
             id="Gemini",
         ),
         pytest.param(
@@ -225,7 +225,7 @@ def test_azure_needs_a_key(monkeypatch):
                 status=400,
             ),
             Cause.TOO_LONG,
-            r"\(40,000 tokens where 32,768 fit\)",
+            "too long for the model: .*40000 tokens.*32768",
             id="Mistral",
         ),
         pytest.param(

@@ -102,7 +102,7 @@ def test_equal_seeds_wait_alike():
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(401, {"detail": "bad key sk-secret-1"}), (400, {"message": "for sk-secret-1"})],
+    [(401, {"detail": "bad key sk-secret-1"}), (400, {"detail": "for sk-secret-1"})],
 )
 def test_no_part_of_a_body_is_told_with_its_secret(status, body):
     error = RuntimeError("content_filter" if status == 400 else "no")

@@ -89,12 +89,21 @@ def test_few_shot_differs_from_zero_shot_by_the_examples(name):
     assert prompt_fingerprint(rubric) != prompt_fingerprint(rubric, few_shot=False)
 
 
+APPLIED = {"type", "enum", "properties", "required", "additionalProperties", "items"}
+
+
+def keywords_of(schema):
+    parts = [*schema.get("properties", {}).values(), *filter(None, [schema.get("items")])]
+    return set(schema).union(*map(keywords_of, parts))
+
+
 @pytest.mark.costly
 @pytest.mark.parametrize("name", built_in_rubrics())
 def test_the_replies_of_examples_fit_the_schema(name):
     """Each reply of an example is one that the schema of an own request could allow."""
     for _, prompt in preview(load_rubric(name)):
         jsonschema.Draft202012Validator.check_schema(prompt.schema)
+        assert keywords_of(prompt.schema) <= APPLIED, "`conform` ignores the others"
         replies = [line for line in prompt.system.splitlines() if line.startswith('{"')]
         read = [
             json.loads(line) for line in replies if "..." not in line and '["claim"' not in line
