@@ -25,7 +25,6 @@ from ragbench.config.tree import (
     WrittenPath,
     dotted,
     resolve,
-    text_of,
 )
 from ragbench.config.variables import (
     LONG_SECRET,
@@ -156,7 +155,7 @@ def _texts_beside_secrets(node: Node, hidden: Collection[str]) -> list[str]:
     if not any(reference.name in hidden for reference in node.references()):
         return []
     texts = [
-        part.strip() if isinstance(part, str) else text_of(part.default or ())
+        part.strip() if isinstance(part, str) else part.default or ""
         for part in node.parts
         if isinstance(part, str) or not part.value
     ]
@@ -303,28 +302,22 @@ class _Resolver:
 
 
 def _parts_to_write(
-    parts: Sequence[str | Reference], hidden: Collection[str], *, masks: bool = False
+    parts: Sequence[str | Reference], hidden: Collection[str]
 ) -> Iterator[tuple[str, bool]]:
     """Yield the texts of a scalar, each with True if it is a reference to a secret.
 
-    A secret variable that is not set stays as its default.
-
-    Args:
-        parts: Texts and references.
-        hidden: Variables that hold secrets.
-        masks: True inside the default of a secret, whose texts become `***`.
+    A secret variable that is not set gives its default, which becomes `***`.
     """
     for part in parts:
         if isinstance(part, str):
-            yield (secrets.MASK if masks and not secrets.is_placeholder(part) else part), False
-        elif part.name in hidden and part.value:
-            yield f"${{{part.name}}}", True
+            yield part, False
         elif part.value:
-            yield part.value, False
+            is_secret = part.name in hidden
+            yield f"${{{part.name}}}" if is_secret else part.value, is_secret
         else:
-            yield from _parts_to_write(
-                part.default or (), hidden, masks=masks or part.name in hidden
-            )
+            default = part.default or ""
+            is_masked = part.name in hidden and not secrets.is_placeholder(default)
+            yield secrets.MASK if is_masked else default, False
 
 
 # Characters that YAML reads back only from escapes in double quotes

@@ -231,27 +231,20 @@ class Reference:
 
     Attributes:
         value: Value of the variable; empty if it is not set.
-        default: Texts and references that count if the value is empty; None without a default.
+        default: Text that counts if the value is empty; None without a default.
         is_set: Whether the environment has the variable, empty or not.
         name: Name of the variable.
     """
 
     name: str
     value: str
-    default: tuple[str | Reference, ...] | None = None
+    default: str | None = None
     is_set: bool = True
 
     @property
     def text(self) -> str:
         """Text that replaces the reference: the value, or else the default, or else nothing."""
-        return self.value or text_of(self.default or ())
-
-    def all(self) -> Iterator[Reference]:
-        """Yield the reference, then the references in its default."""
-        yield self
-        for part in self.default or ():
-            if isinstance(part, Reference):
-                yield from part.all()
+        return self.value or self.default or ""
 
 
 def text_of(parts: Sequence[str | Reference]) -> str:
@@ -298,10 +291,10 @@ class Node:
     parts: tuple[str | Reference, ...] = ()
 
     def references(self) -> Iterator[Reference]:
-        """Yield every reference of a scalar, those in defaults included."""
+        """Yield every reference of a scalar."""
         for part in self.parts:
             if isinstance(part, Reference):
-                yield from part.all()
+                yield part
 
     def scalars(self) -> Iterator[Node]:
         """Yield every scalar at or below the node, in file order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,12 +29,10 @@ from ragbench.errors import Place
 from ragbench.registry import nearest
 
 # `$${` comes first, as it contains `${`
-_START = re.compile(
-    r"\$(?P<escape>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<end>\}|:-)|(?P<bad>\$\{)"
+_REFERENCE = re.compile(
+    r"\$(?P<escape>\$\{)|(?P<bad>\$\{)"
+    r"(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{)[^}])*))?\})?"
 )
-_START_OR_END = re.compile(rf"{_START.pattern}|(?P<close>\}})")
-# Depth of defaults within defaults; each level is a recursion
-_MAX_DEFAULT_DEPTH = 20
 
 SWEEP = "sweep"
 # Combinations of one sweep
@@ -47,42 +45,25 @@ class _NotAReference(ValueError):
     """A `${` that begins no reference; the argument is its position in the text."""
 
 
-class _ReferenceReader:
-    """Reader of the references in a text, in whose defaults may be references too."""
+def _parts(text: str, environment: Mapping[str, str]) -> tuple[str | Reference, ...]:
+    """Return the texts and references of a scalar, in order.
 
-    def __init__(self, text: str, environment: Mapping[str, str]) -> None:
-        self.text, self.environment, self.position = text, environment, 0
-
-    def parts(self, depth: int = 0) -> tuple[str | Reference, ...]:
-        """Return the texts and references up to the end of the text, or up to the `}` of a default.
-
-        Args:
-            depth: Number of defaults that the position is in.
-
-        Raises:
-            _NotAReference: A `${` has no name or no end, or defaults are nested too deeply.
-        """
-        parts: list[str | Reference] = []
-        pattern, start = _START_OR_END if depth else _START, self.position
-        while match := pattern.search(self.text, self.position):
-            if match.start() > self.position:
-                parts.append(self.text[self.position : match.start()])
-            self.position = match.end()
-            if depth and match["close"]:
-                return tuple(parts)
-            if match["escape"]:
-                parts.append("${")
-            elif match["name"] and depth < _MAX_DEFAULT_DEPTH:
-                name, variables = match["name"], self.environment
-                default = self.parts(depth + 1) if match["end"] == ":-" else None
-                parts.append(Reference(name, variables.get(name, ""), default, name in variables))
-            else:
-                raise _NotAReference(match.start())
-        if depth:
-            raise _NotAReference(self.text.rindex("${", 0, start))
-        if self.position < len(self.text):
-            parts.append(self.text[self.position :])
-        return tuple(parts)
+    Raises:
+        _NotAReference: A `${` has no name or no end, or its default has a `${`.
+    """
+    parts: list[str | Reference] = []
+    position = 0
+    for match in _REFERENCE.finditer(text):
+        parts.append(text[position : match.start()])
+        position, name = match.end(), match["name"]
+        if match["escape"]:
+            parts.append("${")
+        elif name:
+            value, is_set = environment.get(name, ""), name in environment
+            parts.append(Reference(name, value, match["default"], is_set))
+        else:
+            raise _NotAReference(match.start())
+    return tuple(part for part in (*parts, text[position:]) if part)
 
 
 def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> Node:
@@ -117,7 +98,7 @@ def _interpolated(node: Node, text: str, environment: Mapping[str, str], report:
     `UNREADABLE`, with a problem, if one cannot be.
     """
     try:
-        parts = _ReferenceReader(text, environment).parts()
+        parts = _parts(text, environment)
     except _NotAReference as error:
         start = error.args[0]
         problem = f"'{text[start : start + 20]}' is not a variable"
@@ -126,7 +107,8 @@ def _interpolated(node: Node, text: str, environment: Mapping[str, str], report:
     if not any(isinstance(part, Reference) for part in parts):
         return replace(node, value=_resolved(node, text_of(parts), report))
     # all at once, so that a user sets them in one go
-    missing = [name for part in parts for name in _missing(part)]
+    references = (part for part in parts if isinstance(part, Reference))
+    missing = [part.name for part in references if part.default is None and not part.is_set]
     for name in missing:
         problem = f"the environment variable {name} is not set"
         allowed = f"a value for it, or ${{{name}:-default}}"
@@ -137,18 +119,6 @@ def _interpolated(node: Node, text: str, environment: Mapping[str, str], report:
         failed = True
     node = replace(node, parts=parts)
     return replace(node, value=UNREADABLE if failed else _resolved(node, value, report))
-
-
-def _missing(part: str | Reference) -> Iterator[str]:
-    """Yield the variables that are not set and needed: without a default, or in one that counts."""
-    if isinstance(part, str) or part.value:
-        return
-    if part.default is None:
-        if not part.is_set:
-            yield part.name
-        return
-    for inner in part.default:
-        yield from _missing(inner)
 
 
 def _resolved(node: Node, value: str, report: Report) -> Any:
@@ -231,17 +201,17 @@ def escaped(text: str) -> str:
 
 def reads_environment(text: str) -> bool:
     """Return True if a text of a config names a variable; `$${` does not."""
-    return any(match["escape"] is None for match in _START.finditer(text))
+    return any(match["escape"] is None for match in _REFERENCE.finditer(text))
 
 
 def names_in(text: str) -> list[str]:
-    """Return the variables that a text of a config names, in order, those in defaults included.
+    """Return the variables that a text of a config names, in order.
 
     Example:
         >>> names_in("Bearer ${TOKEN:-none} $${NOT}")
         ['TOKEN']
     """
-    return [match["name"] for match in _START.finditer(text) if match["name"]]
+    return [match["name"] for match in _REFERENCE.finditer(text) if match["name"]]
 
 
 Overrides = Mapping[str, Any] | Iterable[str]

@@ -208,7 +208,7 @@ def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
         ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, ["OPENAI_API_KEY"], False),
         ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, ["AWS_SECRET_ACCESS_KEY"], True),
         ({"model": "${AWS_SECRET_ACCESS_KEY}"}, [], False),
-        ({"extra": {"user": "a ${NOT_SET:-${AWS_SECRET_ACCESS_KEY}}"}}, [], False),
+        ({"extra": {"user": "a ${AWS_SECRET_ACCESS_KEY:-b}"}}, [], False),
         ({"api_key_env": "NOT_SET"}, [], True),
     ],
 )
