@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,11 @@ class _Command(click.Command):
 )
 @no_judge_option
 @click.option("--judge-replay", is_flag=True, help="Judge from stored replies; send nothing.")
-@click.option("--retry-failed", is_flag=True, help="Try items again that failed in an earlier run.")
+@click.option(
+    "--retry-failed",
+    is_flag=True,
+    help="Try again all that failed in an earlier run, not only server errors and timeouts.",
+)
 @output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
 @output.json_option(help="Print summary.json instead of the tables.")
@@ -106,11 +110,22 @@ def command(
         output.write_json(to_json(experiment.summary))
     else:
         output.write_drawn(_tables(experiment, notes=not quiet), STYLES)
+    for line in _kept_failures(experiment.kept_failures):
+        output.echo(line, err=True)
     summary = experiment.record
     # rendered only if GitHub wants a summary
     page = partial(render_markdown, summary, experiment.compared)
     output.report_to_github(page, summary.gates, config, os.environ)
     ctx.exit(exit_code_of(summary.gates, complete=summary.complete, strict=strict))
+
+
+def _kept_failures(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a warning that counts failures of earlier runs by cause; nothing without failures."""
+    from ragbench.report.text import causes, counted
+
+    if counts:
+        failures = f"{counted(sum(counts.values()), 'failures')} of an earlier run"
+        yield f"warning: kept {failures}{causes(counts.items())}; --retry-failed tries them again"
 
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:
@@ -174,7 +189,7 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 @limit_option
 @click.option("--only", multiple=True, metavar="NAME", help="Plan only these systems; repeatable.")
 @no_judge_option
-@click.option("--retry-failed", is_flag=True, help="Count failed items as items to do.")
+@click.option("--retry-failed", is_flag=True, help="Count all failed items as items to do.")
 @output.overrides_option
 @output.json_option(help="Print JSON instead of text.")
 def plan(
@@ -228,6 +243,8 @@ def plan(
         output.echo(line)
     for warning in plan.warnings:
         output.echo(f"warning: {warning}")
+    for line in _kept_failures(plan_forecast.kept_failures):
+        output.echo(line)
     for name in not_created:
         output.echo(f"note: {name} is created by a run only; its calls are not counted")
     for problem in startup_problems(plan.generators, plan.all_judges):

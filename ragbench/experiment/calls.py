@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Executor, LostItem, Task, blocks_of
 from ragbench.llm import CallFailure
+from ragbench.llm.failures import failure_of_exception
 from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
@@ -162,7 +163,7 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
 
     No error of the function is raised, except for interrupts such as Ctrl-C. Causes are
     `OVER_BUDGET` without a call, `TIMEOUT`, `MALFORMED` for an AdapterError, that of a CallFailure,
-    and `ERROR` for all else.
+    and for all else that of `failure_of_exception`.
     """
     if (reason := calls.refused()) is not None:
         return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
@@ -180,8 +181,10 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
     except BaseException as error:  # user code may also raise SystemExit
         if is_interrupt(error):
             raise
+        # a client in the user's code may raise a timeout, a refused connection or an HTTP error
+        cause = failure_of_exception(error).cause
         detail = f"{calls.owner}: {type(error).__name__}: {error}"
-        return Outcome(None, Cause.ERROR, detail, _ms_since(start))
+        return Outcome(None, cause, detail, _ms_since(start))
     return Outcome(value, latency_ms=_ms_since(start))
 
 

@@ -127,6 +127,7 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
         work={
             name: StageWork(items=work.items, stored=work.stored) for name, work in stages.items()
         },
+        kept_failures=results.kept_failures,
     )
 
 

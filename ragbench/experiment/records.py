@@ -268,6 +268,8 @@ class Results:
         comparisons: Record of `comparisons.json`.
         causes: System -> the cause of each query.
         work: Stage -> number of items, of stored items, and seconds.
+        kept_failures: Cause -> number of items that failed in an earlier run and were not made
+            again.
         spending: Limits, costs so far and missing items; None without a budget.
     """
 
@@ -285,6 +287,7 @@ class Results:
     comparisons: Comparisons = field(default_factory=no_comparisons)
     causes: Mapping[str, SystemCauses] = field(default_factory=dict)
     work: Mapping[str, Work] = field(default_factory=dict)
+    kept_failures: Mapping[str, int] = field(default_factory=dict)
     spending: Spending | None = None
 
     def qrels(self, plan: Plan) -> Qrels | None:

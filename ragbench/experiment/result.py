@@ -90,6 +90,14 @@ class Experiment:
         return read_causes(self.path / CAUSES_FILE)
 
     @cached_property
+    def kept_failures(self) -> Mapping[str, int]:
+        """Cause -> number of items that failed in an earlier run and were not tried again.
+
+        Empty without any. A DataError if `manifest.json` is missing or wrong.
+        """
+        return run_folder.read_manifest(self.path).kept_failures
+
+    @cached_property
     def queries(self) -> QueryViews:
         """Views of single queries with answers, verdicts and rankings: `queries["q1"]`."""
         return QueryViews(self.path)

@@ -129,6 +129,8 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
         if detail and str(detail) not in message:
             message = f"{message}: {detail}"
         return failure_of_status(status, message, headers=headers, code=code, param=param)
+    if isinstance(reason := getattr(error, "reason", None), OSError):
+        error = reason  # urllib wraps the error of its socket
     name = type(error).__name__
     if isinstance(error, TimeoutError) or "Timeout" in name:
         return CallFailure(Cause.TIMEOUT, f"{name}: {one_line(message)}", retryable=True)

@@ -122,6 +122,8 @@ class Manifest(Record):
         seconds: Duration of the run in seconds.
         stages: Stage -> seconds.
         work: Stage -> number of its items.
+        kept_failures: Cause -> number of items that failed in an earlier run and were not made
+            again.
     """
 
     # most keys have defaults, since runs of older versions lack them
@@ -147,6 +149,7 @@ class Manifest(Record):
     seconds: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
     work: Mapping[str, StageWork] = field(default_factory=dict)
+    kept_failures: Mapping[str, int] = optional({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

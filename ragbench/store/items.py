@@ -39,6 +39,11 @@ class StageItems:
     def __contains__(self, item: str) -> bool:
         return bool(self._store.stored(self.stage, self.key, [item]))
 
+    @property
+    def writable(self) -> bool:
+        """True if items can be stored; False for a read-only file."""
+        return self._store.writable
+
     def get(self, item: str) -> Any:
         """Return the value of an item; None if it is not stored, or damaged.
 

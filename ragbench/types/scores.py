@@ -99,6 +99,11 @@ class Cause(IntEnum):
         return self >= _FIRST_FAILURE
 
     @property
+    def is_transient(self) -> bool:
+        """True for SERVER_ERROR and TIMEOUT: the same call may succeed at a later time."""
+        return self in (Cause.SERVER_ERROR, Cause.TIMEOUT)
+
+    @property
     def status(self) -> Literal["scored", "not_applicable", "failed"]:
         """Status of the score as files write it."""
         if self is Cause.SCORED:

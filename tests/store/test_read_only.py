@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from tests.chat_server import ChatServer
+from tests.chat_server import Answer, ChatServer
 from tests.commands import run_command
 from tests.llm.conftest import GOOD
 from tests.warm import PROGRAM
@@ -114,6 +114,25 @@ def test_a_run_over_a_complete_cache(cache, warm, repository, tmp_path, monkeypa
     assert again.returncode == 0, again.stderr
     assert (other.returncode, other.stderr.count("\n")) == (2, 1), other.stderr
     assert "cannot be written: Read-only file system" in other.stderr
+
+
+def test_failures_of_a_server_stay_where_a_new_result_cannot_be_stored(
+    cache, warm, repository, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(cache))
+    with ChatServer(Answer("out of order", status=500)) as server:
+        gpt = f"{{type: openai, model: m, base_url: '{server.url}', retries: 0}}"
+        command = ["run", repository / "configs" / "quickstart.yaml", "--only", "bm25", "--limit"]
+        command += ["3", "--quiet", "--set", f"output={tmp_path / 'runs'}"]
+        command += ["--set", f"generators={{gpt: {gpt}}}"]
+        assert run_command(*command).returncode == 3
+        sent = server.counters.requests
+
+        again = read_only(warm, cache, PROGRAM, *command)
+
+        assert again.returncode == 3, again.stderr
+        assert f"warning: kept {sent} failures of an earlier run" in again.stderr
+        assert server.counters.requests == sent > 0
 
 
 def test_an_empty_cache_asks_nothing(cache, warm):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,9 @@ PENDING: Outcome[Any] = Outcome(None)
 
 # Key of an item that depends on one that is not made yet: it cannot be looked up.
 UNKNOWN = "not known yet"
+
+# Key of the items of a stage, and key of one item.
+ItemPlace = tuple[str, str]
 
 # Takes the position of an item and its value, when the value is made.
 Keep = Callable[[int, Any], None]
@@ -99,6 +103,11 @@ class Slot:
     key: str
     row: int
 
+    @property
+    def place(self) -> ItemPlace:
+        """Keys of the item in the store, which slots of several stages may share."""
+        return self.items.key, self.key
+
 
 @dataclass(slots=True)
 class Step:
@@ -160,8 +169,12 @@ class Workspace:
         executor: Workers, which compute what needs no store and no server; None without any.
         dry: True for a forecast, which counts missing items and makes none.
         work: Number of items, of stored ones, and seconds of each stage by its title.
-        retried: Folder key and item key of the failed items that were made again in this run, so
-            that they are not made a third time.
+        new_failures: Places of the items that failed in this run, so that a later stage or round
+            does not make them again.
+        kept_failures: Place -> cause of the items that failed in an earlier run, and are not made
+            again.
+        failed_replies: Places of the items that are made again and failed by the content of a
+            reply: their models are asked again, and stored replies are not used.
         ready: Names of the retrievers that are indexed.
         prompts: System and user words of the prompts that judges were sent, by their id.
     """
@@ -175,7 +188,9 @@ class Workspace:
     executor: Executor | None = None
     dry: bool = False
     work: dict[str, Work] = field(default_factory=dict)
-    retried: set[tuple[str, str]] = field(default_factory=set)
+    new_failures: set[ItemPlace] = field(default_factory=set)
+    kept_failures: dict[ItemPlace, Cause] = field(default_factory=dict)
+    failed_replies: set[ItemPlace] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -222,6 +237,11 @@ class Workspace:
         # a hash of seed and id: the order does not depend on the other rows
         seed, names = self.plan.config.seed, self.plan.ids
         return sorted(rows, key=lambda row: order_key(seed, names[row % len(names)]))
+
+    def count_kept_failures(self) -> dict[str, int]:
+        """Return cause -> number of kept failures, most frequent first; empty without any."""
+        counts = Counter(cause.word for cause in self.kept_failures.values())
+        return dict(counts.most_common())
 
     @cached_property
     def clean(self) -> Redactor:
@@ -381,8 +401,9 @@ class StoredStage(Stage, ABC):
     def items(self, rows: Collection[int] | None = None, default: Json = None) -> list[Json]:
         """Return the values of all items: read where they are stored, else made.
 
-        Failures are stored as well, and made again with `retry_failed` only. In the order of
-        `slots`; an item without a slot has the default. In a dry run nothing is made.
+        Failures are stored as well. Those of earlier runs are made again if their cause is
+        transient or `retry_failed` is set, and else noted in `workspace.kept_failures`. In the
+        order of `slots`; an item without a slot has the default. In a dry run nothing is made.
 
         Args:
             rows: Rows whose items are made; None makes those of all rows.
@@ -415,18 +436,17 @@ class StoredStage(Stage, ABC):
             # errors, answers and passages of a service or of the user's code may contain an API key
             if self.has_texts and space.clean:
                 stored = stored_items.without_secrets(stored, space.clean)
+            cause = stored_items.cause_of(stored)
             # an item over budget was not tried: the next run makes it
-            if self.stores and stored_items.cause_of(stored) is not Cause.OVER_BUDGET:
+            if self.stores and cause is not Cause.OVER_BUDGET:
                 slot.items.put(slot.key, stored)
-                if self.plan.choices.retry_failed:
-                    space.retried.add((slot.items.key, slot.key))
+                if cause.failed:
+                    space.new_failures.add(slot.place)
             # read back, so that a resumed run has the same values to the last bit
             values[position] = self.read(stored)
 
-        # a missing item with a stored value has failed; its stored replies would fail again, so
-        # that its models are asked anew
-        stored_slots = [slots[index] for index in missing if self.stores]
-        failed = {slot.row for slot in stored_slots if slot.key in slot.items}
+        # replies that were refused or could not be read are stored as well
+        failed = {slots[i].row for i in missing if slots[i].place in space.failed_replies}
         for has_failed in (False, True):
             positions = [index for index in missing if (slots[index].row in failed) == has_failed]
             if positions:
@@ -445,11 +465,14 @@ class StoredStage(Stage, ABC):
         stored = slot.items.get(slot.key) if self.stores else None
         if stored is None:
             return False
-        retry = self.plan.choices.retry_failed and (
-            (slot.items.key, slot.key) not in self.workspace.retried
-        )
+        space = self.workspace
         try:
-            if retry and stored_items.cause_of(stored).failed:
+            cause = stored_items.cause_of(stored)
+            failed_before = cause.failed and slot.place not in space.new_failures
+            if failed_before and self._is_tried_again(cause, slot):
+                # after a transient failure, stored replies of other requests are good
+                if not cause.is_transient:
+                    space.failed_replies.add(slot.place)
                 return False
             value = self.read(stored)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RagbenchError):
@@ -458,4 +481,16 @@ class StoredStage(Stage, ABC):
             return False
         if value is not None:
             values[position] = value
+            if failed_before:
+                space.kept_failures[slot.place] = cause
         return value is not None
+
+    def _is_tried_again(self, cause: Cause, slot: Slot) -> bool:
+        """Return True if an item that failed in an earlier run is made again.
+
+        Without `retry_failed` that holds for a transient cause, where new results can be stored and
+        the run may send requests.
+        """
+        choices = self.plan.choices
+        can_mend = slot.items.writable and not choices.judge_replay
+        return choices.retry_failed or (cause.is_transient and can_mend)

@@ -117,6 +117,7 @@ def run_stages(workspace: Workspace) -> Results:
     for stage in stages:
         stage.collect(results)
     results.work = workspace.work
+    results.kept_failures = workspace.count_kept_failures()
     results.systems = [replace(s, costs=costs_of(results, s.name)) for s in results.systems]
     results.spending = spending_of(plan, results, workspace.budget)
     return results
@@ -132,11 +133,14 @@ class Forecast:
         plan: Plan of the run.
         nodes: Steps of the stages that read the data set, each with those that read it.
         workers: Number and place of the workers, as text; None without workers.
+        kept_failures: Cause -> number of items that failed in an earlier run and would not be made
+            again.
     """
 
     plan: Plan
     nodes: list[Step]
-    workers: str | None = None
+    workers: str | None
+    kept_failures: dict[str, int]
 
     @property
     def cost(self) -> Estimate:
@@ -152,8 +156,8 @@ class Forecast:
 def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> dict[str, object]:
     """Return the record that `ragbench plan --json` prints.
 
-    Without a forecast, `queries` and `cost` are None and the lists empty; `workers` is left out if
-    there are none.
+    Without a forecast, `queries` and `cost` are None and the lists empty; `workers` and
+    `kept_failures` are left out if there are none.
 
     Args:
         name: Name of the experiment.
@@ -168,6 +172,7 @@ def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> di
         "stages": [] if plan is None else [node.to_dict() for node in plan.nodes],
         "cost": None if plan is None else plan.cost.to_dict(),
         **({"workers": workers} if workers is not None else {}),
+        **({"kept_failures": plan.kept_failures} if plan and plan.kept_failures else {}),
         "warnings": [] if plan is None else plan.plan.warnings,
         "not_made": list(not_made),
     }
@@ -222,4 +227,5 @@ def forecast(plan: Plan) -> Forecast:
         # a stage whose input is not shown stands at the top
         first = [stage for stage in nodes if stage.under not in nodes]
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
-        return Forecast(plan, [nodes[stage] for stage in first], location)
+        steps = [nodes[stage] for stage in first]
+        return Forecast(plan, steps, location, workspace.count_kept_failures())
