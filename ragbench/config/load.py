@@ -368,9 +368,9 @@ class TreeCheck:
                 self.report.wrong(entries[name], problem, allowed)
 
     def _may_bring_systems(self, loaders: Family) -> bool:
-        """Return True if the loader is not built in, or its type is pairs, records or traces."""
+        """Return True if the loader is not built in, or its type is records or traces."""
         type_name = self._item("dataset").text("type")
-        return type_name not in loaders.table or type_name in ("pairs", "records", "traces")
+        return type_name not in loaders.table or type_name in ("records", "traces")
 
     def _require_a_system(self, loaders: Family) -> None:
         """Report a config without any retriever or app, unless the data set may bring systems."""

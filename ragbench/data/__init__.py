@@ -9,7 +9,6 @@ LOADERS = Family(
         "beir": "ragbench.data.loaders.beir:Beir",
         "huggingface": "ragbench.data.loaders.records:HuggingFace",
         "ir_datasets": "ragbench.data.loaders.ir_datasets:IrDatasets",
-        "pairs": "ragbench.data.loaders.pairs:Pairs",
         "records": "ragbench.data.loaders.records:Records",
         "traces": "ragbench.data.loaders.traces:Traces",
         "trec": "ragbench.data.loaders.trec:Trec",
