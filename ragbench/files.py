@@ -14,7 +14,6 @@ import fcntl
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -276,70 +275,32 @@ def locked(path: Path) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with opened_to_append(path) as stream:
-        _wait_for(stream)
+        fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
 
-# Seconds of waiting before the first message, and between two messages.
-WAIT_NOTE_AFTER_S, WAIT_NOTE_EVERY_S = 5.0, 60.0
-
-
 @contextmanager
-def locked_beside(path: Path, tell: Callable[[str], object] | None = None) -> Iterator[None]:
+def locked_beside(path: Path, tell: Callable[[], object] = int) -> Iterator[None]:
     """Hold a lock for writing `path` during the block, by a hidden file beside it.
 
     The hidden file is removed afterwards; a killed process may leave it, without its lock. A
-    process that waits for more than `WAIT_NOTE_AFTER_S` calls `tell` with a message that names the
-    holder and the seconds; without `tell` it waits silently. `WAIT_NOTE_AFTER_S` is 5 s; further
-    messages follow every 60 s. Raises OSError if the hidden file cannot be opened. There is no time
-    limit.
+    process that has to wait calls `tell` first. There is no time limit. Raises OSError if the
+    hidden file cannot be opened.
     """
     lock = path.with_name(f".{path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with opened_to_append(lock) as stream:
-            _wait_for(stream, tell)
+            if not try_lock(stream):
+                tell()
+                fcntl.flock(stream, fcntl.LOCK_EX)
             # the previous holder may have removed the file between our opening and our locking it
             if is_at(stream, lock):
-                _write_holder(stream)
                 try:
                     yield
                 finally:
                     lock.unlink(missing_ok=True)
                 return
-
-
-def _wait_for(stream: IO[bytes], tell: Callable[[str], object] | None = None) -> None:
-    """Wait for the lock of a file, and call `tell` with a message from time to time.
-
-    Without `tell` it waits silently. There is no time limit.
-    """
-    if tell is None:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        return
-    start, wait_s, due_s = time.monotonic(), 0.02, WAIT_NOTE_AFTER_S
-    while not try_lock(stream):
-        time.sleep(wait_s)
-        wait_s = min(2 * wait_s, 0.5)
-        waited_s = time.monotonic() - start
-        if waited_s >= due_s:
-            due_s += WAIT_NOTE_EVERY_S
-            stream.seek(0)
-            holder = stream.read(200).decode("utf-8", "replace") or "another process"
-            tell(f"waiting for {holder}, for {waited_s:.0f} s by now")
-
-
-def _write_holder(stream: IO[bytes]) -> None:
-    """Write the process that holds a lock into its file, for the processes that wait for it.
-
-    An OSError, as on a full disk, is ignored.
-    """
-    import platform  # imported here: most commands hold no lock
-
-    with suppress(OSError):  # on a full disk the lock works without the text
-        stream.truncate(0)
-        stream.write(f"process {os.getpid()} on {platform.node()}".encode())
-        stream.flush()
 
 
 def try_lock(stream: IO[bytes]) -> bool:

@@ -47,10 +47,7 @@ _HEAD = 128  # bytes of the header of a .npy file, enough for any shape
 
 
 class WaitingForArrays(UserWarning):
-    """Warning that another process creates the same arrays, and that this one waits for them.
-
-    It comes after some 5 s of waiting, then once a minute.
-    """
+    """Warning that another process creates the same arrays, and that this one waits for them."""
 
 
 class DamagedArrays(UserWarning):
@@ -210,7 +207,7 @@ class ArrayStore:
         """Return the arrays of a key; create them first if no folder has them.
 
         Damaged arrays are replaced. While another process creates the same arrays, it waits without
-        limit, with warnings. Other errors of `write` pass through, and nothing is stored.
+        limit, with a warning. Other errors of `write` pass through, and nothing is stored.
 
         Args:
             kind: Kind of the arrays and name of their folder, such as `index`.
@@ -247,8 +244,8 @@ class ArrayStore:
         return Arrays(path)
 
 
-def _warn_of_waiting(of: str, waiting: str) -> None:
-    text = f"{of}: {waiting}: it makes the same; if it ends, this run makes it"
+def _warn_of_waiting(of: str) -> None:
+    text = f"{of}: waiting for another process, which makes the same; if it ends, this run makes it"
     warnings.warn(WaitingForArrays(text), stacklevel=2)
 
 
