@@ -54,7 +54,7 @@ def run(example, monkeypatch):
 @pytest.mark.costly
 def test_the_example_is_scored_by_yaml(example, run):
     config = example[1]
-    script = Script()
+    script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
     experiment, requests = run(config, script)
 
     (system,) = experiment.summary["systems"]
@@ -65,6 +65,8 @@ def test_the_example_is_scored_by_yaml(example, run):
         "tool_call_accuracy": 0.667,
         # Verde by a passage, Douro by one of an earlier turn, booked by a tool
         "faithfulness": 1.0,
+        "conversation_completeness": 0.5,
+        "knowledge_retention": 1.0,
     }
     (row,) = read_lines(experiment.path / "predictions" / "given.jsonl")
     assert row["queries"] == ["Vegetarian restaurants in Porto on 4 May"]
@@ -77,7 +79,7 @@ def test_the_example_is_scored_by_yaml(example, run):
     ]
     # a second run asks nothing
     _, again = run(config, script)
-    assert requests > 1
+    assert requests > 5
     assert again == 0
 
 
@@ -128,7 +130,7 @@ def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, 
     """What was asked in the run comes from its store: it is the same to the letter."""
     folder, config, _ = example
     monkeypatch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
-    script = Script()
+    script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
     row = json.loads((folder / "talks.jsonl").read_text())
     row["contexts"] = ["Casa Verde is vegetarian.", "Porto lies on the Douro."]
     (folder / "talks.jsonl").write_text(json.dumps(row))
@@ -143,6 +145,7 @@ def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, 
 
     assert asked.returncode == 0, asked.stderr
     found = json.loads((folder / "probes.json").read_text())["rubrics"]
+    assert {"conversation_completeness", "knowledge_retention"} <= found.keys()
     assert found["faithfulness"]["probes"]["position"]["n"] == 1, found["faithfulness"]
     ((sent, stored),) = re.findall(r"(\d+) calls, (\d+) replies from the store", asked.stderr)
     assert int(stored) >= int(sent) > 0, "the first order was asked in the run"

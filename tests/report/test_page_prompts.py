@@ -33,7 +33,7 @@ RECORDS = (
     },
 )
 RUBRICS = ("fluency", "answer_relevancy", "context_relevancy", "faithfulness", "correctness")
-COUNTED = ("nugget_recall", "citation_recall")
+COUNTED = ("nugget_recall", "support_recall", "citation_recall", "conversation_completeness")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def judged(tmp_path_factory):
     usual, other = Script(), Script(split=lambda n, text: [f"another claim of sentence {n}"])
 
     def script(body, times_asked):
-        if kind_of(body) == "nugget":
+        if kind_of(body) == "intentions":
             return "this cannot be read"
         return (other if body["model"] == "b" else usual)(body, times_asked)
 

@@ -89,10 +89,11 @@ class Rubric:
         scale: Level -> its meaning; levels run from 1 to the largest key, some may be absent.
         steps: Instructions to the judge, in order.
         examples: Judged items with level and reasoning, shown to the model.
-        method: Method of the judge: rating, claims, pairwise, nuggets or ragas.
+        method: Method of the judge: rating, claims, pairwise, nuggets, support, intentions,
+            retention or ragas.
         direction: `higher` or `lower`, whichever is better.
-        formula: Formula of the score: for claims a name in `FORMULAS`, for nuggets the published
-            score, for ragas the metric; None for other methods.
+        formula: Formula of the score: for claims a name in `FORMULAS`, for nuggets and support the
+            published score, for ragas the metric; None for other methods.
         verdicts: For claims and nuggets: `shared` sends the prompts that all such rubrics share,
             so that one set of replies serves all of them; `own` adds the steps to the prompts.
         guidelines: Rules for every answer.

@@ -20,6 +20,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, missing_verdict
 from ragbench.score.judge.items import explain_evidence, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
+from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
 from ragbench.score.judge.methods.prompt import example_item
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
@@ -28,7 +29,7 @@ from ragbench.score.judge.methods.templates import (
     prompt_fingerprint,
     reads_passages,
 )
-from ragbench.score.judge.methods.trec_rag import count_nuggets
+from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets
 from ragbench.score.judge.methods.vote import Asking, Tasks, Vote, sent_prompts
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
@@ -72,6 +73,9 @@ _METHODS: Mapping[str, Callable[[Vote], Awaitable[Verdict]]] = {
     "claims": check_claims,
     "pairwise": compare_pair,
     "nuggets": count_nuggets,
+    "intentions": count_satisfied,
+    "retention": count_retained,
+    "support": check_support,
     "ragas": apply_ragas,
 }
 

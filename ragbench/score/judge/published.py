@@ -1,6 +1,6 @@
 """Scores as published by TREC RAG and ragas, computed from verdicts of a judge.
 
-Nugget scores follow the TREC 2024 RAG track. The metrics of ragas follow version 0.4,
+Nugget and support scores follow the TREC 2024 RAG track. The metrics of ragas follow version 0.4,
 each under the name that it shares with a rubric of ragbench.
 """
 
@@ -50,6 +50,35 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
         # strict scores: partial support counts 0
         gained.append(weight * (math.floor(credit) if strict else credit))
     return math.fsum(gained) / math.fsum(weights) if any(weights) else None
+
+
+# Sentences over which support is averaged: those with a citation, or all.
+SupportScore = Literal["precision", "recall"]
+
+_SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}
+# Levels of support of a sentence by a passage, in the words of TREC RAG.
+SUPPORT_LEVELS = tuple(_SUPPORT)
+
+
+def support_score(levels: Sequence[str | None], score: SupportScore) -> float | None:
+    """Return the mean support of sentences by their first citation; None without a sentence.
+
+    `levels` has a word of `SUPPORT_LEVELS` per sentence, None for a sentence without citation.
+    Full support counts 1, partial support 0.5. `precision` averages over the sentences with a
+    citation, `recall` over all sentences. The score is from 0 to 1; `precision` is None without a
+    citation. KeyError for an unknown level.
+
+    Example:
+        >>> levels = ["full_support", None, "partial_support", "no_support"]
+        >>> support_score(levels, "precision"), support_score(levels, "recall")
+        (0.5, 0.375)
+
+    References:
+        Thakur et al. (2025), Support Evaluation for the TREC 2024 RAG Track.
+    """
+    weights = [_SUPPORT[level] for level in levels if level is not None]
+    over = len(weights) if score == "precision" else len(levels)
+    return math.fsum(weights) / over if over else None
 
 
 class RagasMetric(NamedTuple):

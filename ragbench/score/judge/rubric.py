@@ -17,7 +17,7 @@ from ragbench.registry import DeclaredOption, Option, nearest
 from ragbench.score.base import read_options, split_options, write_options
 from ragbench.score.judge.base import NEEDS, JudgeFacts, Rubric, RubricJudge
 from ragbench.score.judge.grounding import FORMULAS
-from ragbench.score.judge.published import RAGAS, NuggetScore
+from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
 from ragbench.types.conversation import read_turns
 
 # Default rubrics: is the answer grounded, to the point, and correct?
@@ -204,7 +204,7 @@ def _built_in(full_name: str) -> Rubric:
 
 _CHOICES = {
     "asks": ("answer", "context", "query", "pair", "conversation"),
-    "method": ("rating", "claims", "pairwise", "nuggets"),
+    "method": ("rating", "claims", "pairwise", "nuggets", "support", "intentions", "retention"),
     "direction": ("higher", "lower"),
     "verdicts": ("own", "shared"),
 }
@@ -212,12 +212,17 @@ _CHOICES = {
 _FORMULAS: Mapping[str, tuple[str, ...]] = {
     "claims": tuple(FORMULAS),
     "nuggets": typing.get_args(NuggetScore),
+    "support": typing.get_args(SupportScore),
 }
 _KEYS = tuple(field.name for field in fields(Rubric) if field.name != "model")
 _SHAPE = "a mapping of texts, lists of texts, and examples"
 _EXAMPLE_KEYS = (*NEEDS, "level", "reasoning")
 _LISTS = ("contexts", "queries", "guidelines")
 _REQUIRED = ("name", "needs", "scale")
+_ONLY_FOR = {
+    "formula": tuple(_FORMULAS),
+    "verdicts": ("claims", "nuggets", "intentions", "retention"),
+}
 _JUDGED = {
     "answer": ("answer",),
     "context": ("contexts",),
@@ -225,6 +230,7 @@ _JUDGED = {
     "pair": ("answer", "other"),
     "conversation": ("question", "answer"),
 }
+_OF_CONVERSATIONS = ("intentions", "retention")
 
 
 def read_rubric(path: Path) -> Rubric:
@@ -314,7 +320,7 @@ class _RubricReader:
         formula = None
         if method in _FORMULAS:
             of_claims = "faithfulness" if "contexts" in needs else "claim_f1"
-            usual = {"claims": of_claims, "nuggets": "strict_vital"}
+            usual = {"claims": of_claims, "nuggets": "strict_vital", "support": "precision"}
             formula = self._choice("formula", usual[method], _FORMULAS[method])
         name = keys["name"]
         # names become parts of score names, file names and signatures
@@ -350,14 +356,17 @@ class _RubricReader:
         keys = self._keys
         if (asks == "pair") != (method == "pairwise"):
             raise self.error("method", f"{method} of {asks}", "pairwise of pair, or neither")
-        for key in ("formula", "verdicts"):
-            if key in keys and method not in _FORMULAS:
-                allowed = f"with method {' or '.join(_FORMULAS)}"
+        if method in _OF_CONVERSATIONS and asks != "conversation":
+            allowed = f"{method} with asks: conversation"
+            raise self.error("method", f"{method} of {asks}", allowed)
+        for key, methods in _ONLY_FOR.items():
+            if key in keys and method not in methods:
+                allowed = f"with method {' or '.join(methods)}"
                 raise self.error(key, f"the method is {method}", allowed)
         if self._path.parent == _FOLDER:  # built-in rubrics have them for readers and tests
             return
         unsent = {"examples"} if method in _FORMULAS else set()
-        if keys.get("verdicts") == "shared":
+        if method == "support" or keys.get("verdicts") == "shared":
             unsent.add("steps")
         for key in unsent & set(keys):
             allowed = "no such key: its prompts are those of all rubrics of the method"
@@ -429,6 +438,10 @@ def _all_needs(
     implied = [*_JUDGED[asks]]
     if method == "claims":
         implied += FORMULAS[formula or ""].needs
+    if method == "support":
+        implied.append("contexts")
+    if method == "retention":
+        implied.insert(0, "turns")
     if method == "nuggets":
         implied += ["question"] if "contexts" in needs else ["question", "reference"]
     return tuple(dict.fromkeys([*needs, *implied]))

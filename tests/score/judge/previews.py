@@ -11,6 +11,7 @@ from ragbench.score.judge.methods.prompt import (
     JudgePrompt,
     Prompts,
     example_item,
+    messages_of,
     numbered,
     ragas_prompt,
 )
@@ -62,6 +63,11 @@ def preview(
         return [Preview("compare", prompts.pairwise()), other]
     if rubric.method == "nuggets":
         return _nuggets(prompts)
+    if rubric.method in ("intentions", "retention"):
+        return _conversation(prompts)
+    if rubric.method == "support":
+        support = prompts.support(sentences(item.answer or ""), (item.contexts or [""])[0])
+        return [Preview("check the sentences that cite a passage first", support)]
     if rubric.method == "ragas":
         return _ragas(rubric, item)
     return _claims(prompts, passages)
@@ -133,3 +139,16 @@ def _nuggets(prompts: Prompts) -> list[Preview]:
     facts = [sentence for source in sources for sentence in sentences(source)]
     assigning = Preview("look for them in the answer", prompts.assignment(facts))
     return [Preview("make nuggets", prompts.nuggets(sources)), assigning]
+
+
+def _conversation(prompts: Prompts) -> list[Preview]:
+    messages = list(enumerate(messages_of(prompts.item), start=1))
+    if prompts.rubric.method == "intentions":
+        intentions = [message.text for _, message in messages if message.role == "user"]
+        checking = Preview("look for it", prompts.satisfaction(intentions))
+        return [Preview("list what the user wanted", prompts.intentions()), checking]
+    # before a first message nothing was told that it could lose
+    answers = [n for n, message in messages if message.role == "assistant" and n > 1]
+    facts = {n: [message.text] for n, message in messages if message.role == "user"}
+    checking = Preview("look what was lost", prompts.retention(facts, answers))
+    return [Preview("list what the user told", prompts.facts()), checking]

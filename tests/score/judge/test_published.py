@@ -1,5 +1,6 @@
-"""Nuggets as TREC RAG counts them: hand-worked numbers, and what is asked for them."""
+"""Nuggets and support as TREC RAG counts them: hand-worked numbers, and what is asked for them."""
 
+import json
 import re
 from typing import get_args
 
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
 from ragbench.score.judge.judge import Judge
-from ragbench.score.judge.published import NuggetScore, nugget_score
+from ragbench.score.judge.published import NuggetScore, nugget_score, support_score
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
+from tests.chat_server.answers import Answer
 from tests.score.judge.scripted import Script
 
 SCORES = get_args(NuggetScore)
@@ -55,6 +57,22 @@ def test_what_all_nugget_scores_keep(drawn):
     if found["vital"] is not None:
         low, high = sorted([found["vital"], found["all"]])
         assert low - 1e-12 <= found["weighted"] <= high + 1e-12, "between the two"
+
+
+@pytest.mark.parametrize(
+    ("levels", "precision", "recall"),
+    [
+        pytest.param("fpn", 1 / 2, 1 / 2, id="each cites"),
+        pytest.param("f-", 1.0, 1 / 2, id="a sentence without a citation"),
+        pytest.param("--", None, 0.0, id="no citations"),
+        pytest.param("", None, None, id="no sentences"),
+    ],
+)
+def test_support_by_hand(levels, precision, recall):
+    words = {"f": "full_support", "p": "partial_support", "n": "no_support", "-": None}
+    found = [words[letter] for letter in levels]
+    assert support_score(found, "precision") == precision
+    assert support_score(found, "recall") == recall
 
 
 def test_names_have_options():
@@ -158,3 +176,56 @@ def test_at_most_twenty_nuggets_are_kept_the_vital_ones_first(judge_on):
 
 def fenced(text, label):
     return re.findall(rf"<{label}-[0-9a-f]{{12}}>\n(.*?)\n</", text, re.DOTALL)
+
+
+class Support:
+    """A passage has a statement in full, or only its first word."""
+
+    def __call__(self, body, times_asked):
+        text = body["messages"][1]["content"]
+        (passage,) = fenced(text, "passage")
+        statements = fenced(text, r"statement-\d+")
+        return Answer(
+            json.dumps(
+                {
+                    f"statement_{n}": {"reason": "so it is", "verdict": self.level(each, passage)}
+                    for n, each in enumerate(statements, start=1)
+                }
+            )
+        )
+
+    def level(self, statement, passage):
+        if statement.rstrip(".") in passage:
+            return "full_support"
+        return "partial_support" if statement.split()[0] in passage else "no_support"
+
+
+CITING = {
+    "question": "What of the bridge?",
+    # in full by [2], in part by [1], by a passage that is not there, without a citation, in full
+    "answer": "It opened in 1932 [2][1]. It is blue [1]. It is old [7]. It is long. It is red [1].",
+    "contexts": ["It is red.", "It opened in 1932."],
+}
+
+
+def test_support_of_sentences_by_what_they_cite_first(judge_on):
+    server, judge = judge_on(Support(), rubrics=["support_precision", "support_recall"])
+    found = judge.score(**CITING)
+    assert found["support_precision"].score == (1 + 0.5 + 0 + 1) / 4
+    assert found["support_recall"].score == (1 + 0.5 + 0 + 0 + 1) / 5
+    assert len(server.received) == 2, "one for each passage, shared by both scores"
+    lines = found["support_recall"].reasoning.splitlines()
+    assert lines[2] == "sentence 3, passage 7: no_support (no such passage): It is old."
+    assert lines[3] == "sentence 4: no citation (cites nothing): It is long."
+
+
+@pytest.mark.parametrize(
+    ("answer", "causes", "recall"),
+    [("It is red.", ("no_citations", "scored"), 0.0), ("", ("no_claims", "no_claims"), None)],
+)
+def test_without_citations(judge_on, answer, causes, recall):
+    server, judge = judge_on(Support(), rubrics=["support_precision", "support_recall"])
+    precise, complete = judge.score(**{**CITING, "answer": answer}).values()
+    assert (precise.cause, complete.cause) == causes
+    assert complete.score == recall
+    assert not server.received

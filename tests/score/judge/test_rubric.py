@@ -52,7 +52,8 @@ def test_those_of_the_design_are_there():
     named = """faithfulness answer_relevancy context_relevancy context_precision context_recall
         context_utilization noise_sensitivity self_knowledge correctness factual_consistency
         hallucination conciseness coherence relevance fluency readability coverage diversity detail
-        guidelines citation_precision citation_recall refusal nugget_recall pairwise"""
+        guidelines citation_precision citation_recall refusal nugget_recall pairwise
+        conversation_completeness knowledge_retention"""
     assert set(named.split()) < set(built_in_rubrics())
 
 
@@ -62,7 +63,9 @@ def test_rubrics_on_claims_share_their_verdicts_and_name_their_formula(name):
     if rubric.method == "claims":
         assert rubric.formula == (name if name != "correctness" else "claim_f1")
         assert rubric.own_steps == ()
-    assert (rubric.verdicts == "shared") == (rubric.method in ("claims", "nuggets"))
+    assert (rubric.verdicts == "shared") == (
+        rubric.method in ("claims", "nuggets", "intentions", "retention")
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,6 +192,7 @@ def test_what_is_asked_by_default():
         ("method: claims\nexamples: [{answer: a, level: 1, reasoning: b}]", "examples"),
         ("method: nuggets\nexamples: [{answer: a, level: 1, reasoning: b}]", "examples"),
         ("method: claims\nverdicts: shared\nsteps: [Read.]", "steps"),
+        ("method: support\nsteps: [Read.]", "steps"),
     ],
 )
 def test_what_no_judge_is_shown_is_refused(tmp_path, text, key):

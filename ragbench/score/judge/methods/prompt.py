@@ -15,6 +15,8 @@ from ragbench.llm import Unreadable
 from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric
 from ragbench.score.judge.grounding import Cell
 from ragbench.score.judge.methods import templates
+from ragbench.score.judge.published import SUPPORT_LEVELS
+from ragbench.types.conversation import Turn
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES
 from ragbench.types.scores import Ruling
 
@@ -185,6 +187,54 @@ class Prompts:
         preamble = [*self.item.question_messages, ("answer", self.item.answer or "")]
         return self._verdicts("assignment", "nugget", nuggets, ASSIGNMENTS, preamble)
 
+    def support(self, statements: Sequence[str], passage: str) -> JudgePrompt:
+        """Return the prompt for the support of each statement by the passage that it cites.
+
+        The reply maps `statement_1`, `statement_2` ... to `reason` and `verdict`.
+        """
+        preamble = [*self.item.question_messages, ("passage", passage)]
+        return self._verdicts("support", "statement", statements, SUPPORT_LEVELS, preamble)
+
+    def intentions(self) -> JudgePrompt:
+        """Return the prompt for the distinct intentions of the user in the conversation.
+
+        The reply has `intentions`, a list of texts, which may be empty.
+        """
+        schema = record({"intentions": _TEXTS})
+        return self._of_step("intentions", self._conversation(), schema)
+
+    def satisfaction(self, intentions: Sequence[str]) -> JudgePrompt:
+        """Return the prompt for a verdict on each intention: satisfied or not_satisfied.
+
+        The reply maps `intention_1`, `intention_2` ... to `reason` and `verdict`.
+        """
+        words = ("satisfied", "not_satisfied")
+        return self._verdicts("satisfaction", "intention", intentions, words, self._conversation())
+
+    def facts(self) -> JudgePrompt:
+        """Return the prompt for the facts to remember in each message of the user.
+
+        The reply maps `turn_1` ..., the number of each message of the user, to a list of facts.
+        """
+        messages = enumerate(messages_of(self.item), start=1)
+        keys = [f"turn_{number}" for number, turn in messages if turn.role == "user"]
+        schema = record(dict.fromkeys(keys, _TEXTS))
+        return self._of_step("facts", self._conversation(), schema, keys=keys)
+
+    def retention(self, facts: Mapping[int, Sequence[str]], answers: Sequence[int]) -> JudgePrompt:
+        """Return the prompt for a verdict on messages of the assistant: retained or lost.
+
+        `facts` maps the number of a user's message, from 1, to its facts; `answers` are the numbers
+        of the judged messages. A message is lost if it asks for an earlier fact, contradicts it,
+        or overlooks it. The reply maps `turn_2` ... to `reason` and `verdict`.
+        """
+        material = self._conversation()
+        for turn, texts in facts.items():
+            material += numbered(f"told-in-turn-{turn}", texts)
+        keys = [f"turn_{turn}" for turn in answers]
+        schema = _verdict_schema(keys, ("retained", "lost"))
+        return self._of_step("retention", material, schema, keys=keys)
+
     def _verdicts(
         self,
         step: str,
@@ -214,6 +264,22 @@ class Prompts:
         examples = templates.worked_examples(step) if self.few_shot else []
         system = templates.system_text(step, steps=self.rubric.own_steps, examples=examples)
         return JudgePrompt(system, templates.user_text(step, material, **words), schema)
+
+    def _conversation(self) -> list[tuple[str, str]]:
+        """Return label and text of all messages; tool outputs follow the message that called.
+
+        Messages are numbered from 1; empty ones are left out, except those of the user.
+        """
+        material: list[tuple[str, str]] = []
+        for number, message in enumerate(messages_of(self.item), start=1):
+            # a message of the assistant may consist of tool calls alone
+            if message.text or message.role == "user":
+                material.append((f"turn-{number}-{message.role}", message.text))
+            for call_number, call in enumerate(message.tool_calls, start=1):
+                output = "" if call.output is None else f"\n{call.output}"
+                label = f"turn-{number}-tool-{call_number}"
+                material.append((label, f"{call.written}{output}"))
+        return material
 
 
 def ragas_prompt(step: str, material: templates.Material) -> JudgePrompt:
@@ -259,6 +325,19 @@ def _check_passages(passages: Sequence[str], value: Any) -> None:
         if len(numbers) < _LEAST[verdict]:
             expected = f"at least {_LEAST[verdict]}"
             raise Unreadable(f"{claim} is {verdict} by passages {numbers}, expected {expected}")
+
+
+def messages_of(item: JudgedItem) -> list[Turn]:
+    """Return all messages of a conversation: earlier turns, question and answer.
+
+    Tool calls of the answer that an earlier turn has already are dropped, since records of whole
+    conversations list the calls of all turns with the answer. A missing question or answer is an
+    empty message.
+    """
+    earlier = [call for turn in item.turns for call in turn.tool_calls]
+    calls = tuple(call for call in item.tool_calls or () if call not in earlier)
+    answer = Turn("assistant", item.answer or "", tool_calls=calls)
+    return [*item.turns, Turn("user", item.question or ""), answer]
 
 
 def example_item(example: Mapping[str, Any]) -> JudgedItem:

@@ -29,6 +29,9 @@ _STEPS = {
     "rating": ("rating",),
     "pairwise": ("pairwise",),
     "nuggets": ("nuggets", "assignment"),
+    "intentions": ("intentions", "satisfaction"),
+    "retention": ("facts", "retention"),
+    "support": ("support",),
     "ragas": ("ragas",),
 }
 

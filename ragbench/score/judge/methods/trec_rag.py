@@ -1,4 +1,4 @@
-"""Method `nuggets` of TREC RAG: the facts in an answer."""
+"""Methods of TREC RAG: `nuggets`, the facts in an answer, and `support` by its citations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import cast
 
 from ragbench.score.judge.base import not_applicable
 from ragbench.score.judge.methods.vote import Vote
-from ragbench.score.judge.published import NuggetScore, nugget_score
+from ragbench.score.judge.published import NuggetScore, SupportScore, nugget_score, support_score
+from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.records import Nugget
 from ragbench.types.scores import Cause, Verdict
 
@@ -64,3 +65,47 @@ async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
     }
     best = sorted(nuggets.values(), key=lambda nugget: nugget.importance != "vital")
     return tuple(best[:_MOST_NUGGETS])
+
+
+async def check_support(vote: Vote) -> Verdict:
+    """Return the support of each sentence by the passage that it cites first.
+
+    One request per cited passage. A citation of a missing or empty passage counts as no support,
+    without a request. `not_applicable` for an answer without sentences, or without citations if
+    only sentences with citations count. The score is from 0 to 1.
+
+    Raises:
+        CallFailure: A request failed.
+
+    References:
+        Thakur et al. (2025), Support Evaluation for the TREC 2024 RAG Track.
+    """
+    sentences, passages = cited_sentences(vote.item.answer or ""), vote.item.contexts or []
+    levels: list[str | None] = ["no_support" if cited else None for _, cited in sentences]
+    reasons = ["no such passage" if cited else "cites nothing" for _, cited in sentences]
+    by_passage: dict[int, list[int]] = {}
+    for row, (_, cited) in enumerate(sentences):
+        if cited and 1 <= cited[0] <= len(passages) and passages[cited[0] - 1].strip():
+            by_passage.setdefault(cited[0], []).append(row)
+    prompts = [
+        vote.prompts.support([sentences[row][0] for row in rows], passages[cited - 1])
+        for cited, rows in by_passage.items()
+    ]
+    replies = await vote.ask_all(prompts)
+    for rows, reply in zip(by_passage.values(), replies, strict=True):
+        for number, row in enumerate(rows, start=1):
+            value = reply.value[f"statement_{number}"]
+            levels[row], reasons[row] = str(value["verdict"]), str(value["reason"])
+    lines = [
+        f"sentence {n}{f', passage {cited[0]}' if cited else ''}: "
+        f"{level or 'no citation'} ({reason}): {text}"
+        for n, ((text, cited), level, reason) in enumerate(
+            zip(sentences, levels, reasons, strict=True), start=1
+        )
+    ]
+    score = support_score(levels, cast("SupportScore", vote.rubric.formula))
+    if score is not None:
+        return Verdict(score, reasoning="\n".join(lines))
+    if not sentences:
+        return not_applicable(Cause.NO_CLAIMS, "the answer has no sentence")
+    return not_applicable(Cause.NO_CITATIONS, "\n".join(["the answer cites no passage", *lines]))
