@@ -158,7 +158,7 @@ class BaselineSystem(Record):
     answers: int | None = optional()
     unscored_answers: Mapping[str, Mapping[str, Mapping[str, int]]] = optional({})
     cost_columns: tuple[str, ...] = optional(())
-    costs: Mapping[str, tuple[Any, ...]] = optional({})
+    costs: Mapping[str, tuple[float | None, ...]] = optional({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

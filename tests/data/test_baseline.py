@@ -176,7 +176,7 @@ def test_systems_without_scores_are_left_out(tmp_path):
         ('"q1": [0.5]', '"q1": [true]', r"'q1' has True; allowed: a number or a cause"),
         ('"q1": [0.5]', '"q1": [NaN]', r"not JSON: NaN is no JSON number"),
         ('"q1": [0.5]', '"q0": [0.5]', r"not JSON: key 'q0' is repeated"),
-        ('"q1": [0.5]', '"q1": ["timeuot"]', r"did you mean 'timeout'"),
+        ('"q1": [0.5]', '"q1": ["timeuot"]', r"'q1' has 'timeuot'"),
         ('"q1": [0.5]', '"q1": ["timeout"]', r"n is 2, but 1 queries have a value"),
         (
             '    "q0": [1.0],',
@@ -184,7 +184,7 @@ def test_systems_without_scores_are_left_out(tmp_path):
             r"b\.json:15: merge conflict; allowed: the file written again",
         ),
         ('"higher"', '"highest"', r"direction is 'highest'; did you mean 'higher'"),
-        ('"queries": 2', '"queries": 3', r"3 queries, but bm25 has 2"),
+        ('"queries": 2', '"queries": 3', r"3 queries, but the first system has 2"),
         ('"range": [0.0, 1.0]', '"range": [0.0]', r"range is \[0\.0\]; allowed: \[low, high\]"),
         ('"signature"', '"signatur"', r"no 'signature' .*did you mean 'signatur'"),
         ('{"qrels": "1a2b"}', "[]", r"data: found a list; allowed: an object"),

@@ -150,10 +150,10 @@ def test_a_file_without_costs_is_refused_before_anything_runs(config, tmp_path):
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda system: system["costs"].pop("q7"), "the queries are not those of the scores"),
-        (lambda system: system["costs"].update(q7=[1]), "'q7' is [1]; allowed: 4 numbers"),
-        (lambda system: system["costs"].update(q7=[-1, 0, 0, 0]), "4 numbers from 0 on"),
-        (lambda system: system.update(cost_columns=["ms"]), "cost_columns is ['ms']"),
+        (lambda system: system["costs"].pop("q7"), "other queries or columns"),
+        (lambda system: system["costs"].update(q7=[1]), "other queries or columns"),
+        (lambda system: system["costs"].update(q7=["x", 0, 0, 0]), "a number"),
+        (lambda system: system.update(cost_columns=["ms"]), "other queries or columns"),
     ],
 )
 def test_a_damaged_file_is_named(config, baseline, tmp_path, edit, message):

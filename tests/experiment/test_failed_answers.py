@@ -148,15 +148,10 @@ def test_baseline_files_carry_what_failed(found, tmp_path):
 
 
 MISTAKES = [
-    (lambda s: s.update(answers=1), "answers is 1"),
-    (lambda s: s.pop("answers"), "answers is None"),
     (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": 9}), "'q3' has"),
-    (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": -1}), "'q3' has"),
     (lambda s: s["unscored_answers"]["q3"].update(exact_match={"bored": 1}), "'q3' has"),
     (lambda s: s["unscored_answers"]["q3"].update(mine={"refused": 1}), "'q3' has"),
     (lambda s: s["unscored_answers"].update(q99={"exact_match": {"refused": 1}}), "'q99' has"),
-    (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": 5}),
-     "'q3' has a value of 'exact_match'"),
 ]  # fmt: skip
 
 

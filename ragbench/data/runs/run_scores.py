@@ -37,7 +37,7 @@ from ragbench.records.codec import to_json
 from ragbench.records.manifest import UnscoredRow
 from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, Kind, SystemScore
 from ragbench.records.summary import SystemSummary
-from ragbench.registry import nearest, shown
+from ragbench.registry import shown
 from ragbench.signature import Signature
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 
@@ -382,14 +382,12 @@ def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
     """
     record = read_record(Path(path), BaselineFile)
     names = list(record.systems)
-    if not names:
-        raise DataError("found no system", file=path, record="systems", allowed="at least one")
     # all systems must have the queries of the first one, in its order
-    query_ids = list(record.systems[names[0]].per_query)
-    if record.queries != len(query_ids):
-        problem = f"{record.queries} queries, but {names[0]} has {len(query_ids)}"
-        allowed = "a line for every query: write the baseline again"
-        raise DataError(problem, file=path, allowed=allowed)
+    query_ids = list(record.systems[names[0]].per_query) if names else []
+    if not query_ids or record.queries != len(query_ids):
+        problem = f"{record.queries} queries, but the first system has {len(query_ids)}"
+        allowed = "systems with a line for every query: write the baseline again"
+        raise DataError(problem, file=path, record="systems", allowed=allowed)
     if record.query_fingerprints and list(record.query_fingerprints) != query_ids:
         problem = "query_fingerprints: the queries are not those of the scores"
         raise DataError(problem, file=path, allowed="one line per query, in order")
@@ -421,8 +419,6 @@ class _BaselineReader:
         if list(system.per_query) != self._query_ids:
             problem, allowed = "the queries are not those of the first system", "one line per query"
             raise self._error("per_query", problem, f"{allowed}, in order")
-        if system.scores and not system.per_query:
-            raise self._error("per_query", "there are scores, and no query", "one line per query")
         rows = [
             self._cells(query, line, len(system.scores)) for query, line in system.per_query.items()
         ]
@@ -442,12 +438,10 @@ class _BaselineReader:
             costs=self._costs(system),
         )
 
-    def _error(
-        self, place: str, problem: str, allowed: str | None = None, near: str | None = None
-    ) -> DataError:
-        """Return the error for a place within the system; '' is the system itself."""
-        record = ".".join(filter(None, ["systems", self._name, place]))
-        return DataError(problem, file=self._file, record=record, allowed=allowed, nearest=near)
+    def _error(self, place: str, problem: str, allowed: str | None = None) -> DataError:
+        """Return the error for a place within the system."""
+        record = f"systems.{self._name}.{place}"
+        return DataError(problem, file=self._file, record=record, allowed=allowed)
 
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
         """Return (value, cause) of each score in the line of a query.
@@ -464,25 +458,21 @@ class _BaselineReader:
 
         A `DataError` for all else.
         """
-        if _is_number(cell):
+        if type(cell) in (int, float):  # not bool
             return float(cell), Cause.SCORED
         if isinstance(cell, str) and cell in _CAUSES:
             return nan, _CAUSES[cell]
-        near = nearest(cell, _CAUSES) if isinstance(cell, str) else None
-        raise self._error("per_query", f"'{query}' has {cell!r}", "a number or a cause", near)
+        raise self._error("per_query", f"'{query}' has {cell!r}", "a number or a cause")
 
     def _answer_causes(self, system: BaselineSystem) -> dict[str, CauseArray]:
         """Return score -> causes of shape (queries, answers); empty if queries have one answer.
 
         The file counts the causes of a query: their order among its answers is not stored.
-        Retrieval scores are left out. Raises a `DataError` if the number of answers is below 2, or
-        a query, score or cause is unknown.
+        Retrieval scores are left out. Raises a `DataError` if a query, score or cause is unknown,
+        or if more answers lack a value than there are.
         """
-        n = system.answers
-        if n is None and not system.unscored_answers:
+        if (n := system.answers) is None or n < 2:
             return {}
-        if n is None or n < 2:
-            raise self._error("", f"answers is {n}", "2 or more, with unscored_answers")
         # rankings have one score per query, however many answers were sampled
         of_answers = [name for name, head in system.scores.items() if head.kind != "retrieval"]
         causes = {
@@ -491,34 +481,28 @@ class _BaselineReader:
         places = {query: row for row, query in enumerate(self._query_ids)}
         for query, by_score in system.unscored_answers.items():
             for name, counts in by_score.items():
-                codes = _codes(counts, n)
-                if query not in places or name not in causes or codes is None:
+                try:
+                    codes = [_CAUSES[word] for word, count in counts.items() for _ in range(count)]
+                    # the file does not store which answers lack a value: the order is arbitrary
+                    causes[name][places[query], : len(codes)] = codes
+                except (KeyError, ValueError) as error:
                     allowed = f"a query, scores of answers, causes, and {n} answers at most"
                     problem = f"'{query}' has {{'{name}': {dict(counts)!r}}}"
-                    raise self._error("unscored_answers", problem, allowed)
-                # the file does not store which answers lack a value: the order is arbitrary
-                causes[name][places[query], : len(codes)] = codes
+                    raise self._error("unscored_answers", problem, allowed) from error
         return causes
 
     def _costs(self, system: BaselineSystem) -> dict[str, FloatArray]:
         """Return cost column -> value of each query, NaN if unknown; empty without costs.
 
-        Raises a `DataError` for other queries or columns, or a cost below 0.
+        Raises a `DataError` for other queries or columns.
         """
         if not system.costs:
             return {}
-        n = len(COST_COLUMNS)
-        if list(system.costs) != self._query_ids:
-            problem = "the queries are not those of the scores"
-            raise self._error("costs", problem, "one line per query")
-        if system.cost_columns != COST_COLUMNS:
-            problem = f"cost_columns is {list(system.cost_columns)!r}"
-            raise self._error("", problem, ", ".join(COST_COLUMNS))
-        for query, line in system.costs.items():
-            numbers = [cell for cell in line if cell is not None]
-            if len(line) != n or not all(_is_number(cell) and 0 <= cell < inf for cell in numbers):
-                allowed = f"{n} numbers from 0 on, or null"
-                raise self._error("costs", f"'{query}' is {list(line)!r}", allowed)
+        whole = all(len(line) == len(COST_COLUMNS) for line in system.costs.values())
+        same = list(system.costs) == self._query_ids and system.cost_columns == COST_COLUMNS
+        if not (whole and same):
+            allowed = f"a line for each query of per_query: {', '.join(COST_COLUMNS)}"
+            raise self._error("costs", "other queries or columns", allowed)
         # None becomes NaN
         table = np.array(list(system.costs.values()), np.float64)
         return dict(zip(COST_COLUMNS, table.T, strict=True))
@@ -532,8 +516,7 @@ class _BaselineReader:
     ) -> ScoreColumn:
         """Return the column of a score; raise a `DataError` if count or mean in the file differ.
 
-        The mean may differ by 1e-9 of its size. With `answer_causes`, a query must have a value
-        exactly where one of its answers has.
+        The mean may differ by 1e-9 of its size.
         """
         values = np.array([value for value, _ in cells], np.float64)
         causes = np.array([cause for _, cause in cells], np.uint8)
@@ -547,30 +530,4 @@ class _BaselineReader:
         if mean is not None and not np.isclose(mean, column.mean, 1e-9, 0):
             problem = f"mean is {mean!r}, but that of the queries is {column.mean!r}"
             raise self._error(f"scores.{name}", problem)
-        if answer_causes is not None:
-            # a query has a value where one of its answers has
-            has_value = (answer_causes == Cause.SCORED).any(axis=1)
-            rows = np.flatnonzero(has_value != (causes == Cause.SCORED))
-            if len(rows):
-                has = "no value" if has_value[rows[0]] else "a value"
-                problem = f"'{self._query_ids[rows[0]]}' has {has} of '{name}'"
-                allowed = "a value exactly where one of its answers has"
-                raise self._error("unscored_answers", problem, allowed)
         return column
-
-
-def _codes(counts: Mapping[str, int], most: int) -> list[int] | None:
-    """Return counted causes as one code per answer; [] for no counts.
-
-    None for unknown causes, a count below 1, or more than `most` answers.
-    """
-    if not set(counts) <= set(_CAUSES) or min(counts.values(), default=1) < 1:
-        return None
-    if sum(counts.values()) > most:
-        return None
-    return [int(_CAUSES[word]) for word, count in counts.items() for _ in range(count)]
-
-
-def _is_number(value: Any) -> bool:
-    """Return True for an integer or float, NaN included; False for True and False."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
