@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.chat_server import ChatServer
 from tests.notebook import PAGES, programs, run_cell
+from tests.score.judge.scripted import Script
 
 
 def installed(program):
@@ -54,6 +56,19 @@ def test_the_programs_run_in_a_running_loop(repository, tmp_path, monkeypatch, p
         run_cell(program, page, {"__name__": "cell"})
 
     assert ran
+
+
+@pytest.mark.costly
+def test_the_quick_start_of_ragas_runs(repository, monkeypatch, capsys):
+    with ChatServer(Script()) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        (program,) = programs(repository / "docs/moving.md")
+        names = {"__name__": "cell"}
+        run_cell(program, "moving.md", names)
+
+    assert capsys.readouterr().out.startswith("<Evaluation of 1:\n  faithfulness      1.00")
+    assert [*names["frame"].columns][-6:] == [*names["names"], "cause", "reason"]
 
 
 def test_the_program_on_causes_runs(repository, finished_quickstart, tmp_path, monkeypatch):

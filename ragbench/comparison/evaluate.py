@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import Record, to_json
-from ragbench.records.score import RunCounts, SystemScore
+from ragbench.records.score import Kind, RunCounts, SystemScore
 from ragbench.score.retrieval import score_run
 from ragbench.score.retrieval.base import RankedGrades, Reads
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -25,6 +26,7 @@ from ragbench.stats.mean import finite
 from ragbench.types import Qrels, Run, ScoreColumn, tables
 from ragbench.types.checks import checked_ids, wrong_type_error
 from ragbench.types.columnar import QueryFingerprints
+from ragbench.types.scores import Cause, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ class PairCounts(Record):
 class Evaluation:
     """Scores of one system, with intervals, counts and signatures.
 
-    Scores have the names that the caller wrote. `evaluate_run`, `evaluate_texts` and
+    Scores have the names that the caller wrote. `evaluate`, `evaluate_run`, `evaluate_texts` and
     `evaluate_run_file` make it. OptionError if `confidence` is outside (0, 1).
 
     Attributes:
@@ -169,7 +171,12 @@ class Evaluation:
         confidence: Level of the intervals.
         fingerprints: Fingerprints of the references or judgements of each item: comparisons refuse
             items that differ.
-        notes: Sentences on texts that a metric does not read as a user expects.
+        notes: Sentences on what makes scores doubtful, such as texts that a metric does not read as
+            a user expects.
+        kinds: Score -> measure, metric or rubric, for results of `evaluate`; else empty.
+        texts: Part -> value of each item: `question`, `contexts`, `answer`, `reference`, for
+            results of `evaluate`; else empty.
+        verdicts: Item id -> rubric -> verdict of the judge; empty without a judge.
     """
 
     query_ids: Sequence[str]
@@ -178,6 +185,9 @@ class Evaluation:
     confidence: Confidence = 0.95
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    texts: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    verdicts: Mapping[str, Mapping[str, Verdict]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_options("evaluate", self)
@@ -240,6 +250,21 @@ class Evaluation:
             for name, column in self.columns.items()
         }
 
+    @property
+    def causes(self) -> dict[str, dict[str, str]]:
+        """Cause of each missing value by score and item id, such as `timeout` or `no_reference`.
+
+        In the order of the columns and of `query_ids`; a score without missing values has {}.
+        """
+        return {
+            name: {
+                item: Cause(code).word
+                for item, code in zip(self.query_ids, column.causes.tolist(), strict=True)
+                if code != Cause.SCORED
+            }
+            for name, column in self.columns.items()
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return counts, scores and values as a JSON mapping, null for a missing value.
 
@@ -258,30 +283,64 @@ class Evaluation:
         }
 
     def __repr__(self) -> str:
-        scores = ", ".join(
-            f"{name} {tables.number(score.mean, score.interval)}"
-            for name, score in self.summary.items()
-        )
-        return f"<Evaluation of {len(self.query_ids)}: {scores}>"
+        width = max(map(len, self.columns), default=0)
+        lines = [f"{name:<{width}} {mean}{missing}" for name, mean, missing in self._lines()]
+        joint = "\n  " if len(lines) > 1 else " "
+        return f"<Evaluation of {len(self.query_ids)}:{joint}{joint.join(lines)}>"
 
     def _repr_html_(self) -> str:
         rows = [
-            [name, tables.number(s.mean, s.interval), str(s.n), str(s.n_failed)]
-            for name, s in self.summary.items()
+            [name, mean, str(self.summary[name].n), missing.removeprefix(", ")]
+            for name, mean, missing in self._lines()
         ]
         caption = f"{len(self.query_ids)} items, {self.confidence:.0%} intervals"
-        return tables.html_table(caption, ["score", "mean", "scored", "failed"], rows)
+        return tables.html_table(caption, ["score", "mean", "scored", "not scored"], rows)
 
-    def to_pandas(self) -> Any:
+    def _lines(self) -> Iterator[tuple[str, str, str]]:
+        """Yield name, mean with interval, and missing values by cause, of each score.
+
+        Missing values are written `, 2 timeout, 1 no_reference`; the text is empty without any.
+        """
+        for name, causes in self.causes.items():
+            score, counts = self.summary[name], Counter(causes.values())
+            missing = "".join(f", {n} {cause}" for cause, n in counts.items())
+            yield name, tables.number(score.mean, score.interval), missing
+
+    def to_pandas(self, *, texts: bool = False) -> Any:
         """Return a pandas DataFrame, a row per item and a column per score; needs pandas.
 
-        The index, `query_id`, has the item ids; NaN marks a missing value. ImportError without
-        pandas.
+        The index, `query_id`, has the item ids; NaN marks a missing value. A result of `evaluate`
+        has the column `cause` too, which names the scores that a row lacks with their causes.
+        ImportError without pandas.
+
+        Args:
+            texts: Add the columns `question`, `contexts`, `answer` and `reference` in front, and
+                `reason`, the words of the judge, at the end, as far as the result has them.
         """
         import pandas as pd
 
-        values = {name: column.values for name, column in self.columns.items()}
+        values: dict[str, Any] = {**self.texts} if texts else {}
+        values |= {name: column.values for name, column in self.columns.items()}
+        if self.kinds:
+            rows = self.causes.items()
+            values["cause"] = [
+                _joined((name, by_item.get(item, "")) for name, by_item in rows)
+                for item in self.query_ids
+            ]
+        if texts and self.verdicts:
+            values["reason"] = [
+                _joined((name, verdict.reasoning) for name, verdict in by_rubric.items())
+                for by_rubric in self.verdicts.values()
+            ]
         return pd.DataFrame(values, index=pd.Index(self.query_ids, name="query_id"))
+
+
+def _joined(named_texts: Iterable[tuple[str, str]]) -> str:
+    """Return texts with their names, as `faithfulness: timeout; rouge1: no_reference`.
+
+    Empty texts are left out.
+    """
+    return "; ".join(f"{name}: {text}" for name, text in named_texts if text)
 
 
 def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule

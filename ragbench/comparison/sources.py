@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_file, refuse_unjudged
+from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
 from ragbench.data.runs.run_folder import LATEST
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import names_in
-from ragbench.records.score import Kind
+from ragbench.records.score import Kind, RunCounts
 from ragbench.registry import nearest
 from ragbench.types import Qrels
 
@@ -23,13 +23,14 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
 
     The system has the tag of its run file as name, or the name of the source. `run` is the run
     file, if there is one: comparisons show its rankings. Its kind is `generation` for texts,
-    without a retriever, and `retrieval` for a run.
+    without a retriever, and `retrieval` for a run. A result of `evaluate` has the kind of each
+    score, and no retriever.
     """
     read = evaluation.read
-    counts = None if isinstance(read, PairCounts) else read
+    counts = read if isinstance(read, RunCounts) else None
     name = (counts and counts.tag) or source
     kind: Kind = "generation" if counts is None else "retrieval"
-    kinds = dict.fromkeys(evaluation.columns, kind)
+    kinds = evaluation.kinds or dict.fromkeys(evaluation.columns, kind)
     retriever = None if counts is None else name
     system = SystemScores(name, retriever, None, evaluation.columns, kinds, counts)
     rankings = {} if run is None else {name: run}

@@ -220,11 +220,19 @@ def columns_named(free: Sequence[str], names: Iterable[str]) -> list[str]:
 
 
 def is_table(value: object) -> bool:
-    """Return True for a data frame or a list of mappings; False for an empty list."""
+    """Return True for a data frame, a list of mappings or a data set of ragas.
+
+    False for an empty list.
+    """
     if isinstance(value, (list, tuple)):
         return bool(value) and all(isinstance(row, Mapping) for row in value)
     # A single column of pandas or Arrow lacks the attribute, so it is no table.
-    return is_frame(value)
+    return is_frame(value) or _is_of_ragas(value)
+
+
+def _is_of_ragas(value: object) -> bool:
+    """Return True for an `EvaluationDataset` of ragas, a list of samples."""
+    return hasattr(value, "samples") and hasattr(value, "to_list")
 
 
 def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
@@ -233,7 +241,8 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     Keys become text; the order stays, and no rows give [].
 
     Args:
-        table: Data frame or list of mappings.
+        table: Data frame (pandas, polars, Arrow, Hugging Face), list of mappings, or
+            `EvaluationDataset` of ragas.
         owner: Component that reads the table, for the message.
 
     Raises:
@@ -243,7 +252,7 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
         >>> rows_of([{"question": "Why?", "answer": float("nan")}], "table")
         [{'question': 'Why?', 'answer': None}]
     """
-    for method in ("to_dicts", "to_pylist"):  # polars, Arrow
+    for method in ("to_dicts", "to_pylist", "to_list"):  # polars, Arrow, Hugging Face and ragas
         if callable(getattr(table, method, None)):
             rows = getattr(table, method)()
             break
@@ -257,7 +266,8 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
 def plain(value: Any) -> Any:
     """Return a cell with types of Python only: None for a missing value, lists for arrays.
 
-    Missing values are NaN, and NA and NaT of pandas.
+    Missing values are NaN, and NA and NaT of pandas. A LangChain document becomes a mapping of its
+    id, if it has one, `text` and `metadata`.
     """
     if type(value) in (str, bool, int, type(None)):
         return value
@@ -269,6 +279,9 @@ def plain(value: Any) -> Any:
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
+    if hasattr(value, "page_content"):
+        identifier = {"id": value.id} if getattr(value, "id", None) else {}
+        return {**identifier, "text": value.page_content, "metadata": plain(value.metadata)}
     to_list = getattr(value, "tolist", None)  # arrays and numbers of NumPy
     return plain(to_list()) if callable(to_list) else value
 

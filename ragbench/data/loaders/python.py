@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.data.files.collection import corpus_notes, read_document, read_metadata
+from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.fields import error_maker
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
 from ragbench.data.loaders.base import (
@@ -23,7 +25,7 @@ from ragbench.data.loaders.base import (
     fingerprint_collection,
     finish_collection,
 )
-from ragbench.data.loaders.records import RecordTable
+from ragbench.data.loaders.records import Records, RecordTable
 from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError
 from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
@@ -105,20 +107,24 @@ def passed() -> Collection:
 PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
 
 
-def collection_of(value: object) -> Collection:
+def collection_of(
+    value: object, columns: Mapping[str, str | list[str] | None] | None = None
+) -> Collection:
     """Return the data set that a program passes, checked.
 
     An empty list is none of these (OptionError); a data frame without rows has no query.
 
     Args:
         value: A `Collection`, a mapping of parts as a user's loader returns it, or a table with a
-            row per question: a data frame or a list of mappings, read like a file of records.
+            row per question: a data frame, a list of mappings, or the path of a file of records.
+        columns: Part -> column of a table whose columns have other names; None for the usual ones.
 
     Raises:
-        OptionError: The value is none of these.
+        OptionError: The value is none of these, or `columns` names an unknown part.
         DataError: A row or id is wrong, no column has the question, there is no query, or the rows
-            are steps of traces.
+            are steps of traces; or a file cannot be read.
         AdapterError: A mapping or `Collection` is no data set; see `as_collection`.
+        MissingExtra: The format of a file needs an extra.
 
     Example:
         >>> rows = [{"user_input": "Why?", "response": "Because.", "reference": "So."}]
@@ -128,14 +134,17 @@ def collection_of(value: object) -> Collection:
     """
     if isinstance(value, (Collection, Mapping)):
         return as_collection(value, "dataset")
+    if isinstance(value, (str, Path)):
+        return Records(path=Path(value), columns=columns).load()
     if not is_table(value):
-        allowed = "a data frame, a list of mappings, {queries, documents, ...}, Collection"
-        raise OptionError("run_experiment", "dataset", shown(value), allowed)
+        allowed = "a path, a data frame, a list of mappings, {queries, documents, ...}, Collection"
+        raise OptionError("dataset", "data", shown(value), allowed)
+    check_mapping(columns or {}, "dataset")
     entries = [
         Entry("dataset", None, row, record=f"row {number}")
         for number, row in enumerate(rows_of(value, "dataset"), start=1)
     ]
-    table = RecordTable(entries, columns=None, corpus=None, file="dataset")
+    table = RecordTable(entries, columns=columns, corpus=None, file="dataset")
     return finish_collection(table.collection(), None)
 
 

@@ -17,6 +17,7 @@ from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.retrieval.base import no_average
 from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
 from ragbench.score.retrieval.score_run import SUBTOPICS_ALLOWED
+from ragbench.score.text import DEFAULT_METRICS
 from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Collection
@@ -36,9 +37,6 @@ DEFAULT_MEASURES = (
 # Default measures of data with gold answers and no judgements; @5 comes first, as a generator gets
 # 5 passages by default.
 DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
-
-# Default metrics: those that need neither a model nor an extra, without exact match.
-DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 
 # Default metrics of data with gold tool calls.
 DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
 from ragbench.score.judge.base import JudgedItem, Rubric, missing_verdict
-from ragbench.types import ToolCall, Turn
+from ragbench.types import Document, ToolCall, Turn
 from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
@@ -24,8 +24,22 @@ from ragbench.types.tables import PARTS, Table, columns_by_part, folded, is_fram
 Rows = Table | Iterable[Mapping[str, Any]]
 
 
+class LangChainDocument(Protocol):
+    """Document of LangChain.
+
+    Attributes:
+        page_content: Text of the document.
+    """
+
+    page_content: str
+
+
+# Text, document, or `{id, text}`.
+Passage = str | Document | LangChainDocument | Mapping[str, Any]
+
+
 class RubricInputs(TypedDict, total=False):
-    """Inputs of some rubrics besides question, answer, passages and reference.
+    """Inputs of some rubrics, and the names of ragas and deepeval for question, answer and so on.
 
     Attributes:
         queries: Queries that the system formulated, for rubrics that judge queries.
@@ -35,6 +49,13 @@ class RubricInputs(TypedDict, total=False):
         tool_calls: Tools that the system called.
         nuggets: Facts of a good answer: `text`, `importance` (vital or okay) and, if people have
             checked this answer, `assignment`. None: the judge extracts them from the reference.
+        user_input: Question, as ragas names it.
+        response: Answer, as ragas names it.
+        retrieved_contexts: Passages, as ragas names them.
+        input: Question, as deepeval names it.
+        actual_output: Answer, as deepeval names it.
+        retrieval_context: Passages, as deepeval names them.
+        expected_output: Reference, as deepeval names it.
     """
 
     queries: Sequence[str] | None
@@ -43,17 +64,24 @@ class RubricInputs(TypedDict, total=False):
     turns: Sequence[Turn | Entries] | None
     tool_calls: Sequence[ToolCall | Entries] | None
     nuggets: Sequence[Nugget | Mapping[str, str]] | None
+    user_input: str | None
+    response: str | None
+    retrieved_contexts: Sequence[Passage] | None
+    input: str | None
+    actual_output: str | None
+    retrieval_context: Sequence[Passage] | None
+    expected_output: str | Sequence[str] | None
 
 
 # Inputs of most rubrics, in the order of the parameters of `Judge.score`.
 _INPUTS = ("question", "answer", "contexts", "reference", "query_id")
-_ROW_KEYS = (*_INPUTS, *RubricInputs.__annotations__)
+_ROW_KEYS = (*_INPUTS, "queries", "guidelines", "other", "turns", "tool_calls", "nuggets")
 
 
 def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
     """Return the texts of a column of texts, `{id, text}` mappings or documents; None if absent.
 
-    A text alone is a list of one.
+    A text alone is a list of one. Documents are those of ragbench and of LangChain.
 
     Raises:
         DataError: A member has no text.
@@ -62,7 +90,9 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
     if value is None:
         return None
     for part in [value] if isinstance(value, str) else value:
-        text = part.get("text") if isinstance(part, Mapping) else getattr(part, "full_text", part)
+        # a document of ours or of LangChain
+        text = getattr(part, "full_text", getattr(part, "page_content", part))
+        text = part.get("text") if isinstance(part, Mapping) else text
         if not isinstance(text, str):
             raise DataError(f"'{name}' holds {shown(part)}", allowed="texts, {id, text}, Document")
         texts.append(text)
@@ -112,7 +142,7 @@ def items_of(rows: Rows) -> list[JudgedItem]:
     """
     table = is_frame(rows)
     mappings = rows_of(rows, "rows") if table else list(_mappings(rows))
-    names = _arguments(list(dict.fromkeys(str(key) for row in mappings for key in row)))
+    names = _arguments(list(dict.fromkeys(str(key) for row in mappings for key in row)), "rows")
     return [
         _read_item(
             f"rows[{number}]",
@@ -138,15 +168,16 @@ def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
         yield row
 
 
-def _arguments(columns: Sequence[str]) -> dict[str, str]:
+def _arguments(columns: Sequence[str], owner: str) -> dict[str, str]:
     """Return column -> argument of `Judge.score`; columns that are no argument are absent.
 
-    Exact names come before recognised ones. DataError if two columns could be one argument.
+    Exact names come before recognised ones. DataError if two columns of `owner` could be one
+    argument.
     """
     arguments = {name: name for name in columns if name in _ROW_KEYS}
     # exact names of arguments take precedence over recognised names
     free = [part for part, argument in _PARTS.items() if argument not in arguments]
-    parts = columns_by_part(free, [name for name in columns if name not in arguments], None, "rows")
+    parts = columns_by_part(free, [name for name in columns if name not in arguments], None, owner)
     return arguments | {parts[part]: _PARTS[part] for part in parts}
 
 
@@ -161,13 +192,18 @@ _UNREAD = {
 def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> JudgedItem:
     """Return the judged item of one call of `Judge.score`.
 
-    `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name.
-    `place` names the call in messages. A text as reference or guideline is a list of one.
+    `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name,
+    those of ragas and deepeval among them. `place` names the call in messages. A text as reference
+    or guideline is a list of one.
 
     Raises:
-        DataError: `more` has another name, or an input has the wrong form.
+        DataError: `more` has another name or a second name of an input, or an input has the wrong
+            form.
     """
-    return _read_item(place, {**dict(zip(_INPUTS, inputs, strict=True)), **more})
+    stated = {name: value for name, value in zip(_INPUTS, inputs, strict=True) if value is not None}
+    stated.update(more)
+    names = _arguments(list(stated), place)
+    return _read_item(place, {names.get(name, name): value for name, value in stated.items()})
 
 
 def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import OptionError
 from ragbench.llm.server import speaks_openai
 from ragbench.registry import check_values, declared_options
+from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import Rubric
-from ragbench.score.judge.items import Rows, RubricInputs, item_of, items_of
+from ragbench.score.judge.base import JudgedItem, Rubric
+from ragbench.score.judge.items import Passage, Rows, RubricInputs, item_of, items_of
 from ragbench.score.judge.python import as_judge, judge_maker, name_of
 from ragbench.score.judge.rubric import (
     default_rubrics,
@@ -22,14 +23,14 @@ from ragbench.score.judge.rubric import (
     load_rubric,
     not_applied,
 )
-from ragbench.score.judge.verdicts import ajudge_all, judge_all
+from ragbench.score.judge.verdicts import ajudge_all, collect_verdicts, judge_all
+from ragbench.types import ScoreColumn
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ragbench.llm import Replies
-    from ragbench.types import Document
 
 
 class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"]):
@@ -161,7 +162,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         *,
         question: str | None = None,
         answer: str | None = None,
-        contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
+        contexts: Sequence[Passage] | None = None,
         reference: str | Sequence[str] | None = None,
         query_id: str = "",
         **more: Unpack[RubricInputs],
@@ -171,14 +172,16 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         Args:
             question: Question of the user.
             answer: Answer of the system; None if there is none, empty if it returned no text.
-            contexts: Passages, best first.
+            contexts: Passages, best first: texts, `{id, text}`, or documents, also of LangChain.
             reference: Gold answer, or several of them.
             query_id: Id of the query; no rubric reads it.
             **more: Inputs of some rubrics: `queries`, `guidelines`, `other`, `nuggets`; `turns`,
                 the messages before the question: `{role, content}`, also with `tool_calls`,
                 `contexts` and messages of tools, as in OpenAI, ragas and deepeval, or exchanges
                 `{question, answer, contexts}`; and `tool_calls`, the tools that the system
-                called: `{name, arguments, output}`.
+                called: `{name, arguments, output}`. Also the names of ragas and deepeval:
+                `user_input`, `response`, `retrieved_contexts`; `input`, `actual_output`,
+                `retrieval_context`, `expected_output`.
 
         Returns:
             Rubric -> verdict, in the order of `rubrics`; scores are from 0 to 1, None for a verdict
@@ -186,7 +189,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
         Raises:
             DataError: Contexts, references, queries or guidelines are no texts, turns or tool
-                calls have an unknown form, or an input has another name.
+                calls have an unknown form, or an input has another name or comes twice.
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
         item = item_of("score()", (question, answer, contexts, reference, query_id), more)
@@ -215,7 +218,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         *,
         question: str | None = None,
         answer: str | None = None,
-        contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
+        contexts: Sequence[Passage] | None = None,
         reference: str | Sequence[str] | None = None,
         query_id: str = "",
         **more: Unpack[RubricInputs],
@@ -252,6 +255,40 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
         # in a thread: closing may block, and other tasks of the event loop must go on
         await asyncio.to_thread(self.close)
+
+
+def judge_items(
+    judge: Judge,
+    items: Sequence[JudgedItem],
+    names: Sequence[str | Path | Mapping[str, Any]],
+    advance: Advance | None = None,
+) -> tuple[list[dict[str, Verdict]], Mapping[str, ScoreColumn]]:
+    """Judge items by some rubrics and by those that the judge was created with, each once.
+
+    A judge that was created without rubrics adds its default ones only if there are no names.
+
+    Args:
+        judge: Judge from Python.
+        items: Items to judge.
+        names: Rubrics besides those of the judge, as `Judge` takes them.
+        advance: Called with the number of items that were completed since the last call.
+
+    Returns:
+        Rubric -> verdict per item, in order, and the score column of each rubric.
+
+    Raises:
+        OptionError: No rubric has a name, a name comes twice, or the judge cannot apply it.
+        DataError: A file is no rubric, or an embedding model is not in the cache of the hub, which
+            cannot be reached.
+        RagbenchError: The user has to act, as for a missing key or package.
+    """
+    kind, model = judge.type, judge._judge
+    loaded_rubrics = load_rubrics(names, kind, model)
+    if not loaded_rubrics or judge._arguments[1] is not None:
+        loaded_rubrics += judge.rubrics
+    rubrics = list({rubric.name: rubric for rubric in loaded_rubrics}.values())
+    verdicts = judge_all(model, items, rubrics, advance)
+    return verdicts, collect_verdicts(model, items, rubrics, verdicts, type_name=kind).columns
 
 
 def make_judge(

@@ -2,6 +2,9 @@
 
 from ragbench.registry import Family
 
+# Default metrics: those that need neither a model nor an extra, without exact match.
+DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
+
 _PACKAGE = "ragbench.score.text"
 
 METRICS = Family(

@@ -104,6 +104,45 @@ def test_what_a_rubric_needs_beyond_an_answer(rubric, item, cause):
     assert (found.score is None) == (cause != "scored") == bool(found.reasoning)
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("user_input", "response", "retrieved_contexts", "reference"),
+        ("input", "actual_output", "retrieval_context", "expected_output"),
+        ("question", "response", "contexts", "expected_output"),
+    ],
+    ids=["ragas", "deepeval", "mixed"],
+)
+def test_the_names_of_ragas_and_deepeval_are_arguments_too(names):
+    judge = Judge(type=WORDS)
+    renamed = dict(zip(names, ROW.values(), strict=True))
+
+    assert judge.score(**renamed) == judge.score(**ROW)
+    assert asyncio.run(judge.ascore(**renamed)) == judge.score(**ROW)
+
+
+def test_an_input_that_comes_twice_is_refused():
+    judge = Judge(type=WORDS)
+
+    with pytest.raises(DataError, match=r"score\(\) has 'response'"):
+        judge.score(answer="In 1932.", response="In 1933.")
+    with pytest.raises(DataError, match=r"'response' and 'actual_output' could both be the answer"):
+        judge.score(response="In 1932.", actual_output="In 1933.")
+
+
+def test_documents_of_langchain_are_passages():
+    documents = pytest.importorskip("langchain_core.documents")
+    passages = [documents.Document("It opened"), {"text": "in"}, Document("d1", "1932.")]
+    judge = Judge(type=lambda answer, contexts: " ".join(contexts) == answer)
+
+    (verdict,) = judge.score(answer="It opened in 1932.", contexts=passages).values()
+    (of_row,) = judge.score_many([{"answer": "It opened in 1932.", "contexts": passages}])[
+        0
+    ].values()
+
+    assert verdict.score == of_row.score == 1.0
+
+
 def test_guidelines_of_the_rubric_are_enough():
     rubric = replace(load_rubric("guidelines"), guidelines=("Be kind.",))
     assert apply_rubric(Moody(), JudgedItem("Why?", "So."), rubric).cause == "scored"

@@ -1,0 +1,247 @@
+"""`evaluate`: measures of rankings, metrics of answers and rubrics of a judge for one table."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
+from ragbench.data.loaders.python import collection_of
+from ragbench.errors import DataError, OptionError, RagbenchError
+from ragbench.records.score import Kind
+from ragbench.registry import nearest
+from ragbench.score.judge.base import JudgedItem
+from ragbench.score.judge.judge import Judge, judge_items
+from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+from ragbench.score.retrieval import MEASURES
+from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.text import DEFAULT_METRICS, METRICS
+from ragbench.score.text.columns import Counted
+from ragbench.score.text.notation import parse_metric
+from ragbench.types import Answered, Collection, ScoreColumn, Verdict
+from ragbench.types.tables import Table
+
+# Default measures of a table with ids of retrieved and of relevant documents.
+DEFAULT_MEASURES = ("ndcg@10", "recall@5", "mrr")
+
+# Name of a measure, metric or rubric; or the file of a rubric, or the keys of one.
+ScoreName = str | Path | Mapping[str, Any]
+
+
+def evaluate(
+    data: str | Path | Table | Collection,
+    metrics: Sequence[ScoreName] | None = None,
+    *,
+    judge: Judge | str | Mapping[str, Any] | object = None,
+    columns: Mapping[str, str | list[str] | None] | None = None,
+    confidence: float = 0.95,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Score the passages and answers of one system, a row per question.
+
+    Args:
+        data: Path of a file of records (JSON lines, JSON, CSV, Parquet), a data frame (pandas,
+            polars, Arrow, Hugging Face), a list of mappings, or an `EvaluationDataset` of ragas.
+            Columns have the names that files of records may have, those of ragas and deepeval
+            among them. Also a `Collection` with recorded answers.
+        metrics: Names of measures of rankings (`ndcg@10`), metrics of answers (`rougeL`) and
+            rubrics (`faithfulness`), in any order; a rubric may also be the path of its file or a
+            mapping. None: ndcg@10, recall@5 and mrr if documents are judged; rouge1, rouge2,
+            rougeL, bleu and token_f1 if there are gold answers; the rubrics of the judge.
+        judge: `Judge`, whose own rubrics are applied, too, unless they are the default ones and
+            `metrics` names rubrics; or the name of a model; or the arguments of `Judge` in a
+            mapping; or a client as `Judge` takes it, such as a chat model of LangChain. None: no
+            rubrics.
+        columns: Columns with other names than the usual ones: `{"answer": "bot_reply"}`.
+        confidence: Level of the intervals.
+        progress: Function that is called with the number of judged rows so far and in all.
+
+    Returns:
+        Scores of the questions, in the order of the rows; measures come first, then metrics, then
+        rubrics. A question without a value, as its judgement failed or it lacks a part, is NaN,
+        with its cause in `causes`, in the repr and in the data frame. By measures a question
+        without passages scores 0, as in `evaluate_run`.
+
+    Raises:
+        DataError: A file, column or row cannot be read, rows are of several systems, or there is
+            nothing to score.
+        OptionError: An unknown score or option, a rubric without a judge, or confidence outside
+            (0, 1).
+        MissingExtra: A metric, the judge or a file needs a package that is not installed.
+        AdapterError: Code of the user fails.
+        RagbenchError: The user has to act, as for a missing key.
+
+    Warns:
+        UserWarning: Something makes scores doubtful; one warning for each of the `notes`.
+
+    Example:
+        >>> rows = [{"user_input": "When?", "response": "1932", "reference": "In 1932.",
+        ...          "retrieved_contexts": ["It opened in 1932."]}]
+        >>> def quoted(answer, contexts):
+        ...     return any(answer in text for text in contexts)
+        >>> evaluate(rows, ["exact_match"], judge=Judge(type=quoted)).mean
+        {'exact_match': 0.0, 'quoted': 1.0}
+    """
+    collection = collection_of(data, columns)
+    if len(collection.given) > 1:
+        problem = f"rows of {len(collection.given)} systems: {', '.join(collection.given)}"
+        allowed = "rows of one system, or run_experiment, which compares systems"
+        raise DataError(problem, record="evaluate", allowed=allowed)
+    records = {record.query_id: record for rows in collection.given.values() for record in rows}
+    items = _items(collection, records)
+    gold = [item.references for item in items]
+    hits = {name: [hit.id for hit in record.contexts or ()] for name, record in records.items()}
+    judged = {} if collection.qrels is None else collection.qrels.to_dict()
+    # a question without judgements has a row as well, with a cause
+    relevant = {item.query_id: judged.get(item.query_id, {}) for item in items}
+    strays = _stray_ids(hits, relevant)
+    with _opened(judge) as opened:
+        if metrics is None:
+            # quoted gold passages often differ from all retrieved chunks, and would score 0
+            is_ranked = any(hits.values()) and judged and not (strays and collection.gold_passages)
+            is_answered = collection.answers and any(item.answer is not None for item in items)
+            metrics = [*DEFAULT_MEASURES] if is_ranked else []
+            metrics += DEFAULT_METRICS if is_answered else ()
+        names = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
+        by_kind: dict[Kind, list[Any]] = {kind: [] for kind in _PARSERS}
+        for name in names:
+            by_kind[_kind_of(name, opened)].append(name)
+        if by_kind["judge"] and opened is None:
+            allowed = f"a judge for {by_kind['judge'][0]}: judge='gpt-4o-mini', or a Judge"
+            raise OptionError("evaluate", "judge", None, allowed)
+        if not (names or opened):
+            allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
+            raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
+        ranked = evaluate_run(hits, relevant, by_kind["retrieval"], confidence=confidence)
+        paired = score_pairs([item.answer for item in items], gold, by_kind["generation"])
+        verdicts: list[dict[str, Verdict]] = []
+        scores: Mapping[str, ScoreColumn] = {}
+        if opened is not None:
+            advance = progress and Counted(progress, len(items))
+            verdicts, scores = judge_items(opened, items, by_kind["judge"], advance)
+    parts = dict(zip(by_kind, (ranked.columns, paired.columns, scores), strict=True))
+    evaluation = replace(
+        ranked,
+        columns={**ranked.columns, **paired.columns, **scores},
+        read=paired.read if paired.columns or scores else ranked.read,
+        fingerprints={**ranked.fingerprints, **paired.fingerprints},
+        kinds={name: kind for kind, part in parts.items() for name in part},
+        texts={
+            "question": [item.question for item in items],
+            "contexts": [item.contexts for item in items],
+            "answer": [item.answer for item in items],
+            "reference": [texts[0] if len(texts) == 1 else texts or None for texts in gold],
+        },
+        verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
+    )
+    notes = [*collection.warnings, *(strays if ranked.columns else ()), *paired.notes]
+    notes += _missing_notes(evaluation, _columns(collection))
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    return replace(evaluation, notes=tuple(notes))
+
+
+def _items(collection: Collection, records: Mapping[str, Answered]) -> list[JudgedItem]:
+    """Return the judged item of each question; passages are None if none of them has a text."""
+    items = []
+    for query in collection.queries:
+        record = records.get(query.id, Answered(query.id))
+        contexts = None if record.contexts is None else [hit.full_text for hit in record.contexts]
+        items.append(
+            JudgedItem(
+                query.text,
+                record.answer,
+                # in a table of ids a judge has nothing to read
+                None if contexts and not any(contexts) else contexts,
+                collection.answers.get(query.id, []),
+                query.id,
+                record.queries or None,
+                turns=query.turns,
+                tool_calls=record.tool_calls,
+            )
+        )
+    return items
+
+
+def _stray_ids(
+    hits: Mapping[str, Sequence[str]], relevant: Mapping[str, Mapping[str, int]]
+) -> list[str]:
+    """Return a list with one note if no retrieved id is that of a judged document; else []."""
+    retrieved = dict.fromkeys(hit for ids in hits.values() for hit in ids)
+    judged = dict.fromkeys(name for grades in relevant.values() for name in grades)
+    if not (retrieved and judged) or retrieved.keys() & judged.keys():
+        return []
+    pair = f"'{next(iter(retrieved))}' is retrieved, '{next(iter(judged))}' is relevant"
+    return [f"no retrieved id is that of a relevant document: {pair}"]
+
+
+def _columns(collection: Collection) -> str:
+    """Return the note on the columns that were read; empty for data that are no table."""
+    return next((note for note in collection.notes if note.startswith("columns: ")), "")
+
+
+def _opened(judge: object) -> AbstractContextManager[Judge | None]:
+    """Return the judge as a context that closes it only if it is created here.
+
+    Raises as `Judge`.
+    """
+    if judge is None or isinstance(judge, Judge):
+        return nullcontext(judge)
+    options = {"model": judge} if isinstance(judge, str) else judge
+    return Judge(**options) if isinstance(options, Mapping) else Judge(client=judge)
+
+
+_PARSERS: Mapping[Kind, Callable[[Any], object]] = {
+    "retrieval": parse_measures,
+    "generation": parse_metric,
+    "judge": load_rubric,
+}
+
+
+def _kind_of(name: Any, judge: Judge | None) -> Kind:
+    """Return the kind of the score with a name.
+
+    Raises:
+        OptionError: No score has the name, or an option of the name is wrong.
+        RagbenchError: Code of the user cannot be loaded.
+    """
+    own_names = [] if judge is None else [rubric.name for rubric in judge.rubrics]
+    if isinstance(name, (Path, Mapping)) or name in own_names:
+        return "judge"
+    errors: list[RagbenchError] = []
+    for kind, parse in _PARSERS.items():
+        try:
+            parse(name)
+        except RagbenchError as error:
+            errors.append(error)
+        else:
+            return kind
+    # a wrong option of one kind of score says more than that the other kinds lack the name
+    for problem in errors:
+        if not isinstance(problem, OptionError) or problem.option not in ("", "name"):
+            raise problem
+    score_names = [*MEASURES.names(), *METRICS.names(), *built_in_rubrics()]
+    allowed = "a measure, metric or rubric of `ragbench list`, or the file of a rubric"
+    raise OptionError("evaluate", "metrics", name, allowed, nearest(str(name), score_names))
+
+
+def _missing_notes(evaluation: Evaluation, columns: str) -> list[str]:
+    """Return a note for each group of scores in which the same items failed, or all have no value.
+
+    `columns` are the columns that were read, for scores without any value.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, causes in evaluation.causes.items():
+        score = evaluation.summary[name]
+        if score.failed or not score.n:
+            counts = ", ".join(f"{n} {cause}" for cause, n in Counter(causes.values()).items())
+            ending = "; the mean is over the others" if score.n else f": no value ({columns})"
+            groups.setdefault(f"{counts} of {len(evaluation.query_ids)} rows{ending}", []).append(
+                name
+            )
+    return [f"{', '.join(names)}: {note}" for note, names in groups.items()]
