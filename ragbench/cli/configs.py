@@ -84,12 +84,11 @@ def init(
     config = (
         scaffold_records(file, records, corpus, column_of_part) if records else scaffold_beir(file)
     )
-    text, notes = config
+    text, notes, verb = config
     write_file(file, text)
     echo(f"wrote {file}")
     for note in notes:
         echo(f"note: {note}", err=True)
-    verb = "run" if corpus else "validate"
     echo(f"next: ragbench {verb} {file}", err=True)
 
 

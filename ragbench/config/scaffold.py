@@ -32,6 +32,7 @@ _PART_DESCRIPTIONS = {
     "answer": "what a system wrote",
     "reference": "the gold answer",
     "contexts": "what a system retrieved",
+    "retrieved": "the ids of what a system retrieved, best first",
     "relevant": "the gold documents",
     "reference_contexts": "gold passages, found in the corpus by their words",
     "grades": "how relevant each gold document is",
@@ -40,20 +41,23 @@ _PART_DESCRIPTIONS = {
 _PartColumns = dict[str, str | list[str]]
 
 
-def scaffold_beir(file: Path) -> tuple[str, Sequence[str]]:
-    """Return (YAML for a folder `dataset` in the BEIR layout, list with one note to fill it).
+def scaffold_beir(file: Path) -> tuple[str, Sequence[str], str]:
+    """Return (YAML for a folder `dataset` in the BEIR layout, note to fill it, next command).
 
-    Nothing is written or read but the template.
+    The note is a list of one, and the command is `validate`. Nothing is written or read but the
+    template.
     """
     text = _template("beir").replace("@FILE@", str(file)).replace("@PATH@", "dataset")
     folder = file.parent / "dataset"
-    return text, [f"put your data into {folder}, or change dataset.path"]
+    return text, [f"put your data into {folder}, or change dataset.path"], "validate"
 
 
 def scaffold_records(
     file: Path, records: Path, corpus: Path | None = None, chosen: PartMap | None = None
-) -> tuple[str, Sequence[str]]:
-    """Return (YAML that reads a file of records, notes on the columns and the corpus).
+) -> tuple[str, Sequence[str], str]:
+    """Return (YAML that reads a file of records, notes on columns and corpus, next command).
+
+    The command is `run`, or `validate` if the user has to add the corpus first.
 
     Columns are guessed from names and contents. With a corpus, the config retrieves from it; gold
     and corpus are compared at once, so that mistakes of the data are errors here.
@@ -73,10 +77,12 @@ def scaffold_records(
 
     documents = None if corpus is None else read_corpus(corpus)
     columns, doubts = _guess_columns(records, documents, chosen or {})
-    is_system = "answer" in columns or "contexts" in columns
+    is_system = bool({"answer", "contexts", "retrieved"} & columns.keys())
     systems, match, notes = "" if is_system else _template("corpus"), "", list[str]()
     if corpus is not None and documents is not None:
         systems, match, notes = _systems_of_corpus(file, records, columns, corpus, documents)
+    if {"retrieved", "relevant"} <= columns.keys():
+        match = match or _template("ids")
     text = (
         _template("records")
         .replace("@FILE@", str(file))
@@ -86,7 +92,8 @@ def scaffold_records(
         .replace("@MATCH@\n", match)
     )
     needs_corpus = not is_system and corpus is None
-    return text, [*_column_notes(columns, needs_corpus), *doubts, *notes]
+    command = "validate" if needs_corpus else "run"
+    return text, [*_column_notes(columns, needs_corpus), *doubts, *notes], command
 
 
 def _guess_columns(
@@ -138,7 +145,7 @@ def _guess_columns(
 def _remove_empty_gold(columns: _PartColumns, rows: Sequence[Entry], groups: PartMap) -> list[str]:
     """Remove guessed columns of gold that are empty in every row; return a note for each, or []."""
     notes = []
-    for part in ("relevant", "reference_contexts", "reference"):
+    for part in ("relevant", "reference_contexts", "reference", "retrieved"):
         column = columns.get(part)
         if column is None or groups.get(part) is not None:
             continue
@@ -159,7 +166,7 @@ def _settle_answer(
     Raises:
         DataError: Nothing tells whether the answers are gold.
     """
-    is_decided = bool({"reference", "contexts", "system", "queries"} & set(columns))
+    is_decided = bool({"reference", "contexts", "retrieved", "system", "queries"} & set(columns))
     if str(columns.get("answer", "")).strip().casefold() != "answer" or is_decided:
         return
     if has_corpus or {"relevant", "reference_contexts"} & set(columns):

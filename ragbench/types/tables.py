@@ -158,6 +158,12 @@ PARTS: Mapping[str, Names] = {
         ("contexts", "retrieved_contexts", "retrieval_context"),
         ("passages", "chunks", "retrieved_passages", "retrieved_documents"),
     ),
+    "retrieved": Names(
+        (
+            *("retrieved", "retrieved_ids", "retrieved_docs", "retrieved_context_ids"),
+            *("retrieved_doc_ids", "retrieved_document_ids"),
+        ),
+    ),
     "answer": Names(
         ("answer", "response", "actual_output"),
         ("generated_answer", "model_answer", "output", "prediction"),
@@ -201,7 +207,7 @@ PARTS: Mapping[str, Names] = {
 }
 
 # Parts that may have several columns.
-SEVERAL = ("relevant", "reference_contexts", "reference")
+SEVERAL = ("relevant", "reference_contexts", "reference", "retrieved")
 
 
 def folded(name: str) -> str:

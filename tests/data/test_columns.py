@@ -206,8 +206,8 @@ def test_refused(problem, present, columns, expected):
     [
         (
             {"context": "passages"},
-            "columns: found 'context', allowed: id, question, contexts, answer, reference, "
-            "queries, ... (8 more); did you mean 'contexts'?",
+            "columns: found 'context', allowed: id, question, contexts, retrieved, answer, "
+            "reference, ... (9 more); did you mean 'contexts'?",
         ),
         (
             {"answer": "text", "reference": "text"},

@@ -198,8 +198,8 @@ def resolve_columns(
         raise DataError(problem, file=file, allowed=f"one of {names}, or {option}")
     # a file with `question` and `answer` alone: in half of all such files the answer is gold
     is_decided = "answer" in mapping or "reference" in mapping
-    system_parts = {"contexts", "queries", "system", "standalone_question", "tool_calls"}
-    lacks_output = not chosen.keys() & {"reference", *system_parts}
+    outputs = {"contexts", "retrieved", "queries", "system", "standalone_question", "tool_calls"}
+    lacks_output = not chosen.keys() & {"reference", *outputs}
     if chosen.get("answer", "").casefold() == "answer" and lacks_output and not is_decided:
         problem = "cannot tell whether the column 'answer' is gold or generated"
         answer, question = chosen["answer"], chosen.get("question", "NAME")

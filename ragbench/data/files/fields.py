@@ -7,7 +7,7 @@ import io
 import tokenize
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +31,7 @@ from ragbench.types.packed_documents import documents_by_id
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
 # keys of the text of a passage: ours, LangChain's, and that of documents in OpenInference
-_TEXT_KEYS = ("text", "page_content", "content")
+TEXT_KEYS = ("text", "page_content", "content")
 
 
 def content_id(text: str) -> str:
@@ -195,6 +195,16 @@ class Passages:
             for position, item in enumerate(items, start=1)
         ]
 
+    def with_ids(self, ids: Iterable[str], passages: Sequence[Document] | None) -> list[Document]:
+        """Return the passages with these ids in place of their own, in their order.
+
+        There are as many ids as passages. Without passages (None), the documents of the corpus
+        with these ids are returned; an id that the corpus lacks has the text ''.
+        """
+        if passages is None:
+            return [self._by_id.get(name) or Document(name, "") for name in ids]
+        return [replace(passage, id=name) for passage, name in zip(passages, ids, strict=True)]
+
     def _passage(self, entry: Entry, place: str, item: Any) -> Document:
         """Return a passage with its own text, or the text of the corpus document with its id.
 
@@ -206,7 +216,7 @@ class Passages:
         if not isinstance(item, dict):
             allowed = "text, or an object with id and text"
             raise entry.error(f"{place} is {kind(item)}", allowed=allowed)
-        text_key = next((key for key in _TEXT_KEYS if item.get(key) is not None), "text")
+        text_key = next((key for key in TEXT_KEYS if item.get(key) is not None), "text")
         text, title, name = item.get(text_key), item.get("title"), item.get("id")
         for key, value in ((text_key, text), ("title", title)):
             if value is not None and not isinstance(value, str):

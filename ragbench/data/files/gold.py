@@ -1,7 +1,8 @@
 """Gold documents of a question: ids and grades in any usual notation, and quoted passages.
 
 `DocumentNames` resolves what people write for an id, `GoldIds` reads the columns `relevant` and
-`grades`, `QuotedPassages` finds the documents that hold the texts of `reference_contexts`.
+`grades`, `RankedIds` the column `retrieved`, and `QuotedPassages` finds the documents that hold the
+texts of `reference_contexts`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragbench.data.files.fields import parse_cell
+from ragbench.data.files.fields import TEXT_KEYS, parse_cell
 from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
@@ -26,11 +27,14 @@ from ragbench.types.packed_documents import documents_by_id
 if TYPE_CHECKING:
     from ragbench.types.rows import IntArray
 
-_GOLD_FORMS = "an id, a list of ids, or an object {id: grade}"
 _ID_KEYS = ("id", "_id", "doc_id", "document_id")
 _GRADE_KEYS = ("grade", "score", "relevance")
 # between ids in one cell; a comma separates only where a piece is an id: titles hold commas
 _SEPARATORS = re.compile(r"[;|\n\r]+")
+# texts that stand for a missing value
+_NO_VALUES = ("nan", "none", "null")
+# longer names are texts in a column of ids: file systems have this limit
+_LONGEST_ID = 255
 # starts of paths that do not begin at the corpus folder: /, C:/, file:, ~/, ../
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:/|file:|~/|\.\./")
 # an integer, also as pandas writes a column with an empty cell: 2.0
@@ -151,12 +155,22 @@ class GoldIds:
     """Reader of the columns `relevant` and `grades`; counts renamed and repeated ids for notes.
 
     Attributes:
+        part: Part of the record that the column holds.
+        content: Content of the column in words, for messages.
+        forms: Allowed values of a cell, for messages.
         names: Names of the corpus; without a corpus None, and ids are taken as they are written.
+        listed: Ids that stand in lists of a table of ids: commas separate all other texts. None
+            for other tables, where commas separate names of the corpus alone.
         renamed: Text in the file -> how often it was read as the id of another spelling.
         repeated: Number of ids that stand twice in a row.
     """
 
+    part: ClassVar[str] = "relevant"
+    content: ClassVar[str] = "gold documents"
+    forms: ClassVar[str] = "an id, a list of ids, or an object {id: grade}"
+
     names: DocumentNames | None
+    listed: Container[str] | None = None
     renamed: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
 
@@ -204,7 +218,7 @@ class GoldIds:
         """
         value = entry.values.get(column)
         if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
-            value = _parse_list(entry, column, value)
+            value = self.parse_list(entry, column, value)
         if isinstance(value, str):
             value = [text for text in re.split(r"[;|,\s]+", value.strip()) if text]
         if isinstance(value, Mapping):
@@ -245,14 +259,14 @@ class GoldIds:
             bad = [item for item in value if isinstance(item, (bool, list)) or item is None]
             if bad or len(kinds) > 1:
                 items = kind(bad[0]) if bad else "ids beside objects"
-                raise entry.error(f"column '{column}': a list with {items}", allowed=_GOLD_FORMS)
+                raise entry.error(f"column '{column}': a list with {items}", allowed=self.forms)
             return [pair for item in value for pair in self._items(entry, column, item, top=False)]
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # a column of integers with an empty cell
         if isinstance(value, int) and not isinstance(value, bool):
             return [(str(value), None)]
-        hint = f"columns: {{relevant: null}} if '{column}' holds no gold documents"
-        raise entry.error(f"column '{column}': {kind(value)}", allowed=f"{_GOLD_FORMS}; {hint}")
+        hint = f"columns: {{{self.part}: null}} if '{column}' holds no {self.content}"
+        raise entry.error(f"column '{column}': {kind(value)}", allowed=f"{self.forms}; {hint}")
 
     def _of_text(
         self, entry: Entry, column: str, text: str, *, top: bool
@@ -261,22 +275,23 @@ class GoldIds:
 
         A text that the corpus knows is one id, whatever it holds. Empty text, and `nan`, `none` or
         `null` unless the corpus has such a name, give []. Separators are `;`, `|` and line breaks;
-        a comma separates only where a piece is a name of the corpus.
+        a comma separates only where a piece is a name of the corpus, or in a table of ids.
         """
         text = text.strip()
-        if not text or (text.casefold() in ("nan", "none", "null") and not self._is_name(text)):
+        if not text or (text.casefold() in _NO_VALUES and not self._is_name(text)):
             return []
         if self._is_name(text):
             return [(text, None)]
         if top and text[0] in "[{":
-            return self._items(entry, column, _parse_list(entry, column, text), top=False)
+            return self._items(entry, column, self.parse_list(entry, column, text), top=False)
         pieces = [piece.strip() for piece in _SEPARATORS.split(text) if piece.strip()]
         if len(pieces) > 1 and (top or any(map(self._is_name, pieces))):
             return [
                 pair for piece in pieces for pair in self._of_text(entry, column, piece, top=False)
             ]
         by_comma = [piece.strip() for piece in text.split(",") if piece.strip()]
-        if len(by_comma) > 1 and any(map(self._is_name, by_comma)):
+        are_separate = top and self.listed is not None and text not in self.listed
+        if len(by_comma) > 1 and (are_separate or any(map(self._is_name, by_comma))):
             return [(piece, None) for piece in by_comma]
         return [(text, None)]
 
@@ -295,7 +310,7 @@ class GoldIds:
             ids = self._items(entry, column, value[key], top=False) or [("", None)]
             if len(ids) > 1:
                 problem = f"column '{column}': an object with several ids"
-                raise entry.error(problem, allowed=_GOLD_FORMS)
+                raise entry.error(problem, allowed=self.forms)
             name = ids[0][0]
             return [(name, None if grade is None else read_grade(entry, column, grade))]
         return [
@@ -303,6 +318,19 @@ class GoldIds:
             for name, grade in value.items()
             if grade is not None  # Parquet has all keys of the column in each row
         ]
+
+    def parse_list(self, entry: Entry, column: str, text: str) -> Any:
+        """Return the list or object in a cell: JSON, a printed list, or [a, b] without quotes.
+
+        Raises a `DataError` for other text. Pieces without quotes may also be separated by `;` or
+        `|`.
+        """
+        try:
+            return parse_cell(entry, column, text, self.forms)
+        except DataError:
+            if (unquoted := re.fullmatch(r"\[([^\[\]{}\"']*)\]", text)) is None:
+                raise
+            return [piece.strip() for piece in re.split(r"[,;|]", unquoted[1]) if piece.strip()]
 
     def _is_name(self, text: str) -> bool:
         return self.names is not None and text in self.names
@@ -329,17 +357,67 @@ class GoldIds:
         return name
 
 
-def _parse_list(entry: Entry, column: str, text: str) -> Any:
-    """Return the list or object in a cell: JSON, a printed list, or [a, b] without quotes.
+class RankedIds(GoldIds):
+    """Reader of the column `retrieved`: the ids of the hits of a question, best first."""
 
-    Raises a `DataError` for other text. Pieces without quotes may also be separated by `;` or `|`.
+    part, content = "retrieved", "ids"
+    forms = "an id, or a list of ids, best first; hits with texts are `contexts`"
+
+    def ranking(self, entry: Entry, column: str) -> list[str] | None:
+        """Return the ids of a row, best first, also repeated ones; None for a missing value.
+
+        An empty list or text gives []. Missing values are None, NaN, and the texts `nan`, `none`
+        and `null`. White space is encoded as %20.
+
+        Raises:
+            DataError: The cell has another form, or an id is no id or longer than 255 characters.
+        """
+        value = entry.values.get(column)
+        text = value.strip() if isinstance(value, str) else None
+        if value is None or value != value or (text and text.casefold() in _NO_VALUES):
+            return None
+        names = [name for name, _ in self._items(entry, column, value, top=True)]
+        for name in names:
+            reason = id_problem(encode_spaces(name))
+            if len(name) > _LONGEST_ID:
+                reason = f"has {len(name)} characters, as texts have"
+            if reason:
+                problem = f"column '{column}': {name[:60]!r} {reason}"
+                raise entry.error(problem, allowed=self.forms)
+        return [*map(encode_spaces, names)]
+
+    def _of_object(
+        self, entry: Entry, column: str, value: Mapping[str, Any]
+    ) -> list[tuple[str, int | None]]:
+        """Return the pair of an object with an id and no text, without a grade.
+
+        Raises a `DataError` for other objects, such as {id: score}, which has no order.
+        """
+        key = next((key for key in _ID_KEYS if key in value), None)
+        if key is None or any(value.get(text) is not None for text in TEXT_KEYS):
+            raise entry.error(f"column '{column}': an object", allowed=self.forms)
+        return self._items(entry, column, value[key], top=False)
+
+
+def listed_ids(entries: Iterable[Entry], columns: Iterable[str]) -> set[str]:
+    """Return the ids of columns that stand in lists, or between other separators than commas.
+
+    Objects are left out. Empty if all cells are plain texts.
+
+    Raises:
+        DataError: A cell begins with a bracket, and is no list.
     """
-    try:
-        return parse_cell(entry, column, text, _GOLD_FORMS)
-    except DataError:
-        if (unquoted := re.fullmatch(r"\[([^\[\]{}\"']*)\]", text)) is None:
-            raise
-        return [piece.strip() for piece in re.split(r"[,;|]", unquoted[1]) if piece.strip()]
+    reader, listed = GoldIds(None), set[str]()
+    for entry in entries:
+        for column in columns:
+            value = entry.values.get(column)
+            if isinstance(value, str) and value.strip()[:1] == "[":
+                value = reader.parse_list(entry, column, value.strip())
+            elif isinstance(value, str) and len(_SEPARATORS.split(value)) > 1:
+                value = [piece.strip() for piece in _SEPARATORS.split(value)]
+            if isinstance(value, list):
+                listed.update(item for item in value if isinstance(item, str))
+    return listed
 
 
 def read_grade(entry: Entry, column: str, value: object) -> int:

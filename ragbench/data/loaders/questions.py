@@ -200,6 +200,8 @@ class ParsedRow:
         talk: Earlier turns, and tool calls.
         grades: Gold document -> grade; empty without gold.
         quoted: Gold passages as texts.
+        has_ids: True if the table has a column of retrieved ids: a row without a value is then a
+            missing prediction.
         query: Question with its id, metadata and earlier turns.
     """
 
@@ -213,12 +215,17 @@ class ParsedRow:
     talk: Chat
     grades: dict[str, int]
     quoted: list[str]
+    has_ids: bool = False
 
     @property
     def of_a_system(self) -> bool:
-        """Return True if the record has passages, an answer, search queries or tool calls."""
+        """Return True if the record has passages, an answer, search queries or tool calls.
+
+        True too for a missing prediction.
+        """
         outputs = (self.contexts, self.answer, self.talk.tool_calls)
-        return bool(self.queries) or any(output is not None for output in outputs)
+        has_output = bool(self.queries) or any(output is not None for output in outputs)
+        return self.has_ids or has_output
 
     def parts(self, columns: Columns) -> dict[str, Any]:
         """Return part -> value, for the parts that have a column, for `ragbench validate`.
@@ -230,6 +237,7 @@ class ParsedRow:
             "id": self.query.id,
             "question": self.query.text,
             "contexts": None if self.contexts is None else [d.text for d in self.contexts],
+            "retrieved": None if self.contexts is None else [d.id for d in self.contexts],
             "answer": self.answer,
             "reference": self.reference,
             "queries": self.queries,
@@ -257,7 +265,7 @@ class GoldColumns:
         columns: Columns,
         entries: Sequence[Entry],
         documents: Sequence[Document] | None,
-        names: DocumentNames | None,
+        ids: GoldIds,
         *,
         cells: bool,
     ) -> None:
@@ -269,15 +277,15 @@ class GoldColumns:
             columns: Part -> column.
             entries: All rows of the table; may be empty.
             documents: The corpus; None without one, and then no passage is read here.
-            names: Names of its documents; None without a corpus.
+            ids: Reader of the ids and grades, with the names of the corpus.
             cells: True for files that hold text only, such as CSV.
 
         Raises:
             DataError: With a corpus: a quoted passage is neither a text nor an object with one.
         """
         self.columns = {part: columns[part] for part in GOLD_PARTS if part in columns}
-        self._cells, self._documents, self._names = cells, documents, names
-        self._ids = GoldIds(names)
+        self._cells, self._documents, self._names = cells, documents, ids.names
+        self._ids = ids
         self._quotes = None
         if documents is not None and "reference_contexts" in columns:
             texts = (text for entry in entries for text in self.texts(entry))

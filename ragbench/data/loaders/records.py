@@ -15,8 +15,15 @@ from typing import Annotated, Any
 
 from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
 from ragbench.data.files.columns import Columns, PartMap, check_mapping
-from ragbench.data.files.fields import ChatReader, Passages, chat_notes, read_text, read_texts
-from ragbench.data.files.gold import DocumentNames
+from ragbench.data.files.fields import (
+    Chat,
+    ChatReader,
+    Passages,
+    chat_notes,
+    read_text,
+    read_texts,
+)
+from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import (
     CorpusReader,
@@ -88,9 +95,9 @@ class Records(TableLoader):
     """Loader of JSON lines, JSON arrays, CSV or Parquet with questions, gold and recorded answers.
 
     `relevant` names the gold documents of a question (an id, or several in any usual notation),
-    `reference_contexts` quotes them, `reference` is the gold answer. Records with passages,
-    answers, search queries or tool calls are also a system, named `given`, or one for each value of
-    `system`. Columns that hold no part become metadata of the question. Creating it checks
+    `reference_contexts` quotes them, `reference` is the gold answer. Records with passages, ids of
+    hits, answers, search queries or tool calls are also a system, named `given`, or one for each
+    value of `system`. Columns that hold no part become metadata of the question. Creating it checks
     `columns` and `split` (OptionError); `load` reads the files.
     """
 
@@ -107,11 +114,12 @@ class Records(TableLoader):
         columns: Annotated[
             Mapping[str, str | list[str] | None] | None,
             Option(
-                "Which column is the id, question, contexts, answer (the system's), reference "
-                "(the gold one), queries, system, turns, standalone_question, tool_calls, "
-                "expected_tool_calls, relevant (ids of gold documents), reference_contexts (gold "
-                "passages), grades (of relevant); null for none. "
-                "reference, relevant and reference_contexts may be lists of columns."
+                "Which column is the id, question, contexts, retrieved (ids of hits, best first), "
+                "answer (the system's), reference (the gold one), queries, system, turns, "
+                "standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold "
+                "documents), reference_contexts (gold passages), grades (of relevant); null for "
+                "none. reference, relevant, reference_contexts and retrieved may be lists of "
+                "columns."
             ),
         ] = None,
         corpus: Annotated[
@@ -245,7 +253,12 @@ class RecordTable:
         entries, resolved, self._named = map_columns(entries, columns or {}, names, file)
         self._entries, self._corpus, self._file = entries, corpus, file
         self._columns, self._cells = resolved, cells
-        self._gold = GoldColumns(resolved, entries, documents, names, cells=cells)
+        # the ids of hits and gold documents must be cut alike, or they would never meet
+        of_ids = [resolved[part] for part in ("retrieved", "relevant") if part in resolved]
+        listed = listed_ids(entries, of_ids) if "retrieved" in resolved else None
+        self._ranked_ids = RankedIds(names, listed)
+        gold_ids = GoldIds(names, listed)
+        self._gold = GoldColumns(resolved, entries, documents, gold_ids, cells=cells)
         self._chat = ChatReader(entries, resolved, documents or (), cells=cells)
         self._passages = Passages(documents or [])
 
@@ -291,7 +304,7 @@ class RecordTable:
 
         Without a column `id`, the id is a hash of the question and its earlier turns.
         """
-        chat, contexts = self._chat.read(entry), self._columns.get("contexts")
+        chat = self._chat.read(entry)
         whole = chat.whole
         question = self._required(entry, "question") if whole is None else whole.question
         column = self._columns.get("id")
@@ -304,9 +317,7 @@ class RecordTable:
             entry=entry,
             query=Query(identifier, question, self._metadata(entry), chat.turns),
             system=self._required(entry, "system") if "system" in self._columns else None,
-            contexts=chat.contexts
-            if contexts is None
-            else self._passages.read(entry, contexts, cells=self._cells),
+            contexts=self._contexts(entry, chat),
             answer=answer if answer is not None else self._text(entry, "answer"),
             # an empty cell of several columns is no gold answer
             reference=[text for text in self._texts(entry, "reference") if text.strip()],
@@ -315,7 +326,26 @@ class RecordTable:
             talk=chat,
             grades=self._gold.read(entry),
             quoted=self._gold.texts(entry),
+            has_ids="retrieved" in self._columns,
         )
+
+    def _contexts(self, entry: Entry, chat: Chat) -> list[Document] | None:
+        """Return the passages of a row, with the ids of the column `retrieved`; None without both.
+
+        Raises:
+            DataError: A column has another form, or there are more or fewer ids than passages.
+        """
+        column, ids_column = self._columns.get("contexts"), self._columns.get("retrieved")
+        passages = chat.contexts
+        if column is not None:
+            passages = self._passages.read(entry, column, cells=self._cells)
+        if ids_column is None:
+            return passages
+        ids = self._ranked_ids.ranking(entry, ids_column)
+        if passages is not None and len(ids or ()) != len(passages):
+            problem = f"column '{ids_column}': {len(ids or ())} ids of {len(passages)} passages"
+            raise entry.error(problem, allowed="an id for each passage, in their order")
+        return None if ids is None else self._passages.with_ids(ids, passages)
 
     def _required(self, entry: Entry, part: str) -> str:
         """Return the text of a part; raise a `DataError` if it is blank or no text."""

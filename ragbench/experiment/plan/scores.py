@@ -302,10 +302,10 @@ def choose_scores(
     )
     # contexts of recorded systems are scored as rankings if the config names measures, or if the
     # judgements may be of them: a hash of a text is no id that somebody judged
-    is_judged, named = collection.qrels is not None, config.metrics.retrieval.measures
+    is_judged, measures_named = collection.qrels is not None, config.metrics.retrieval.measures
     # passages that are matched by their words need no ids
-    by_texts = bool(named) or (is_judged and bool(collection.gold_passages))
-    by_ids = is_judged and named is None
+    by_texts = bool(measures_named) or (is_judged and bool(collection.gold_passages))
+    by_ids = is_judged and measures_named is None
     rankings = [
         name
         for name in recorded

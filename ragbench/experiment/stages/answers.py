@@ -196,13 +196,17 @@ def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
     """Return the passages of a record as hits; `NO_CONTEXTS` where it has none.
 
     A record with passages and an error has hits: generation failed after retrieval. A record with
-    an error and without passages has the cause `ERROR`.
+    an error and without passages has the cause `ERROR`, and a record without any output
+    `MISSING_ANSWER`.
     """
-    if row is not None and row.contexts is None and row.error is not None:
-        return Outcome(None, Cause.ERROR, row.error)
-    if row is None or row.contexts is None:
+    if row is None:
         return Outcome(None, Cause.NO_CONTEXTS)
-    return Outcome(Retrieved(_hits_of(row.contexts), row.queries))
+    if row.contexts is not None:
+        return Outcome(Retrieved(_hits_of(row.contexts), row.queries))
+    if row.error is not None:
+        return Outcome(None, Cause.ERROR, row.error)
+    has_output = row.queries or row.answer is not None or row.tool_calls is not None
+    return Outcome(None, Cause.NO_CONTEXTS if has_output else Cause.MISSING_ANSWER)
 
 
 def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
@@ -222,7 +226,11 @@ def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
 def _hits_of(passages: Sequence[Document]) -> list[ScoredDocument]:
     """Return the passages of an answer as hits, in their order, also chunks of one document."""
     return separate_chunks(
-        [ScoredDocument(p.id, None, p.text, p.title, p.metadata) for p in passages]
+        # a passage that is an id alone has the text of the corpus, or none
+        [
+            ScoredDocument(p.id, None, p.text if p.full_text else None, p.title, p.metadata)
+            for p in passages
+        ]
     )
 
 

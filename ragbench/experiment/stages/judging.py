@@ -48,10 +48,14 @@ _NO_KEY = frozenset(
 
 
 def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
-    """Return the texts of the passages of an answer; None where it failed or has no passages."""
+    """Return the texts of the passages of an answer; None where it failed or has no passages.
+
+    None too if all passages are ids without a text.
+    """
     if outcome.value is None or outcome.value.contexts is None:
         return None
-    return [document.full_text for document in outcome.value.contexts]
+    texts = [document.full_text for document in outcome.value.contexts]
+    return texts if any(texts) or not texts else None
 
 
 class Verdicts(StoredStage):

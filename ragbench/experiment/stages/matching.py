@@ -108,7 +108,13 @@ def rank_outcomes(
             n_unknown = n_left
     if repeated := sum(run.duplicates.values()):
         notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
-    if run.substituted:
+
+    def all_hits() -> Iterator[ScoredDocument]:
+        values = (outcome.value for outcome in outcomes if outcome.value is not None)
+        return chain.from_iterable(value.documents for value in values)
+
+    # lists of ids alone, as those of records, have no scores to tell of
+    if run.substituted and any(hit.score is not None for hit in all_hits()):
         notes.append(
             f"{run.substituted} rankings have scores that are absent, tied or out of order; the "
             "order of the hits was used"
@@ -124,9 +130,8 @@ def rank_outcomes(
                 f"ranks see nothing; LangChain: search_kwargs={{'k': {top_k}}}, LlamaIndex: "
                 f"similarity_top_k={top_k}"
             )
-    hits = (hit for outcome in outcomes if outcome.value for hit in outcome.value.documents)
     # passages without an id of their own cannot be documents of the corpus
-    if n_unknown and any(map(_has_own_id, hits)):
+    if n_unknown and any(map(_has_own_id, all_hits())):
         remark = f"{n_unknown} of {len(run)} hits have ids that no document of the corpus has, and "
         remark += "count as unjudged; make the ids equal, or set id_field"
         # a few may be documents that were removed; more mean the wrong corpus, or other ids
