@@ -271,24 +271,8 @@ def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
         elif value is not None and chunking.by != "langchain":
             allowed = f"left out: {code.__name__} does not take it"
             raise OptionError("chunk", name, value, allowed)
-    _, signature = registry.plain_signature(code, f"chunk: {code.__name__}", (1,), "(text)")
-    declared = registry.declared_options(_as_declared(signature))
-    try:
-        registry.check_values("chunk", declared, options)
-    except OptionError as error:
-        place = "" if error.option == "options" else f"{error.option}: "
-        allowed = f"{place}{error.allowed}"
-        raise OptionError("chunk", "args", options, allowed, error.nearest) from error
+    registry.check_allowed("chunk", "args", options, [*accepted][1:])
     return options
-
-
-def _as_declared(signature: inspect.Signature) -> Callable[..., None]:
-    def declares() -> None:
-        """Have a signature."""
-
-    declares.__dict__["__signature__"] = signature
-    declares.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
-    return declares
 
 
 def _locate(pieces: list[str], text: str) -> list[Chunk]:
