@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-core fix lint types imports deps house words check test fast fuzz torture doctest golden generated conformance \
-  quickstart bench wheel pythons lowest lock audit offline ci
+  docs quickstart bench wheel pythons lowest lock audit offline ci
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -70,6 +70,13 @@ generated:  ## rewrite what is generated from the code: JSON Schema, pages of do
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m tests.conformance --new
 
+DOCS = build/docs
+DOCS_PACKAGES = $(shell sed -n 's/^docs = \["\(.*\)"\]$$/\1/p' pyproject.toml)
+docs:  ## build the documentation site into build/site; a broken link fails
+	python3 -m venv $(DOCS)
+	$(DOCS)/bin/pip install -q '$(DOCS_PACKAGES)'
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+
 conformance:  ## compare everything with its reference implementation; rewrite docs/conformance.md
 	$(BIN)/python -m tests.conformance
 
@@ -132,4 +139,4 @@ offline:  ## the quickstart and the tests of all clients without a network, wher
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi
 
-ci: lint types imports deps offline pythons  ## what CI runs after the test line
+ci: lint types imports deps docs offline pythons  ## what CI runs after the test line
