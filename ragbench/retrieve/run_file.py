@@ -17,7 +17,7 @@ from ragbench.registry import Option
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Run, ScoredDocument
 from ragbench.types.byte_ids import PADDING, TextIds, query_keys
-from ragbench.types.rows import Repeats, borders, without_repeats
+from ragbench.types.rows import borders, repeated_rows, without_repeats
 
 FILES_IN_MEMORY = 16  # rankings that stay in memory, those of the files read last
 
@@ -109,13 +109,13 @@ def read_ranking(path: Path) -> Run:
     if not path.is_file():  # a pipe cannot be read a second time if its queries are scattered
         return read_run(path)
     names, sizes, ids = list[str](), list[int](), list[TextIds]()
-    repeats, scores = Repeats(), [np.zeros(0)]
+    scores = [np.zeros(0)]
     with open_run_stream(path) as stream:
         try:
             for block in stream.blocks():
-                # repeated documents are found block by block: these tables fit the CPU caches
+                # repeated documents are found block by block: their keys fit the CPU caches
                 query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
-                suspects = repeats.suspects(query_keys(block.documents.hashes(), query))
+                suspects = repeated_rows(query_keys(block.documents.hashes(), query))
                 if len(suspects):
                     block, _ = without_repeats(block, query, suspects)
                 names += map(trec_id, block.query_ids)

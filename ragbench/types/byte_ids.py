@@ -333,10 +333,11 @@ def words_from(data: ByteArray, places: NDArray[np.int64]) -> Iterator[HashArray
     aligned = data[: len(data) // 8 * 8].view("<u8")
     place, shift = places >> 3, ((places & 7) << 3).view(np.uint64)
     complement = np.uint64(64) - shift  # a shift by all 64 bits gives 0
-    low = aligned[place].astype(np.uint64, copy=False)
+    # `clip` spares a check of every place; all of them are inside
+    low = aligned.take(place, mode="clip").astype(np.uint64, copy=False)
     while True:
         place += 1
-        high = aligned[place].astype(np.uint64, copy=False)
+        high = aligned.take(place, mode="clip").astype(np.uint64, copy=False)
         low >>= shift
         low |= high << complement
         yield low
@@ -346,7 +347,8 @@ def words_from(data: ByteArray, places: NDArray[np.int64]) -> Iterator[HashArray
 def keep_freed_memory() -> None:
     """Make glibc reuse freed arrays up to 31 MiB instead of returning them to the system.
 
-    Call it once before text is read in chunks: memory from the system is cleared before each use.
+    Call it before work in chunks of text or batches: memory from the system is cleared before each
+    use. It holds for all threads of the process.
     """
     # glibc keeps freed blocks up to the size of the largest one freed so far, at most 32 MB.
     np.empty(31 << 20, np.uint8)

@@ -33,7 +33,7 @@ from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, TextIds, joined_bytes, keep_freed_memory, query_keys
 from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
-from ragbench.types.rows import Repeats
+from ragbench.types.rows import repeated_rows
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 _TREC = "query iteration document grade"
@@ -420,11 +420,11 @@ class _QrelsColumns:
         starts = np.array([*self._starts, self._n_rows], np.int64)
         documents, grades = TextIds.joined(self._documents), np.concatenate(self._grades)
         qrels = Qrels(tuple(self._query_ids), starts, documents, grades)
-        hashes, repeats = qrels.document_hashes, Repeats()
-        # whole queries, few at a time, so that the hash table stays in the cache of a core
+        hashes = qrels.document_hashes
+        # whole queries, few at a time, so that their keys stay in the cache of a core
         cuts = np.searchsorted(starts, np.arange(0, self._n_rows, _ROWS_AT_ONCE)).tolist()
         for start, end in pairwise([*cuts, len(starts) - 1]):
             query = np.repeat(np.arange(end - start), np.diff(starts[start : end + 1]))
-            if len(repeats.suspects(query_keys(hashes[starts[start] : starts[end]], query))):
+            if len(repeated_rows(query_keys(hashes[starts[start] : starts[end]], query))):
                 return None
         return qrels

@@ -26,7 +26,7 @@ from ragbench.types.byte_ids import (
     query_keys,
     side_by_side,
 )
-from ragbench.types.rows import HitBlock, Repeats, without_repeats
+from ragbench.types.rows import HitBlock, repeated_rows, without_repeats
 
 # Bytes that are parsed at once: with fewer, threads wait for each other more often.
 CHUNK_BYTES = 2 << 20
@@ -442,7 +442,7 @@ def whole_run(pieces: Iterable[trec_text.ParsedText]) -> Run:
     """
     block = group_queries(pieces)
     query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
-    suspects = Repeats().suspects(query_keys(block.documents.hashes(), query))
+    suspects = repeated_rows(query_keys(block.documents.hashes(), query))
     dropped = np.zeros(len(block.query_ids), np.int64)
     if len(suspects):
         n_hits = np.diff(block.starts)

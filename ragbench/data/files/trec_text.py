@@ -90,11 +90,15 @@ def _read_same_places(
         return None
     if n_odd:
         n_before[is_odd] = 0
-    words = words_from(data, first)
-    early, late = next(words), next(words)
     # the digits before the point, less '0', shifted next to the digits after it
-    digits = late << np.uint64(8 * places + 8)
-    digits |= early >> np.uint64(56 - 8 * places)
+    if int(n_before.max()) < _WORD - places:  # the usual scores fit into the word before their end
+        late = next(words_from(data, first + _WORD))
+        digits = late << np.uint64(8 * places + 8)
+    else:
+        words = words_from(data, first)
+        early, late = next(words), next(words)
+        digits = late << np.uint64(8 * places + 8)
+        digits |= early >> np.uint64(56 - 8 * places)
     digits ^= _ZEROS
     digits &= _LAST_BYTES[n_before]
     digits >>= np.uint64(8 * places)

@@ -27,7 +27,7 @@ from ragbench.score.retrieval.positions import (
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, HashArray, keep_freed_memory, query_keys, spans
 from ragbench.types.checks import LARGEST_GRADE, check_ids, has_plain_form, id_bytes
-from ragbench.types.rows import HitBlock, Repeats, borders, without_repeats
+from ragbench.types.rows import HitBlock, borders, repeated_rows, without_repeats
 
 _FEWEST_BITS = 16  # of the filter of rows: 64 KiB fit into the nearest cache
 _MOST_BITS = 24
@@ -460,12 +460,12 @@ class BlockRanker:
 
         def rank_part(part: Iterable[HitBlock]) -> list[tuple[Hits, int, int]]:
             nonlocal has_ended
-            repeats, ranked = Repeats(), []
+            ranked: list[tuple[Hits, int, int]] = []
             try:
                 for block in part:
                     if has_ended:
                         break
-                    ranked.append(self._rank_block(block, repeats))
+                    ranked.append(self._rank_block(block))
             except BaseException:
                 has_ended = True
                 raise
@@ -489,13 +489,13 @@ class BlockRanker:
         rules = self._ties, self._trec_eval, self._depth
         return _in_rank_order(self._qrels, hits, n_retrieved, missing, *rules)
 
-    def _rank_block(self, block: HitBlock, repeats: Repeats) -> tuple[Hits, int, int]:
+    def _rank_block(self, block: HitBlock) -> tuple[Hits, int, int]:
         """Return the judged hits of a block, its queries without qrels, and its dropped hits.
 
         The last two are numbers.
         """
         hits, duplicates = Keyed.of_block(block), 0
-        suspects = repeats.suspects(hits.keys)
+        suspects = repeated_rows(hits.keys)
         if len(suspects):
             block, rows = without_repeats(block, hits.query, suspects)
             duplicates = len(hits) - len(rows)
