@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
 from ragbench.data.loaders.python import collection_of
 from ragbench.errors import DataError, OptionError, RagbenchError
@@ -23,7 +25,7 @@ from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
-from ragbench.types import Answered, Collection, ScoreColumn, Verdict
+from ragbench.types import Answered, Cause, Collection, Query, ScoreColumn, Verdict
 from ragbench.types.tables import Table
 
 # Default measures of a table with ids of retrieved and of relevant documents.
@@ -64,8 +66,9 @@ def evaluate(
     Returns:
         Scores of the questions, in the order of the rows; measures come first, then metrics, then
         rubrics. A question without a value, as its judgement failed or it lacks a part, is NaN,
-        with its cause in `causes`, in the repr and in the data frame. By measures a question
-        without passages scores 0, as in `evaluate_run`.
+        with its cause in `causes`, in the repr and in the data frame. By measures an empty list
+        of passages scores 0; a missing one has no value, and no question has one if no retrieved
+        id is that of a judged document.
 
     Raises:
         DataError: A file, column or row cannot be read, rows are of several systems, or there is
@@ -92,13 +95,14 @@ def evaluate(
         problem = f"rows of {len(collection.given)} systems: {', '.join(collection.given)}"
         allowed = "rows of one system, or run_experiment, which compares systems"
         raise DataError(problem, record="evaluate", allowed=allowed)
-    records = {record.query_id: record for rows in collection.given.values() for record in rows}
-    items = _items(collection, records)
-    gold = [item.references for item in items]
-    hits = {name: [hit.id for hit in record.contexts or ()] for name, record in records.items()}
+    by_id = {record.query_id: record for rows in collection.given.values() for record in rows}
+    records = [by_id.get(query.id, Answered(query.id)) for query in collection.queries]
+    gold = [collection.answers.get(query.id, []) for query in collection.queries]
+    items = [*map(_item, collection.queries, records, gold)]
+    hits = {record.query_id: [hit.id for hit in record.contexts or ()] for record in records}
     judged = {} if collection.qrels is None else collection.qrels.to_dict()
     # a question without judgements has a row as well, with a cause
-    relevant = {item.query_id: judged.get(item.query_id, {}) for item in items}
+    relevant = {name: judged.get(name, {}) for name in hits}
     strays = _stray_ids(hits, relevant)
     with _opened(judge) as opened:
         if metrics is None:
@@ -118,16 +122,20 @@ def evaluate(
             allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
             raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
         ranked = evaluate_run(hits, relevant, by_kind["retrieval"], confidence=confidence)
+        rankings = {
+            name: _with_causes(column, records, has_strays=bool(strays))
+            for name, column in ranked.columns.items()
+        }
         paired = score_pairs([item.answer for item in items], gold, by_kind["generation"])
         verdicts: list[dict[str, Verdict]] = []
         scores: Mapping[str, ScoreColumn] = {}
         if opened is not None:
             advance = progress and Counted(progress, len(items))
             verdicts, scores = judge_items(opened, items, by_kind["judge"], advance)
-    parts = dict(zip(by_kind, (ranked.columns, paired.columns, scores), strict=True))
+    parts = dict(zip(by_kind, (rankings, paired.columns, scores), strict=True))
     evaluation = replace(
         ranked,
-        columns={**ranked.columns, **paired.columns, **scores},
+        columns={**rankings, **paired.columns, **scores},
         read=paired.read if paired.columns or scores else ranked.read,
         fingerprints={**ranked.fingerprints, **paired.fingerprints},
         kinds={name: kind for kind, part in parts.items() for name in part},
@@ -139,39 +147,53 @@ def evaluate(
         },
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
     )
-    notes = [*collection.warnings, *(strays if ranked.columns else ()), *paired.notes]
+    notes = [*collection.warnings, *(strays if rankings else ()), *paired.notes]
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return replace(evaluation, notes=tuple(notes))
 
 
-def _items(collection: Collection, records: Mapping[str, Answered]) -> list[JudgedItem]:
-    """Return the judged item of each question; passages are None if none of them has a text."""
-    items = []
-    for query in collection.queries:
-        record = records.get(query.id, Answered(query.id))
-        contexts = None if record.contexts is None else [hit.full_text for hit in record.contexts]
-        items.append(
-            JudgedItem(
-                query.text,
-                record.answer,
-                # in a table of ids a judge has nothing to read
-                None if contexts and not any(contexts) else contexts,
-                collection.answers.get(query.id, []),
-                query.id,
-                record.queries or None,
-                turns=query.turns,
-                tool_calls=record.tool_calls,
-            )
-        )
-    return items
+def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
+    """Return the judged item of a question; passages are None if none of them has a text."""
+    contexts = None if record.contexts is None else [hit.full_text for hit in record.contexts]
+    # in a table of ids a judge has nothing to read
+    if contexts and not any(contexts):
+        contexts = None
+    return JudgedItem(
+        query.text,
+        record.answer,
+        contexts,
+        list(gold),
+        query.id,
+        record.queries or None,
+        turns=query.turns,
+        tool_calls=record.tool_calls,
+    )
+
+
+def _with_causes(
+    column: ScoreColumn, records: Sequence[Answered], *, has_strays: bool
+) -> ScoreColumn:
+    """Return the column of a measure with causes as in an experiment.
+
+    A record without passages has `MISSING_ANSWER`, or `NO_CONTEXTS` if it has an answer; an empty
+    list of passages keeps its score 0. With `has_strays`, all others have `UNKNOWN_IDS`.
+    """
+    lacks = np.array([record.contexts is None for record in records])
+    answers = np.array([record.answer is not None for record in records])
+    column = column.without_scores(lacks & answers, Cause.NO_CONTEXTS)
+    column = column.without_scores(lacks, Cause.MISSING_ANSWER)
+    return column.without_scores(has_strays, Cause.UNKNOWN_IDS)
 
 
 def _stray_ids(
     hits: Mapping[str, Sequence[str]], relevant: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
-    """Return a list with one note if no retrieved id is that of a judged document; else []."""
+    """Return a list with one note if no retrieved id is that of a judged document; else [].
+
+    Also [] if nothing was retrieved, or nothing is judged.
+    """
     retrieved = dict.fromkeys(hit for ids in hits.values() for hit in ids)
     judged = dict.fromkeys(name for grades in relevant.values() for name in grades)
     if not (retrieved and judged) or retrieved.keys() & judged.keys():
@@ -238,7 +260,8 @@ def _missing_notes(evaluation: Evaluation, columns: str) -> list[str]:
     groups: dict[str, list[str]] = {}
     for name, causes in evaluation.causes.items():
         score = evaluation.summary[name]
-        if score.failed or not score.n:
+        # unknown ids have a note of their own
+        if score.failed or not (score.n or "unknown_ids" in causes.values()):
             counts = ", ".join(f"{n} {cause}" for cause, n in Counter(causes.values()).items())
             ending = "; the mean is over the others" if score.n else f": no value ({columns})"
             groups.setdefault(f"{counts} of {len(evaluation.query_ids)} rows{ending}", []).append(

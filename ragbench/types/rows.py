@@ -19,6 +19,7 @@ from ragbench.types.checks import checked_score
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 CauseArray = NDArray[np.uint8]
+BoolArray = NDArray[np.bool_]
 # Errors of `struct` and of the NaN check for a value that is no number or too large for a double.
 NUMBER_ERRORS = (TypeError, ValueError, OverflowError, struct_error)
 

@@ -11,7 +11,7 @@ from ragbench.types.scores import Cause, Direction
 
 if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
     from ragbench.signature import Signature
-    from ragbench.types.rows import CauseArray, FloatArray, IntArray
+    from ragbench.types.rows import BoolArray, CauseArray, FloatArray, IntArray
 
 # Rule by which the values of the queries become one number. `corpus` computes the number from all
 # texts at once; the value of a query is then its influence on the number, in units of a mean.
@@ -71,6 +71,18 @@ class ScoreColumn:
         if self.total is not None:
             return self.total
         return aggregate(self.values[self.causes == Cause.SCORED], self.aggregate)
+
+    def without_scores(self, rows: BoolArray | bool, cause: Cause) -> ScoreColumn:
+        """Return the column with NaN and a cause in place of the scores of some items.
+
+        `rows` is True for these items, shape (n,), or for all; items that have a cause keep it. The
+        total is NaN if no score is left: the sum over no items would be 0.
+        """
+        values, causes = self.values.copy(), self.causes.copy()
+        replaced = rows & (causes == Cause.SCORED)
+        values[replaced], causes[replaced] = math.nan, cause
+        total = self.total if (causes == Cause.SCORED).any() else math.nan
+        return replace(self, values=values, causes=causes, total=total)
 
     def take(self, rows: IntArray) -> ScoreColumn:
         """Return the column of some items, in the order of `rows`, without `details`.

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -102,7 +102,9 @@ def test_without_metrics_all_that_the_rows_allow():
     assert list(rb.evaluate(ROWS).mean) == ["rouge1", "rouge2", "rougeL", "bleu", "token_f1"]
     assert list(rb.evaluate(IDS).mean) == ["ndcg@10", "recall@5", "mrr"]
     with pytest.warns(UserWarning, match="no retrieved id is that of a relevant document: '.*'d1'"):
-        assert list(rb.evaluate(ranked).mean)[:4] == ["ndcg@10", "recall@5", "mrr", "rouge1"]
+        result = rb.evaluate(ranked)
+    assert list(result.mean)[:4] == ["ndcg@10", "recall@5", "mrr", "rouge1"]
+    assert {*result.causes["mrr"].values()} == {"unknown_ids"}, "no false 0"
     judged = rb.evaluate(ROWS, judge=rb.Judge(type=quoted))
     assert list(judged.mean)[-2:] == ["token_f1", "quoted"]
     with pytest.raises(rb.DataError, match=r"nothing to score \(columns: question = user_input\)"):
@@ -134,7 +136,6 @@ RELEVANT = st.lists(NAMES, min_size=1, max_size=4, unique=True)
 
 @pytest.mark.costly
 @given(st.lists(st.tuples(RANKINGS, RELEVANT), min_size=1, max_size=4))
-@pytest.mark.filterwarnings("ignore:no retrieved id")
 def test_rankings_have_the_bits_of_evaluate_run(pairs):
     rows = [
         {
@@ -148,6 +149,9 @@ def test_rankings_have_the_bits_of_evaluate_run(pairs):
     run = {f"q{number}": ranking for number, (ranking, _) in enumerate(pairs)}
     qrels = {f"q{number}": relevant for number, (_, relevant) in enumerate(pairs)}
     names = ["ndcg@10", "recall@5", "mrr"]
+
+    retrieved = {name for ranking in run.values() for name in ranking}
+    assume(not retrieved or retrieved & {name for ids in qrels.values() for name in ids})
 
     result, expected = rb.evaluate(rows, names), rb.evaluate_run(run, qrels, names)
 
@@ -165,6 +169,34 @@ def test_a_question_without_judgements_has_a_cause_and_one_without_passages_zero
         == rb.evaluate_run({"q1": ["d1"]}, {"q1": ["d1"], "q2": ["d1", "d2"]}, [*result.mean]).mean
     )
     assert result.counts["without_judgements"] == 1
+
+
+def test_the_id_columns_of_ragas_are_rankings():
+    rows = [
+        {"user_input": "a", "retrieved_context_ids": ["d1", "d2"], "reference_context_ids": ["d2"]},
+        {"user_input": "b", "retrieved_context_ids": [], "reference_context_ids": ["d2"]},
+    ]
+
+    result = rb.evaluate(rows)
+
+    run, qrels = {"a": ["d1", "d2"], "b": []}, {"a": ["d2"], "b": ["d2"]}
+    expected = rb.evaluate_run(run, qrels, ["ndcg@10", "recall@5", "mrr"])
+    assert (result.mean, result.interval) == (expected.mean, expected.interval)
+    with pytest.warns(UserWarning, match="quoted: 2 no_contexts of 2 rows: no value"):
+        rb.evaluate([{**row, "response": "x"} for row in rows], judge=rb.Judge(type=quoted))
+
+
+def test_a_missing_list_of_passages_is_a_cause():
+    output = {"contexts": None, "answer": "It is."}
+    rows = [*IDS[:2], {**IDS[0], "id": "q4", **output}, {**IDS[0], "id": "q5", "contexts": None}]
+
+    with pytest.warns(
+        UserWarning, match="mrr: 1 no_contexts, 1 missing_answer of 4 rows; the mean"
+    ):
+        result = rb.evaluate(rows, ["mrr"])
+
+    assert result.causes == {"mrr": {"q4": "no_contexts", "q5": "missing_answer"}}
+    assert result.mean == {"mrr": (1 + 0) / 2}
 
 
 @pytest.mark.costly

@@ -212,7 +212,7 @@ class ScoreRanking(StoredStage):
         columns = {name: pair[0] for name, pair in zip(self.plan.measures, pairs, strict=True)}
         if self._ranking.has_unknown_ids:
             columns |= {
-                measure.label: _without_scores(columns[measure.label])
+                measure.label: columns[measure.label].without_scores(True, Cause.UNKNOWN_IDS)
                 for measure in parse_measures(self.plan.measures)
                 if measure.spec.reads != "passages"
             }
@@ -337,13 +337,6 @@ class ScoreAnswers(StoredStage):
         if self._answer.is_known:
             self.items()
         return self.node(len(self.plan.metrics) * self._answer.samples)
-
-
-def _without_scores(column: ScoreColumn) -> ScoreColumn:
-    """Return the column with the cause `UNKNOWN_IDS` in place of each score; others stay."""
-    causes = np.where(column.causes == Cause.SCORED, np.uint8(Cause.UNKNOWN_IDS), column.causes)
-    # a total: the sum over no queries would be 0
-    return replace(column, values=np.full_like(column.values, np.nan), causes=causes, total=np.nan)
 
 
 def _texts_of(answers: records.Answers) -> Sequence[str | None]:
