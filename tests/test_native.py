@@ -210,7 +210,8 @@ def test_an_experiment_takes_a_data_set_from_the_program(tmp_path, monkeypatch):
         config = {"metrics": {"generation": ["contains"]}, "output": str(tmp_path / "runs")}
         return rb.run_experiment(config, dataset=table)
 
-    for table in frames(rows):
+    (tmp_path / "rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    for table in (*frames(rows), tmp_path / "rows.json"):
         experiment = asyncio.run(cell(table))
         (system,) = experiment.summary["systems"]
         assert (system["name"], system["scores"]["contains"]["mean"]) == ("given", 1.0)

@@ -75,8 +75,8 @@ def read_scored(
 
     Args:
         source: Run folder, folder of an experiment (its newest run), baseline file, TREC run file,
-            or a result of `evaluate_run`, `evaluate_texts` or `run_experiment`. Scored systems are
-            returned as they are.
+            or a result of `evaluate`, `evaluate_run`, `evaluate_texts` or `run_experiment`. Scored
+            systems are returned as they are.
         name: Name of the source in messages and tables; None takes its path, and `evaluation` for
             an evaluation.
         qrels: Judgements for a TREC run file, which is scored by the rules of an experiment: a

@@ -59,8 +59,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             functions of the same two arguments.
         apps: Live whole apps by name: objects with `answer(question)`, chains of LangChain, or
             functions of a question.
-        dataset: Data in place of the config's: a data frame (pandas, polars, Arrow) or a list of
-            mappings, a row per question, read as a file of records is, by the names of ragas and
+        dataset: Data in place of the config's: the path of a file of records, a data frame (pandas,
+            polars, Arrow) or a list of mappings, a row per question, by the names of ragas and
             deepeval too; a mapping of `queries`, `documents`, `qrels` and `answers`; or a
             `Collection`.
         choices: Options of this run alone: a sample of the queries, some of the systems, no judge.
