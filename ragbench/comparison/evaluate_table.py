@@ -238,7 +238,8 @@ def _kind_of(name: Any, judge: Judge | None) -> Kind:
     errors: list[RagbenchError] = []
     for kind, parse in _PARSERS.items():
         try:
-            parse(name)
+            # an object, such as a measure of ir_measures, has its name as text
+            parse(str(name))
         except RagbenchError as error:
             errors.append(error)
         else:
