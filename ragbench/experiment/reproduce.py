@@ -262,24 +262,18 @@ def _environment(
     """
     for name, old in recorded.items():
         value = os.environ.get(name)
-        current = "not set" if value is None else f"'{value}'"
         # secrets are those of now, other variables have their recorded values
-        if old.secret and old.set and value is None:
-            yield f"{name} was set then, but is not now; no model that is asked needs it"
-        elif old.secret and not old.set and value is not None:
-            yield f"{name} is set now, but was not then; it is used only if a model asks for it"
-        elif not old.secret and old.set and value != old.value:
-            yield f"{name} is {current}; '{old.value}' is used, as recorded"
+        if old.secret and old.set != (value is not None):
+            then, now = ("set", "not set") if value is None else ("not set", "set")
+            yield f"{name} was {then} then, and is {now} now; it counts only if a model asks for it"
         elif not old.secret and value != old.value:
-            yield f"{name} is {current} now, but was not set then; the default is used, as recorded"
+            current = "not set" if value is None else f"'{value}'"
+            used = f"'{old.value}'" if old.set else "the default"
+            yield f"{name} is {current}; {used} is used, as recorded"
     # a config.yaml that was edited after the run may use further variables
     config_text = (folder / "config.yaml").read_text(encoding="utf-8")
     for name in dict.fromkeys(name for name in names_in(config_text) if name not in recorded):
-        variable = config.environment.get(name)
-        used = "its default" if variable is None or not variable.set else "the secret of now"
-        if variable is not None and variable.set and not variable.secret:
-            used = f"'{variable.value}' of now"
-        yield f"{name} was not recorded, so that its value then is not known; {used} is used"
+        yield f"{name} was not recorded; its value of now is used, or its default"
     for path, text in texts_of(config.resolved):
         if MASK in text:
             yield f"{dotted(path)} held a secret, which no file keeps; {MASK} stands for it"

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -275,32 +276,22 @@ def test_runs_of_nothing(tmp_path):
     assert (done.returncode, "no run in it" in done.stderr) == (2, True)
 
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+@pytest.mark.skipif(shutil.which("git") is None, reason="makes a repository by git")
+def test_commits_are_read_by_git(tmp_path, monkeypatch):
+    def git(*words):
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        command = ["git", "-C", tmp_path, *who, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-
-def test_commits_are_read_from_the_files_of_git(tmp_path):
-    git, inner = tmp_path / ".git", tmp_path / "configs" / "deep"
+    inner = tmp_path / "configs" / "deep"
     inner.mkdir(parents=True)
-    git.mkdir()
-    (git / "HEAD").write_text(f"{COMMIT}\n")
-    assert read_commit(inner) == COMMIT, "detached"
-    (git / "HEAD").write_bytes(b"\xff\xfe")
-    assert read_commit(inner) is None, "damaged"
-    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    assert read_commit(inner) is None, "no repository"
+    git("init", "-q")
     assert read_commit(inner) is None, "no commit yet"
-    (git / "packed-refs").write_text(f"# pack-refs\n{COMMIT[::-1]} refs/heads/main\n")
-    assert read_commit(inner) == COMMIT[::-1]
-    (git / "refs" / "heads").mkdir(parents=True)
-    (git / "refs" / "heads" / "main").write_text(f"{COMMIT}\n")
-    assert read_commit(inner) == COMMIT
-    tree = tmp_path / "tree"
-    own = git / "worktrees" / "tree"
-    own.mkdir(parents=True)
-    tree.mkdir()
-    (tree / ".git").write_text(f"gitdir: {own}\n")
-    (own / "HEAD").write_text("ref: refs/heads/main\n")
-    (own / "commondir").write_text("../..\n")
-    assert read_commit(tree) == COMMIT, "a further working tree"
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    assert read_commit(inner) == git("rev-parse", "HEAD")
+    monkeypatch.setenv("PATH", "")
+    assert read_commit(inner) is None, "no Git"
 
 
 @pytest.mark.costly

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,6 @@ from ragbench.registry import check_allowed, nearest
 CONFIG_FILE = "config.yaml"
 # a folder with any of these is a run: one that was damaged is listed with its problem
 _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # keys of a config that change no number
 _UNSCORED_KEYS = ("output", "name", "cache")
 
@@ -271,40 +270,14 @@ def _prefixes(key: str) -> list[str]:
 
 
 def read_commit(folder: Path) -> str | None:
-    """Return the commit that is checked out around a folder; None without a repository.
+    """Return the commit that is checked out around a folder; None without Git or a commit.
 
-    It is read from the files of Git, which need not be installed; uncommitted changes do not show.
-    A repository whose files cannot be read or are not UTF-8 is passed over for one further out;
-    None too if HEAD names no commit.
+    Uncommitted changes do not show.
     """
-    for place in (folder.absolute(), *folder.absolute().parents):
-        try:
-            return _commit_in(place / ".git")
-        except (OSError, ValueError):  # no repository here, or one that cannot be read
-            continue
-    return None
-
-
-def _commit_in(git: Path) -> str | None:
-    """Return the commit of a `.git` folder or file, in hexadecimal; None if HEAD names none.
-
-    Raises:
-        OSError: There is no repository, or a file of it cannot be read.
-        ValueError: A file of it is not UTF-8.
-    """
-    if git.is_file():  # a further working tree names the place of its own files
-        git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-    head = (git / "HEAD").read_text(encoding="utf-8").strip()
-    if not head.startswith("ref:"):
-        return head if _COMMIT.fullmatch(head) else None
-    name = head.removeprefix("ref:").strip()
-    shared = git / "commondir"
-    common = git / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git
-    # a branch is a file of its own, in the working tree or the main repository, or a packed line
-    for home in (git, common):
-        if (home / name).is_file():
-            commit = (home / name).read_text(encoding="utf-8").strip()
-            return commit if _COMMIT.fullmatch(commit) else None
-    packed = common / "packed-refs"
-    lines = packed.read_text(encoding="utf-8").splitlines() if packed.is_file() else []
-    return next((line.split()[0] for line in lines if line.endswith(f" {name}")), None)
+    # a checkout of another user, as in containers, is read too
+    command = ["git", "-c", "safe.directory=*", "rev-parse", "--verify", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True)
+    except OSError:
+        return None
+    return done.stdout.decode().strip() or None
