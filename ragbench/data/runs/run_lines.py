@@ -23,7 +23,7 @@ from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Loss
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import FailedPrediction, Passage, PredictionRow, TextRow
 from ragbench.records.summary import Summary
-from ragbench.registry import nearest, shown
+from ragbench.registry import shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import FloatArray, Qrels, Query
 from ragbench.types.columnar import QueryFingerprints
@@ -31,7 +31,6 @@ from ragbench.types.conversation import Json
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
-_PRINT = re.compile("[0-9a-f]{12}")
 _QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
@@ -410,22 +409,17 @@ def read_fingerprints(path: Path) -> QueryFingerprints:
     """Read `fingerprints.csv` as part -> query -> fingerprint.
 
     Raises:
-        DataError: The file is missing or empty, or a row, column or fingerprint is wrong.
+        DataError: The file is missing or empty, or a row or column is wrong.
     """
     head, *rows = [*run_folder.csv_rows(path)] or [[]]
     if head[:1] != ["query_id"]:
         raise DataError(f"columns: {', '.join(head)}", file=path, allowed="query_id first")
-    table = {}
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(head):
-            allowed = f"one for each of {', '.join(head)}"
-            raise DataError(f"{len(row)} cells", file=path, line=number, allowed=allowed)
-        table[row[0]] = [cell or None for cell in row[1:]]
+    table = {query: [cell or None for cell in cells] for query, *cells in filter(None, rows)}
     return checked_fingerprints(head[1:], table, path)
 
 
 def checked_fingerprints(
-    parts: Sequence[str], table: Mapping[str, Sequence[object]], file: str | Path
+    parts: Sequence[str], table: Mapping[str, Sequence[str | None]], file: str | Path
 ) -> QueryFingerprints:
     """Return a table of fingerprints as part -> query -> fingerprint, without empty cells.
 
@@ -437,20 +431,14 @@ def checked_fingerprints(
         file: For messages.
 
     Raises:
-        DataError: A part is unknown or repeated, or a cell is neither 12 hexadecimal digits nor
-            empty.
+        DataError: A part is unknown or repeated, or a row has another number of cells.
     """
-    for part in parts:
-        if part not in PARTS or parts.count(part) > 1:
-            allowed, near = f"each once: {', '.join(PARTS)}", nearest(part, PARTS)
-            raise DataError(f"part '{part}'", file=file, allowed=allowed, nearest=near)
-    prints: dict[str, dict[str, str]] = {part: {} for part in parts}
-    for query, row in table.items():
-        fits = (c is None or (isinstance(c, str) and _PRINT.fullmatch(c)) for c in row)
-        if len(row) != len(parts) or not all(fits):
-            allowed = f"12 hexadecimal digits, or nothing, for each of {', '.join(parts)}"
-            raise DataError(f"fingerprints of '{query}': {list(row)!r}", file=file, allowed=allowed)
-        for part, cell in zip(parts, row, strict=True):
-            if isinstance(cell, str):
-                prints[part][query] = cell
-    return prints
+    wrong = [query for query, row in table.items() if len(row) != len(parts)]
+    if wrong or len({*parts} & {*PARTS}) < len(parts):
+        place = f"'{wrong[0]}'" if wrong else ", ".join(parts)
+        allowed = f"a cell for each part; each part once: {', '.join(PARTS)}"
+        raise DataError(f"fingerprints of {place}", file=file, allowed=allowed)
+    return {
+        part: {query: cell for query, row in table.items() if (cell := row[place])}
+        for place, part in enumerate(parts)
+    }
