@@ -23,8 +23,6 @@ from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint_json
 from ragbench.types import FloatArray
 
-_NEAREST_LIMIT = 20_000  # ids: finding the nearest of more would take seconds
-
 # Part of a row -> recognised names of its column. Columns of judge and label have the name of the
 # part, alone or with an ending: `label`, `label_1`.
 PARTS: Mapping[str, tuple[str, ...]] = {
@@ -161,7 +159,6 @@ class _LabelReader:
                     f"item '{item}' is no answer of this run",
                     allowed=f"items of a sheet drawn from {self.run.name}, whose answers have not "
                     "changed since",
-                    near=nearest(item, self._items) if len(self._items) <= _NEAREST_LIMIT else None,
                 )
 
     def _answers_to_query(self, entry: Entry) -> Iterator[tuple[str, Key]]:
@@ -183,9 +180,7 @@ class _LabelReader:
         for rubric in self._rubrics_of(entry):
             score = self.scores[rubric]
             if (name, query) not in score.scores and (name, query) not in score.unscored:
-                queries = sorted({query for _, query in (*score.scores, *score.unscored)})
-                near = nearest(query, queries) if len(queries) <= _NEAREST_LIMIT else None
-                raise entry.error(f"query '{query}' was not judged", near=near)
+                raise entry.error(f"query '{query}' was not judged")
             yield rubric, (name, query)
 
     def _rubrics_of(self, entry: Entry) -> list[str]:

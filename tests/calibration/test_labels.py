@@ -125,7 +125,7 @@ def test_a_byte_order_mark_and_blank_lines_of_a_spreadsheet(write):
             "query_id,system,label\nq0,one,3\nq0,one,3\n",
             r"csv:3: answer .* is repeated, first",
         ),
-        ("query_id,system,label\nq99,one,3\n", r"csv:2: query 'q99' was not judged; did you mean"),
+        ("query_id,system,label\nq99,one,3\n", r"csv:2: query 'q99' was not judged"),
         ("query_id,system,label\nq0,ones,3\n", r"'ones' was not judged; did you mean 'one'"),
         ("query_id,label\nq0,3\n", r"csv:2: no 'system', and the run has 2; allowed: one, two"),
         ("system,label\none,3\n", r"no 'item' and no 'query_id' \(keys: system, label\); all"),
