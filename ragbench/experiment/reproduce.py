@@ -264,8 +264,9 @@ def _environment(
         value = os.environ.get(name)
         # secrets are those of now, other variables have their recorded values
         if old.secret and old.set != (value is not None):
-            then, now = ("set", "not set") if value is None else ("not set", "set")
-            yield f"{name} was {then} then, and is {now} now; it counts only if a model asks for it"
+            earlier, current = ("set", "not set") if value is None else ("not set", "set")
+            change = f"{name} was {earlier} then, and is {current} now"
+            yield f"{change}; it counts only if a model asks for it"
         elif not old.secret and value != old.value:
             current = "not set" if value is None else f"'{value}'"
             used = f"'{old.value}'" if old.set else "the default"

@@ -197,12 +197,12 @@ def bound_reply(response: _Response) -> None:
     if encoding != "identity":
         detail = f"the reply has the content encoding {encoding[:40]!r}, allowed: none"
         raise CallFailure(Cause.MALFORMED, detail)
-    left = _MAX_REPLY
+    remaining = _MAX_REPLY
 
     def counted(piece: bytes) -> bytes:
-        nonlocal left
-        left -= len(piece)
-        if left < 0:
+        nonlocal remaining
+        remaining -= len(piece)
+        if remaining < 0:
             detail = f"the reply is larger than {_MAX_REPLY >> 20} MiB"
             raise CallFailure(Cause.MALFORMED, detail)
         return piece
