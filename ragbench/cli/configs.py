@@ -13,6 +13,7 @@ from ragbench.cli.output import (
     config_argument,
     echo,
     file_option,
+    no_judge_option,
     overrides_option,
     path_option,
     refuse,
@@ -120,12 +121,14 @@ def _parse_columns(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
 
 @click.command(name="validate")
 @config_argument
+@no_judge_option
 @overrides_option
-def validate(config: Path, overrides: tuple[str, ...]) -> None:
+def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
     """Check CONFIG, read its data, and list its systems and scores; nothing is run.
 
-    All mistakes are printed at once with their places, and the exit code is 2. Modules that CONFIG
-    names are imported, but none of their classes and functions is called.
+    All mistakes are printed at once with their places, and the exit code is 2. A key or package
+    that is missing for `ragbench run CONFIG` is a mistake, too. Modules that CONFIG names are
+    imported, but none of their classes and functions is called.
     """
     from ragbench.config.load import load_config
     from ragbench.data.loaders.base import Previewed
@@ -142,7 +145,7 @@ def validate(config: Path, overrides: tuple[str, ...]) -> None:
         _show("note", notes)
         return
     collection = load_collection(settings)
-    plan = _plan_lines(settings, collection)
+    plan = _plan_lines(settings, collection, judge=not no_judge)
     echo(f"ok: {config}")
     _show("data", [f"{settings.dataset.type}: {_sizes(collection)}", *collection.notes])
     dataset = settings.dataset
@@ -159,21 +162,18 @@ def validate(config: Path, overrides: tuple[str, ...]) -> None:
         _show("warning", ["nothing would be scored: the data have no judgements and no answers"])
 
 
-def _plan_lines(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
-    """Return label -> names of the systems and scores of a run, or a note on a missing package.
+def _plan_lines(config: Any, collection: Any, *, judge: bool) -> list[tuple[str, list[str]]]:
+    """Return (label, names of the systems and scores of a run, or notes) in the printed order.
 
-    Errors of `make_plan` other than MissingExtra pass through.
+    Errors of `make_plan` and `check_startup` pass through.
     """
-    from ragbench.errors import MissingExtra
-    from ragbench.experiment.plan.components import startup_problems
+    from ragbench.experiment.plan.components import check_startup
     from ragbench.experiment.plan.plan import make_plan
     from ragbench.experiment.plan.records import LiveComponents
     from ragbench.records.manifest import Choices
 
-    try:
-        plan = make_plan(config, collection, Choices(), LiveComponents(), calls=False)
-    except MissingExtra as error:
-        return [("note", [str(error)])]
+    plan = make_plan(config, collection, Choices(judge=judge), LiveComponents(), calls=False)
+    check_startup(config, plan.retrievers, plan.generators, plan.all_judges)
     # what an app gives is known after its run, and controls are no systems
     answering = [s.name for s in plan.answering_systems if s.type not in ("app", "control")]
     judged = [
@@ -181,9 +181,8 @@ def _plan_lines(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         for name, judge in plan.judges.items()
         for rubric in (*judge.rubrics, *judge.pairwise)
     ]
-    notes = [*startup_problems(plan.generators, plan.all_judges)]
     skipped = plan.skipped_judges.items()
-    notes += [f"judge '{name}' would be skipped: {why}" for name, why in skipped]
+    notes = [f"judge '{name}' would be skipped: {why}" for name, why in skipped]
     fill = plan.fill
     graded = fill and f"unjudged passages among the best {fill.rules.depth} hits of each retriever"
     return [

@@ -47,6 +47,7 @@ file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=Fal
 several = partial(click.option, multiple=True, metavar="NAME")
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path))
+no_judge_option = click.option("--no-judge", is_flag=True, help="Call no judge.")
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 overrides_option = several(
     "--set", "overrides", metavar="KEY=VALUE", help="Change a value of the config."

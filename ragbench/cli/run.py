@@ -26,7 +26,6 @@ _NAMES = 44  # columns for the names of stages
 _RESUMES = "finished items are stored; the same command resumes the run"
 
 limit_option = output.number_option("--limit", help="Use a random sample of N queries, by seed.")
-no_judge_option = click.option("--no-judge", is_flag=True, help="Call no judge.")
 
 
 class _Command(click.Command):
@@ -54,7 +53,7 @@ class _Command(click.Command):
     metavar="NAME...",
     help="Run only these retrievers, generators or pairs.",
 )
-@no_judge_option
+@output.no_judge_option
 @click.option("--judge-replay", is_flag=True, help="Judge from stored replies; send nothing.")
 @click.option(
     "--retry-failed",
@@ -188,7 +187,7 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 @output.config_argument
 @limit_option
 @click.option("--only", multiple=True, metavar="NAME", help="Plan only these systems; repeatable.")
-@no_judge_option
+@output.no_judge_option
 @click.option("--retry-failed", is_flag=True, help="Count all failed items as items to do.")
 @output.overrides_option
 @output.json_option(help="Print JSON instead of text.")
@@ -202,13 +201,14 @@ def plan(
 
     The stages form a tree: each stage reads the results of the stage above it. Stored results are
     not computed again. Modules that CONFIG names are imported, but none of their classes and
-    functions is called.
+    functions is called. If a key or package is missing for the run, the last line says so, and the
+    exit code is 2.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.components import (
+        check_startup,
         loads_by_code,
-        startup_problems,
         uncalled_components,
     )
     from ragbench.experiment.plan.plan import load_collection, make_plan
@@ -232,6 +232,7 @@ def plan(
     plan_forecast = forecast(plan)
     if as_json:
         output.write_json(to_json(plan_record(settings.name, not_created, plan_forecast)))
+        check_startup(settings, plan.retrievers, plan.generators, plan.all_judges)
         return
     output.echo(f"{settings.name}: {len(plan.queries)} queries; nothing is sent")
     workers = (
@@ -247,8 +248,7 @@ def plan(
         output.echo(line)
     for name in not_created:
         output.echo(f"note: {name} is created by a run only; its calls are not counted")
-    for problem in startup_problems(plan.generators, plan.all_judges):
-        output.echo(f"note: {problem}")
+    check_startup(settings, plan.retrievers, plan.generators, plan.all_judges)
 
 
 def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:

@@ -27,7 +27,7 @@ class JudgeCommon:
 
     Attributes:
         rubrics: Names, files or mappings; None takes the default rubrics.
-        when: `available` skips the judge if its key is not set.
+        when: `available` skips the judge if its key or a package is missing.
         pairs: Pairs of systems that pairwise rubrics compare; None depends on their number.
         nuggets: File of nuggets; None makes them from the references.
     """
@@ -40,7 +40,8 @@ class JudgeCommon:
         ),
     ] = None
     when: Annotated[
-        Literal["always", "available"], Option("`available`: only if its key is set.")
+        Literal["always", "available"],
+        Option("`available`: only if its key is set and its packages are installed."),
     ] = "always"
     pairs: Annotated[
         Literal["all", "baseline"] | None,

@@ -253,7 +253,7 @@ class JudgeBlock:
         cls: Class, function or object that the type names.
         options: Options for its constructor, with defaults; paths are absolute.
         rubrics: Names of built-in rubrics, absolute paths of files, and rubrics as mappings.
-        when: `available`: the judge is skipped if its key is not set.
+        when: `available`: the judge is skipped if its key or a package is missing.
         pairs: Systems that rubrics of pairs compare; None depends on the number of systems.
         nuggets: File of the queries' nuggets; None if the judge makes them.
         place: Where it stands, for later errors.

@@ -52,6 +52,12 @@ class SearchComponent(Configured):
         """
         return ()
 
+    def check(self) -> None:
+        """Raise `MissingExtra` if a package is not installed; loads nothing.
+
+        Every component passes by default.
+        """
+
     def load(self) -> None:
         """Load models; an error here ends the run, instead of failing each query.
 

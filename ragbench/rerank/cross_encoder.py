@@ -238,6 +238,10 @@ class CrossEncoder(Reranker):
             truncated, pairs, "pairs of query and passage", self._scorer.limit, lost
         )
 
+    def check(self) -> None:
+        """Raise `MissingExtra` if sentence-transformers is not installed."""
+        embed.need_packages(_OWNER, EXTRA, PACKAGES)
+
     def load(self) -> None:
         """Load the model; an error here ends the run before the first query.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench.embed import base as embed
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
-from ragbench.embed.sentence_transformers import dot_products
+from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, dot_products
 from ragbench.errors import AdapterError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
@@ -73,6 +73,10 @@ class MMR(Reranker):
     def encodings(self) -> embed.Encodings | None:
         """Return the numbers of texts so far, encoded and stored; None before the first text."""
         return None if self._embedder is None else self._embedder.encodings
+
+    def check(self) -> None:
+        """Raise `MissingExtra` if sentence-transformers is not installed."""
+        embed.need_packages("reranker 'mmr'", EXTRA, PACKAGES)
 
     def load(self) -> None:
         """Load the model; an error here ends the run before the first query.

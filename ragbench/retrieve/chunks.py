@@ -62,6 +62,10 @@ class Chunked(Retriever):
         """Return the number of texts that the retriever has encoded; None without an encoder."""
         return self.retriever.encodings
 
+    def check(self) -> None:
+        """Raise `MissingExtra` if a package of the retriever is not installed."""
+        self.retriever.check()
+
     def load(self) -> None:
         """Load the retriever, with the cache folders and workers of this one.
 

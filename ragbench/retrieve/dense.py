@@ -13,6 +13,7 @@ import numpy as np
 from ragbench.embed import base as embed
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.encoders import count_longer, truncation_notes
+from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import DataError, OptionError
 from ragbench.files import cache_folder
 from ragbench.registry import Option, declared_options, options_of
@@ -138,6 +139,12 @@ class Dense(Retriever):
         lost = "; their end is not read"
         return notes + truncation_notes(truncated, len(queries), "queries", embedder.limit, lost)
 
+    def check(self) -> None:
+        """Raise `MissingExtra` without sentence-transformers, or faiss for `index: faiss`."""
+        embed.need_packages(_OWNER, EXTRA, PACKAGES)
+        if self._kind == "faiss":
+            embed.need_packages(_OWNER, "faiss", {"faiss": "faiss-cpu"})
+
     def index(self, corpus: Sequence[Document]) -> None:
         """Encode the documents whose vectors are not stored, and prepare the search.
 
@@ -146,14 +153,12 @@ class Dense(Retriever):
         Raises:
             DataError: The corpus is empty, the model returns a vector that is not finite, or the
                 vectors cannot be written to the cache, for example to a full disk.
-            MissingExtra: `index: faiss` without faiss.
+            MissingExtra: A package is not installed.
             OptionError: The model or the device does not exist.
         """
         if not corpus:
             raise DataError("dense: there is no document", allowed="a corpus with text")
-        # before the corpus is encoded, which may take hours
-        if self._kind == "faiss":
-            embed.need_packages(_OWNER, "faiss", {"faiss": "faiss-cpu"})
+        self.check()  # before the corpus is encoded, which may take hours
         embedder = self._embedder = self._embedder or self._open()
         self._ids = record_ids(corpus)
         longest: float | None = None

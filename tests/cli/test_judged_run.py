@@ -57,14 +57,15 @@ def test_judged_then_replayed(ragbench):
     assert "Traceback" not in missing.stderr
 
 
-def test_a_missing_key_is_an_error_of_run_and_a_note_of_validate(ragbench):
-    run, validate = ragbench("run"), ragbench("validate")
+@pytest.mark.parametrize("command", ["run", "validate", "plan"])
+def test_a_missing_key_ends_each_command_unless_the_judge_is_left_out(ragbench, command):
+    done, without = ragbench(command), ragbench(command, "--no-judge")
 
-    assert run.returncode == 2
+    assert done.returncode == 2
     place = "exp.yaml:4:3: metrics.judge.api_key_env: found 'OPENAI_API_KEY (not set)'"
-    assert place in run.stderr
-    assert validate.returncode == 0
-    assert "note      judge 'openai' needs a key: OPENAI_API_KEY is not set" in validate.stdout
+    assert place in done.stderr
+    assert "`when: available` in its block, or --no-judge" in done.stderr
+    assert without.returncode == 0, without.stderr
 
 
 def test_a_judge_that_runs_only_where_it_can(ragbench):

@@ -114,8 +114,9 @@ def test_a_plan_estimates_answers_and_says_what_key_is_missing(config, server, t
     del entry["base_url"]
     path.write_text(yaml.safe_dump(config))
     for command in ("plan", "validate"):
-        said = CliRunner().invoke(group, [command, str(path)]).stdout
-        assert "generator 'gpt' needs a key: OPENAI_API_KEY is not set" in said
+        error = CliRunner().invoke(group, [command, str(path)]).exception
+        assert "generators.gpt.api_key_env: found 'OPENAI_API_KEY (not set)'" in str(error)
+        assert error.exit_code == 2
 
 
 def test_what_failed_is_asked_again_only_where_that_is_asked_for(config):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, TypeVar
@@ -64,6 +65,10 @@ class Reranked(Retriever):
     def encodings(self) -> Encodings | None:
         """Number of texts that the reranker encoded so far; None if it encodes none."""
         return self.reranker.encodings
+
+    def check(self) -> None:
+        """Raise `MissingExtra` if a package of the reranker is not installed."""
+        self.reranker.check()
 
     def load(self) -> None:
         """Load the model of the reranker."""
@@ -439,18 +444,61 @@ def nugget_warnings(name: str, planned: PlannedJudge, queries: Sequence[Query]) 
     return warnings
 
 
-def connect(planned: PlannedJudge, replies: Replies | None) -> None:
+_WITHOUT_JUDGE = "or `when: available` in its block, or --no-judge, to run without this judge"
+
+
+def connect(planned: PlannedJudge, replies: Replies | None, *, can_leave_out: bool) -> None:
     """Give a judge the stored replies, None without any, and check its extras and credentials.
 
+    With `can_leave_out`, the error of a missing key or package names the ways to run without the
+    judge.
+
     Raises:
-        ConfigError: The judge refuses an option.
+        ConfigError: The judge refuses an option, or its key is missing.
         MissingExtra: A package that it needs is not installed.
-        AdapterError: A key or a server is missing.
+        AdapterError: A server is missing.
     """
     judge, block = planned.judge, planned.block
     judge.keep_replies(replies)
     with _errors_at(block.place, _path_of(block)):
+        try:
+            judge.check()
+        except errors.MissingExtra as error:
+            if not can_leave_out:
+                raise
+            advice = f"{error.advice}; {_WITHOUT_JUDGE}"
+            raise errors.MissingExtra(error.subject, error.package, advice=advice) from error
+        except errors.OptionError as error:
+            if not can_leave_out or judge.missing_key is None:
+                raise
+            allowed = f"{error.allowed}; {_WITHOUT_JUDGE}"
+            raise errors.OptionError(error.owner, error.option, error.found, allowed) from error
+
+
+def unavailable(planned: PlannedJudge, *, replay: bool) -> str | None:
+    """Return the reason why a judge with `when: available` is left out; None if it can judge.
+
+    Its key is not set, or a package of a built-in judge is not installed. A replay leaves none out.
+    """
+    judge = planned.judge
+    if planned.block.when != "available" or replay:
+        return None
+    if judge.missing_key is not None:
+        return f"{judge.missing_key} is not set"
+    if not _is_checked_by_plan(planned):
+        return None
+    try:
         judge.check()
+    except errors.MissingExtra as error:
+        return str(error)
+    finally:
+        judge.close()  # the run connects again, with stored replies
+    return None
+
+
+def _is_checked_by_plan(planned: PlannedJudge) -> bool:
+    """Return True if checking a judge calls no code of the user."""
+    return planned.judge.takes_many and not judge_calls_code(planned)
 
 
 def _path_of(block: schema.JudgeBlock) -> str:
@@ -501,7 +549,7 @@ def connected(
     secrets = {} if config is None else config.secrets
     components = {} if config is None else config.generators
     with ExitStack() as stack:
-        replies = None
+        replies, checks = None, list[Callable[[], None]]()
         # the file of replies is opened only by a run that asks models
         asking = [planned.judge.asks for planned in judges.values()]
         if any(asking) or any(generator.asks for generator in generators.values()):
@@ -518,17 +566,22 @@ def connected(
                 generator.keep_replies(replies)
                 generator.spend_from(budget)
                 stack.callback(generator.close)
-            component = components.get(name)
-            if component is not None and not component.type.startswith(PYTHON):
-                with _errors_at(component.place, f"generators.{name}"):
-                    generator.check()
+            checks.append(partial(_check_generator, components.get(name), generator))
         for planned in judges.values():
             planned.judge.spend_from(budget)
-            connect(planned, replies)
+            checks.append(partial(connect, planned, replies, can_leave_out=config is not None))
             # a judge of the user that judges item by item stays open: it may be used after the run
             if planned.judge.takes_many:
                 stack.callback(planned.judge.close)
+        make_all(lambda check: check(), checks)
         yield replies
+
+
+def _check_generator(component: schema.Component | None, generator: Generator) -> None:
+    """Check the key, packages and model of a built-in generator; nothing for one of the user."""
+    if component is not None and not component.type.startswith(PYTHON):
+        with _errors_at(component.place, f"generators.{component.name}"):
+            generator.check()
 
 
 def build_executor(config: schema.ExperimentConfig) -> Executor | None:
@@ -544,24 +597,44 @@ def build_executor(config: schema.ExperimentConfig) -> Executor | None:
     return None if executor is None or executor.location is None else executor
 
 
-def startup_problems(
-    generators: Mapping[str, Generator], judges: Mapping[str, PlannedJudge]
-) -> Iterator[str]:
-    """Yield the reasons why a run could not start: missing keys, packages and servers.
+def check_startup(
+    config: schema.ExperimentConfig,
+    retrievers: Mapping[str, Retriever],
+    generators: Mapping[str, Generator],
+    judges: Mapping[str, PlannedJudge],
+) -> None:
+    """Check that a run could start, without calling code of the user or loading a model.
 
-    A judge whose check would call code of the user is not checked. Generators come first; nothing
-    if all can start. A generator is checked for its key alone.
+    Retrievers are checked for their packages, also if all their hits are stored.
+
+    Args:
+        config: Config with the entries of the components.
+        retrievers: Retrievers by name.
+        generators: Generators by name.
+        judges: Judges by name.
+
+    Raises:
+        ConfigError: A key is missing, or a component refuses an option; all such problems together.
+        MissingExtra: A package that a component needs is not installed.
+        AdapterError: A server is missing.
+        DataError: A model is not in the cache of the hub, and the hub cannot be reached.
     """
-    for name, generator in generators.items():
-        if generator.missing_key is not None:
-            yield f"generator '{name}' needs a key: {generator.missing_key} is not set"
-    for name, planned in judges.items():
-        if planned.judge.missing_key is not None:
-            yield f"judge '{name}' needs a key: {planned.judge.missing_key} is not set"
-        elif planned.judge.takes_many and not judge_calls_code(planned):
-            try:
-                connect(planned, None)
-            except (errors.MissingExtra, errors.AdapterError, errors.DataError) as error:
-                yield str(error)
-            else:
-                planned.judge.close()
+
+    def check_generator(name: str) -> None:
+        generators[name].is_elsewhere = True  # its weights are not loaded
+        _check_generator(config.generators.get(name), generators[name])
+        generators[name].close()
+
+    def check_judge(planned: PlannedJudge) -> None:
+        if _is_checked_by_plan(planned):
+            connect(planned, None, can_leave_out=True)
+            planned.judge.close()
+
+    checks: list[Callable[[], None]] = [
+        *(retriever.check for retriever in retrievers.values()),
+        *(partial(check_generator, name) for name in generators),
+        *(partial(check_judge, planned) for planned in judges.values()),
+    ]
+    make_all(lambda check: check(), checks)
+    if (executor := build_executor(config)) is not None:
+        executor.check()

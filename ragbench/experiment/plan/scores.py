@@ -184,11 +184,10 @@ def choose_answer_scores(
     planned_judges = components.make_all(
         partial(components.build_judge, calls=calls), blocks.values()
     )
-    for (name, block), planned in zip(blocks.items(), planned_judges, strict=True):
-        # a replay sends nothing, and so needs no key
-        missing_key = None if choices.judge_replay else planned.judge.missing_key
-        if block.when == "available" and missing_key is not None:
-            skipped[name] = f"{missing_key} is not set"
+    for name, planned in zip(blocks, planned_judges, strict=True):
+        reason = components.unavailable(planned, replay=choices.judge_replay)
+        if reason is not None:
+            skipped[name] = reason
         else:
             judges[name] = planned
     return metrics, judges, skipped
@@ -216,9 +215,9 @@ def plan_fill(
         return None, f"judgements are not filled: judge {name} is not asked (--no-judge)"
     # one judge may judge answers and passages: it is created once
     judge = judges.get(name) or components.build_judge(blocks[name], calls=calls)
-    missing_key = None if choices.judge_replay else judge.judge.missing_key
-    if blocks[name].when == "available" and missing_key is not None:
-        return None, f"judgements are not filled: judge {name}: {missing_key} is not set"
+    reason = components.unavailable(judge, replay=choices.judge_replay)
+    if reason is not None:
+        return None, f"judgements are not filled: judge {name}: {reason}"
     # the config names exactly one rubric for a fill
     (rubric,) = load_rubrics([rules.rubric], judge.type, judge.judge)
     return PlannedFill(name, judge, rubric, rules), ""
