@@ -1,0 +1,88 @@
+"""Lines to write in place of wrong first guesses: keys of other tools, and scores in a plain list.
+
+A guess is a key or value that has no meaning here, and from which the meaning can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ragbench.config.tree import KeyPath, Node
+from ragbench.records.score import Kind
+from ragbench.registry import PYTHON
+
+# Kind of a score -> the line of the block `metrics` that names it
+_SCORE_LINES: Mapping[Kind, str] = {
+    "retrieval": "retrieval: {{measures: [{}]}}",
+    "generation": "generation: [{}]",
+    "judge": "judge: {{type: openai, model: gpt-4o-mini, rubrics: [{}]}}",
+}
+_JUDGE = ("metrics:", f"  {_SCORE_LINES['judge'].format('faithfulness')}")
+# Path of a key -> the lines that stand for it; {} is its value
+_KEY_LINES: Mapping[KeyPath, tuple[str, ...]] = {
+    ("slices",): ("statistics:", "  slices: [{}]"),
+    ("judge",): _JUDGE,
+    ("rubrics",): _JUDGE,
+    # of promptfoo, LangSmith and others
+    ("evaluators",): _JUDGE,
+    ("prompts",): (
+        "generators:",
+        "  gpt: {type: openai, model: gpt-4o-mini, prompt: prompts/qa.yaml}",
+    ),
+    ("providers",): ("generators:", "  gpt: {type: openai, model: gpt-4o-mini}"),
+    ("tests",): (
+        "dataset: {type: records, path: questions.csv}   # a row per question",
+        "gates: [{measure: token_f1, min: 0.5}]          # in place of `assert`",
+    ),
+}
+_INDENT = "\n       "
+
+
+def lines_for_key(node: Node) -> str | None:
+    """Return the lines to write in place of an unknown key; None if its meaning cannot be told.
+
+    Args:
+        node: Value of the key.
+    """
+    *block, key = node.path
+    if block == ["metrics"]:
+        return lines_for_scores([key])
+    lines = _KEY_LINES.get(node.path)
+    if lines is None:
+        return None
+    value = ", ".join(part.source for part in node.scalars())
+    return _format(line.replace("{}", value) for line in lines)
+
+
+def lines_for_missing(node: Node, key: str) -> str | None:
+    """Return the lines to write for the missing path of a table of questions; None for other keys.
+
+    Args:
+        node: Block that lacks the key.
+        key: The missing key.
+    """
+    if (*node.path, key) != ("dataset", "path") or node.text("type") != "records":
+        return None
+    corpus = f", corpus: {node.text('corpus')}" if node.text("corpus") else ""
+    entry = f"  {{type: records, path: questions.csv{corpus}}}   # a table, a row per question"
+    return _format(["dataset:", entry])
+
+
+def lines_for_scores(names: Iterable[object]) -> str | None:
+    """Return the block `metrics` for names of scores; None if none of them is known.
+
+    Unknown names, code and values that are no text are left out.
+    """
+    from ragbench.gates.base import score_facts  # a config without gates does not load them
+
+    texts = [name for name in names if isinstance(name, str) and not name.startswith(PYTHON)]
+    lines = [
+        f"  {line.format(', '.join(scores))}"
+        for kind, line in _SCORE_LINES.items()
+        if (scores := [name for name in texts if score_facts(name, kind) is not None])
+    ]
+    return _format(["metrics:", *lines]) if lines else None
+
+
+def _format(lines: Iterable[str]) -> str:
+    return _INDENT.join(["these lines:", *lines])
