@@ -63,6 +63,11 @@ _WORDS = {"fail": "error", "undecided": "warning"}
     is_flag=True,
     help="Compare the common queries if the sets differ; leave out queries that have changed.",
 )
+@click.option(
+    "--unpaired",
+    is_flag=True,
+    help="Compare runs over different questions, such as two weeks, as two samples.",
+)
 @number_option(
     "--moved",
     type=click.IntRange(min=0),

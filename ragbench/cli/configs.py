@@ -37,7 +37,7 @@ _WIDTH = 100
 @path_option(
     *("--from", "records"),
     metavar="TABLE",
-    help="A CSV, JSONL, JSON or Parquet file with a row per question.",
+    help="A CSV, JSONL, JSON or Parquet file with a row per question, or an export of traces.",
 )
 @path_option(
     "--corpus",

@@ -147,11 +147,18 @@ def compare_sources(
     tested = TestedPairs(systems, method, clusters)
     # the retriever of a row is its source: that of the base is 0, see `_as_experiment`
     baseline = "0" if several else base.baseline
-    comparisons = compare_systems(systems, baseline, method, clusters, tested)
+    comparisons = compare_systems(
+        systems, baseline, method, clusters, tested, unpaired=matching.unpaired
+    )
+    measures = comparisons.measures
+    if not matching.unpaired:
+        measures = tuple(_with_all_pairs(family, rows, matching, tested) for family in measures)
+    unpaired = {source.source: len(source.query_ids) for source in matching.sources}
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
-        **asdict(method),
-        measures=tuple(_with_all_pairs(f, rows, matching, tested) for f in comparisons.measures),
+        **asdict(method) | ({"test": "unpaired", "resamples": None} if matching.unpaired else {}),
+        measures=measures,
+        unpaired=unpaired if matching.unpaired else {},
         sources=tuple(source.source for source in matching.sources),
         queries=len(base.query_ids),
         left_out=dict(matching.left_out),
@@ -238,7 +245,8 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
         for source, run in zip(matching.sources, facts, strict=True)
         if first is not None and run is not None
     )
-    flows = tuple(_flows(compared, matching))
+    # ids of different questions may be equal
+    flows = () if matching.unpaired else tuple(_flows(compared, matching))
     question_of = _questions(matching)
     moved = dict.fromkeys(q for flow in flows for move in flow.moves for q in move.queries)
     questions = {query: text for query in moved if (text := question_of(query))}

@@ -17,6 +17,7 @@ from ragbench.comparison.pairs import (
     paired_interval,
     systems_with,
 )
+from ragbench.comparison.unpaired import test_unpaired
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
 from ragbench.stats.mean import finite
@@ -76,10 +77,12 @@ def compare_systems(
     method: Method,
     clusters: Sequence[str] | None = None,
     tested: TestedPairs | None = None,
+    *,
+    unpaired: bool = False,
 ) -> Comparisons:
     """Compare each system with its baseline by each measure.
 
-    Only queries that both systems have a score for are compared.
+    Only queries that both systems have a score for are compared, unless they are unpaired.
 
     Args:
         systems: Systems over the same queries.
@@ -88,6 +91,8 @@ def compare_systems(
             one measure are adjusted together by Holm's procedure.
         clusters: Cluster label of each query; None if queries are units.
         tested: Tests of all pairs of these systems, if the caller needs them too.
+        unpaired: True if systems and baselines have different queries: then they are independent
+            samples, which are not ranked.
 
     Returns:
         Comparisons by measure, in the order of the systems' measures; a measure that is summed over
@@ -105,14 +110,17 @@ def compare_systems(
         families = [tuple(pair for family in families for pair in family)]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
-        for pair, comparison in zip(family, _test(family, method, labels, tested), strict=True):
+        differences = (
+            test_unpaired(family, method) if unpaired else _test(family, method, labels, tested)
+        )
+        for pair, comparison in zip(family, differences, strict=True):
             compared[pair.measure].append(comparison)
     measures = []
     for name, comparisons in compared.items():
         having = systems_with(name, systems)
         columns = [system.columns[name] for system in having.values()]
-        same = same_everywhere(columns)
-        best, tied = (None, []) if same else _best(name, having, tested)
+        same = None if unpaired else same_everywhere(columns)
+        best, tied = (None, []) if same or unpaired else _best(name, having, tested)
         measures.append(
             MeasureComparison(
                 measure=name,

@@ -34,9 +34,13 @@ _PARTS = {
 }
 
 
+# Parts of signatures that move with the queries
+QUERY_PARTS = frozenset(whole for _, whole in _PARTS.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Sources that may be compared, cut to their common queries in one order.
+    """Sources that may be compared, cut to their common queries in one order unless unpaired.
 
     Attributes:
         sources: Scored systems; the first source is the base of the others.
@@ -46,6 +50,7 @@ class Matching:
         differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`) -> common
             queries that were left out because the part differs between sources.
         notes: Sentences for the reader of the numbers.
+        unpaired: True if each source keeps its own queries.
     """
 
     sources: tuple[ScoredSystems, ...]
@@ -54,6 +59,7 @@ class Matching:
     left_out: Mapping[str, int] = field(default_factory=dict)
     differing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unpaired: bool = False
 
 
 def match_sources(
@@ -63,6 +69,7 @@ def match_sources(
     measures: Sequence[str] | None = None,
     intersect: bool = False,
     alone: bool = False,
+    unpaired: bool = False,
 ) -> Matching:
     """Match the systems of a base and of runs, and put their queries into one order.
 
@@ -74,9 +81,11 @@ def match_sources(
         intersect: Compare the common queries if the query sets differ. Common queries whose text,
             judgements or gold answers differ are left out too, unless these are most of them.
         alone: Keep systems that only one source has.
+        unpaired: Keep the queries of each source, which are other ones; parts of signatures that
+            move with the queries, such as judgements, may differ.
 
     Returns:
-        The sources, over the same queries in the order of the base.
+        The sources, over the same queries in the order of the base; unpaired, each over its own.
 
     Raises:
         DataError: Queries or signatures differ, all differences at once; or there are fewer than
@@ -98,6 +107,10 @@ def match_sources(
             f"only {only} to compare", file=base.source, allowed="a second run to compare it with"
         )
     chosen = choose_measures(members, measures)
+    if unpaired:
+        _refuse(_other_signatures(members, chosen, QUERY_PARTS), chosen, measures)
+        notes = tuple(_notes(sources, groups, {}))
+        return Matching(sources, chosen, groups, notes=notes, unpaired=True)
     judged = [_judged(source, chosen) for source in sources]
     common = [query for query in judged[0] if all(query in rows for rows in judged[1:])]
     left_out = {
@@ -112,21 +125,13 @@ def match_sources(
     tolerated = queries.compared if left_out or intersect else queries.same
     problems = _other_signatures(members, chosen, tolerated)
     if intersect and (left_out or queries.left_out):
-        problems += [
-            f"{name} cannot be compared: it is of all queries together, and not all are common"
-            for name in chosen
-            if any(
-                name in system.columns and system.columns[name].aggregate == "corpus"
-                for _, system in members
-            )
-        ]
+        problems += _of_all_queries(members, chosen)
     if intersect and queries.refused:
         raise DataError("\n".join([*queries.refused, *problems]))
     if not intersect:
         sets = [_set_difference(sources, judged)] if left_out else []
         problems = [*sets, *queries.lines, *problems]
-    if problems:
-        raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
+    _refuse(problems, chosen, measures)
     excluded = queries.left_out  # a property that builds a set: once, not for each query
     same = [query for query in common if query not in excluded]
     aligned = tuple(
@@ -205,19 +210,32 @@ def _other_signatures(
     return problems
 
 
-def _advice(
-    chosen: Sequence[str], problems: Sequence[str], measures: Sequence[str] | None
+def _of_all_queries(
+    members: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str]
 ) -> list[str]:
-    """Return a line with the measures that can be compared; none if the user named measures.
+    """Return a line for each measure that is computed from all queries together; else []."""
+    return [
+        f"{name} cannot be compared: it is of all queries together, and not all are common"
+        for name in measures
+        if any(s.columns[name].aggregate == "corpus" for _, s in members if name in s.columns)
+    ]
 
-    None too if no measure can be compared, or if the queries themselves differ.
+
+def _refuse(problems: Sequence[str], chosen: Sequence[str], measures: Sequence[str] | None) -> None:
+    """Raise a DataError with all problems, and with the measures that can be compared.
+
+    Nothing is raised without problems. The measures are left out if the user named `measures`, if
+    none can be compared, or if the queries themselves differ.
     """
     fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
     # these problems concern every measure
     of_all = ("queries:", "question text")
     if measures or not fine or any(problem.startswith(of_all) for problem in problems):
-        return []
-    return [f"the others can be: {' '.join(f'-m {name}' for name in fine)}"]
+        advice = []
+    else:
+        advice = [f"the others can be: {' '.join(f'-m {name}' for name in fine)}"]
+    if problems:
+        raise DataError("\n".join([*dict.fromkeys(problems), *advice]))
 
 
 def _notes(
@@ -365,7 +383,7 @@ def compare_queries(
         {part: tuple(q for q in common if q in queries) for part, queries in differing.items()},
         tuple(lines),
         tuple(unknown),
-        frozenset(whole for _, whole in _PARTS.values()) - not_compared,
+        QUERY_PARTS - not_compared,
     )
 
 

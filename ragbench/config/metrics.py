@@ -192,6 +192,8 @@ def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -
 
 # A value of the metadata as a config names it: `metadata.topic`, also nested
 METADATA = re.compile(r"metadata(\.[^.\s]+)+")
+# Slices by time: the period, and the key of the metadata with the time
+PERIOD = re.compile(r"(day|week|month)\((metadata(?:\.[^.\s()]+)+)\)")
 
 # Key of `match` -> the only level that reads it
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
@@ -402,14 +404,18 @@ def _check_field(
 
     Args:
         node: The name of the field.
-        words: Allowed words; empty if the field must be `metadata.<key>`.
+        words: Allowed words; empty if the field must be `metadata.<key>`. Besides words, a day,
+            week or month of a key is allowed: `week(metadata.time)`.
         context: Has the report.
         example: Shown in the message.
     """
     value = str(node.value)
+    if words and PERIOD.fullmatch(value):
+        return
     if value not in words and not METADATA.fullmatch(value):
         problem = f"{node.quote()} does not name a key of the metadata"
         allowed = f"metadata.<key>, such as {example}"
         if words:
+            words = (*words, "week(metadata.time)", "day(metadata.time)", "month(metadata.time)")
             problem, allowed = f"unknown field {node.quote()}", f"{', '.join(words)}, {allowed}"
         context.report.wrong(node, problem, allowed, nearest(value, words))

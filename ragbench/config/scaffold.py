@@ -57,10 +57,10 @@ def scaffold_records(
 ) -> tuple[str, Sequence[str], str]:
     """Return (YAML that reads a file of records, notes on columns and corpus, next command).
 
-    The command is `run`, or `validate` if the user has to add the corpus first.
-
-    Columns are guessed from names and contents. With a corpus, the config retrieves from it; gold
-    and corpus are compared at once, so that mistakes of the data are errors here.
+    The command is `run`, or `validate` if the user has to add the corpus first. An export of
+    traces, told by its keys, gets a config of type `traces`. Columns are guessed from names and
+    contents. With a corpus, the config retrieves from it; gold and corpus are compared at once, so
+    that mistakes of the data are errors here.
 
     Args:
         file: Path of the config; the paths in it are relative to its folder.
@@ -74,7 +74,12 @@ def scaffold_records(
         MissingExtra: A file needs a package that is not installed.
     """
     from ragbench.data.files.collection import read_corpus
+    from ragbench.data.loaders.traces import read_export
+    from ragbench.data.traces.spans import detect_format
 
+    keys = next((entry.values for entry in read_export(records)), {})
+    if not chosen and "question" not in keys and detect_format(keys) is not None:
+        return _scaffold_traces(file, records, corpus)
     documents = None if corpus is None else read_corpus(corpus)
     columns, doubts = _guess_columns(records, documents, chosen or {})
     is_system = bool({"answer", "contexts", "retrieved"} & columns.keys())
@@ -94,6 +99,32 @@ def scaffold_records(
     needs_corpus = not is_system and corpus is None
     command = "validate" if needs_corpus else "run"
     return text, [*_column_notes(columns, needs_corpus), *doubts, *notes], command
+
+
+def _scaffold_traces(
+    file: Path, traces: Path, corpus: Path | None
+) -> tuple[str, Sequence[str], str]:
+    """Return (YAML that reads an export of traces, notes on how they were read, next command).
+
+    The config slices the questions by week if the traces have times.
+
+    Raises:
+        DataError: The file or the corpus cannot be read, or no trace is clear.
+    """
+    from ragbench.data.loaders.traces import Traces
+
+    collection = Traces(path=traces, corpus=corpus).load()
+    has_times = any("time" in query.metadata for query in collection.queries)
+    paths = _scalar(_relative(traces, file))
+    if corpus is not None:
+        paths += f"\n  corpus: {_scalar(_relative(corpus, file))}"
+    text = (
+        _template("traces")
+        .replace("@FILE@", str(file))
+        .replace("@PATH@", paths)
+        .replace("@SLICES@\n", _template("weeks") if has_times else "\n")
+    )
+    return text, [*collection.notes, *collection.warnings], "run"
 
 
 def _guess_columns(

@@ -129,8 +129,9 @@ class Statistics(IntervalsAndTests):
     slices: Annotated[
         tuple[str, ...] | None,
         Option(
-            f"What sorts the queries into slices: {', '.join(SLICES)}, metadata.<key>; each is "
-            "tested for having become worse; default: none."
+            f"What sorts the queries into slices: {', '.join(SLICES)}, metadata.<key>, "
+            "week(metadata.time) (also day, month; UTC); each is tested for having become worse; "
+            "default: none."
         ),
     ] = None
 

@@ -21,7 +21,14 @@ from ragbench.comparison.sources import (
 )
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.errors import EXIT_BAD_INPUT, EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, DataError
+from ragbench.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_GATE_FAILED,
+    EXIT_OK,
+    EXIT_UNDECIDED,
+    DataError,
+    OptionError,
+)
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.fail_if import FailIf
 from ragbench.records.codec import to_json
@@ -149,6 +156,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     measures: Sequence[str] | None = None,
     qrels: Qrels | str | Path | None = None,
     intersect: Annotated[bool, Option("Compare the common queries alone.")] = False,
+    unpaired: Annotated[bool, Option("Compare runs over different queries.")] = False,
     fail_if: Sequence[str] = (),
     moved: Annotated[int, Option("How many of the queries that moved most to list.", ge=0)] = MOVED,
     family: Families = "measure",
@@ -171,6 +179,9 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         intersect: If the query sets differ, compare the common queries and count the others.
             Queries whose text, judgements or gold answers differ are left out too and listed; if
             most queries differ, nothing is compared.
+        unpaired: Compare runs over different questions, such as two weeks, as independent samples:
+            the difference of two means with its interval. Another mix of questions may explain a
+            difference. It excludes `intersect`, `fail_if` and `cluster`; no queries are moved.
         fail_if: Conditions: `ndcg@10 drop > 0.01`.
         moved: Number of queries to list with the largest changes on the first measure.
         family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
@@ -197,7 +208,11 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         0.5
     """
     # the other options are checked by `Method` and `match_sources`
-    check_values("compare", declared_options(compare), {"moved": moved, "intersect": intersect})
+    flags = {"moved": moved, "intersect": intersect, "unpaired": unpaired}
+    check_values("compare", declared_options(compare), flags)
+    if unpaired and (intersect or fail_if or cluster or not runs):
+        allowed = "two runs or more, without intersect, fail_if and cluster"
+        raise OptionError("compare", "unpaired", True, allowed)
     method = Method(
         confidence=confidence, resamples=resamples, seed=seed, family=family, cluster=cluster
     )
@@ -208,7 +223,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     skipped = {c: why for c in conditions if (why := c.skipped_by(sources)) is not None}
     decided = [condition for condition in conditions if condition not in skipped]
     names = [*measures, *(condition.gate.measure for condition in decided)] if measures else None
-    matching = _match_or_advise(sources, names, intersect)
+    matching = _match_or_advise(sources, names, intersect, unpaired)
     clusters = None if cluster is None else common_clusters(cluster, matching)
     compared = compare_sources(matching, method, clusters)
     gates = [condition.undecided(why) for condition, why in skipped.items()]
@@ -218,14 +233,19 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     compared = replace(
         compared,
         gates=tuple(gates),
-        notes=(*compared.notes, *_cluster_notes(sources, cluster)),
-        moved=moved_most(compared, matching, matching.measures[0], moved) if moved else (),
+        notes=(*compared.notes, *_cluster_notes(sources, cluster, unpaired=unpaired)),
+        moved=moved_most(compared, matching, matching.measures[0], moved)
+        if moved and not unpaired
+        else (),
     )
     return Comparison(add_changes(compared, matching) if runs else compared)
 
 
 def _match_or_advise(
-    sources: Sequence[ScoredSystems], measures: Sequence[str] | None, intersect: bool
+    sources: Sequence[ScoredSystems],
+    measures: Sequence[str] | None,
+    intersect: bool,
+    unpaired: bool,
 ) -> Matching:
     """Match the sources and return the result; the first is the base.
 
@@ -237,9 +257,9 @@ def _match_or_advise(
     """
     base, *runs = sources
     try:
-        return match_sources(base, runs, measures=measures, intersect=intersect)
+        return match_sources(base, runs, measures=measures, intersect=intersect, unpaired=unpaired)
     except DataError as refused:
-        if intersect:
+        if intersect or unpaired:
             raise
         reasons = str(refused).splitlines()
         # tried, not guessed: the advice names only what works
@@ -259,11 +279,13 @@ def _match_or_advise(
         raise DataError("\n".join([*reasons, *advice])) from refused
 
 
-def _cluster_notes(sources: Sequence[ScoredSystems], cluster: str | None) -> list[str]:
+def _cluster_notes(
+    sources: Sequence[ScoredSystems], cluster: str | None, *, unpaired: bool
+) -> list[str]:
     """Return a note on each run with clusters, if this comparison has none; else []."""
     return [
         f"{source.source} has {own_cluster} as its cluster, and here each query stands for itself: "
-        f"--cluster {own_cluster}"
+        + ("the interval is too narrow" if unpaired else f"--cluster {own_cluster}")
         for source in sources
         if cluster is None
         and source.summary is not None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragbench.comparison.systems import baselines, summarize
 from ragbench.config.schema import BudgetLimits
@@ -254,6 +255,13 @@ def _summarize_system(
         causes=causes.counts(),
         cause_shares=causes.shares(plan.config.statistics.confidence, plan.clusters),
         causes_by=causes.by_slice(plan.slicings),
+        scores_by={
+            slicing.field: {
+                name: _score_slice(np.flatnonzero(is_member), system, plan)
+                for name, is_member in zip(slicing.names, slicing.members().T, strict=True)
+            }
+            for slicing in plan.slicings
+        },
         answers=AnswerCounts(
             per_query=answers.samples,
             asked=len(outcomes),
@@ -265,6 +273,18 @@ def _summarize_system(
         usd=usage.usd,
         judging={name: use.summary() for name, use in uses.items()},
     )
+
+
+def _score_slice(
+    rows: NDArray[np.intp], system: SystemScores, plan: Plan
+) -> dict[str, SystemScore]:
+    """Return score -> mean, interval and counts over the queries at `rows`."""
+    confidence = plan.config.statistics.confidence
+    clusters = None if plan.clusters is None else [plan.clusters[row] for row in rows]
+    return {
+        name: summarize(column.take(rows), confidence=confidence, clusters=clusters)
+        for name, column in system.columns.items()
+    }
 
 
 def _summarize_score(

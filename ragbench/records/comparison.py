@@ -39,6 +39,7 @@ class Difference(Record):
         differs: True if the adjusted p is at most 1 - confidence and the interval excludes 0; None
             if nothing was tested.
         n_failed: Pairs without a value because of a failure, if runs are compared.
+        n_baseline: Queries of the baseline, if it was scored over other queries; None for pairs.
     """
 
     system: str
@@ -58,6 +59,7 @@ class Difference(Record):
     p_adjusted: float | None = None
     differs: bool | None = None
     n_failed: int | None = optional()
+    n_baseline: int | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +313,7 @@ class ComparedSystem(Record):
         source: Run folder or file that it comes from.
         retriever: Name of the retriever; None for an app and for a system of the records.
         generator: Name of the generator; None for a retriever alone.
-        scores: Its scores over the common queries.
+        scores: Its scores over the common queries, or over its own if the comparison is unpaired.
     """
 
     name: str
@@ -417,7 +419,7 @@ class ComparedRuns(Comparisons):
 
     Attributes:
         sources: Compared runs and files; the first is the baseline of the others.
-        queries: Number of common queries.
+        queries: Number of common queries; those of the base if the comparison is unpaired.
         left_out: Source -> number of its queries that other sources lack.
         differing: `question`, `judgements`, `subtopics`, `answers` -> queries that all sources
             have, and that are left out because this part differs.
@@ -427,6 +429,8 @@ class ComparedRuns(Comparisons):
         moved: Queries that moved most.
         runs: The sources that are run folders, if the first one is.
         questions: Query -> its text, for queries that changed their cause.
+        unpaired: Source -> number of its queries, if these were compared as samples of different
+            questions; empty for a comparison query by query.
     """
 
     sources: tuple[str, ...]
@@ -439,6 +443,7 @@ class ComparedRuns(Comparisons):
     moved: tuple[MovedQueries, ...] = ()
     runs: tuple[RunSince, ...] = optional(())
     questions: Mapping[str, str] = optional({})
+    unpaired: Mapping[str, int] = optional({})
 
     @property
     def firsts(self) -> list[MeasureComparison]:

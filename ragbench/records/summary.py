@@ -165,6 +165,7 @@ class SystemSummary(Record):
         causes: Cause -> number of queries; they add up to all queries.
         cause_shares: Cause that occurs -> its share of the queries, with an interval.
         causes_by: Field -> slice -> cause that occurs there -> number of queries.
+        scores_by: Field -> slice -> score name -> score over the queries of the slice.
         answers: Numbers of answers, if each query has several.
         tokens: Tokens that its models got and sent.
         usd: Cost of its models in US dollars; None if it is not known.
@@ -183,6 +184,7 @@ class SystemSummary(Record):
     causes: Mapping[AnswerCause, int] = optional({})
     cause_shares: Mapping[AnswerCause, CauseShare] = optional({})
     causes_by: Mapping[str, Mapping[str, Mapping[AnswerCause, int]]] = optional({})
+    scores_by: Mapping[str, Mapping[str, Mapping[str, SystemScore]]] = optional({})
     answers: AnswerCounts | None = optional()
     tokens: TokenCounts | None = None
     usd: float | None = None

@@ -204,7 +204,8 @@ class Layout:
         run_id: Id of the run; empty for a comparison of runs.
         gates: Verdicts of the gates, undecided ones first.
         sections: Tables of scores.
-        slices: Slices that got worse; None if slices were not requested.
+        slices: Slices that got worse; None if slices were not requested or not compared.
+        slice_grids: Table of the scores and causes in each slice, one for each field.
         runs: Changes between several runs; None for one run.
         preferences: A chapter for each pairwise rubric.
         legend: Sign and meaning of each sign in the tables.
@@ -224,6 +225,7 @@ class Layout:
     gates: tuple[GateRow, ...] = ()
     sections: tuple[Section, ...] = ()
     slices: Slices | None = None
+    slice_grids: tuple[Grid, ...] = ()
     runs: Chapter | None = None
     preferences: tuple[Chapter, ...] = ()
     legend: tuple[tuple[str, str], ...] = ()

@@ -105,9 +105,14 @@ def gate_line(gate: ComparedGate) -> str:
 def describe_subject(comparison: ComparedRuns) -> str:
     """Return the names of the compared runs, and the number of queries of the comparison.
 
-    With one source, it names that and its baseline.
+    With one source, it names that and its baseline. An unpaired comparison has a number of queries
+    for each run.
     """
     base, *rivals = map(printable, comparison.sources)
+    if comparison.unpaired:
+        size, *sizes = map(str, comparison.unpaired.values())
+        queries = f"{listed(sizes)} queries against {size}"
+        return f"{listed(rivals)} against {base}: {queries}, unpaired, as the questions differ"
     queries = counted(comparison.queries, "queries")
     # a query whose text, judgements or gold differ between runs is not comparable
     if differing := {query for ids in comparison.differing.values() for query in ids}:
@@ -176,7 +181,9 @@ def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
                 change = difference(row.difference, row.interval)
             verdict = (probability(row.p_adjusted), headline.outcome_of(row, family.direction))
             names = map(printable, (family.measure, row.system, row.baseline))
-            yield (*names, *change, *verdict, str(row.n), str(row.n_changed))
+            unpaired = (f"{row.n}, {row.n_baseline}", MISSING)
+            counts = unpaired if comparison.unpaired else (str(row.n), str(row.n_changed))
+            yield (*names, *change, *verdict, *counts)
 
 
 def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
@@ -187,6 +194,9 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
         yield "letters behind a value", f"{text}(max-T test over all pairs, {confidence})"
     if any(family.comparisons for family in comparison.measures):
         text = f"paired, over the n queries that both have, {confidence} interval"
+        if comparison.unpaired:
+            text = f"of two means over different questions, {confidence} interval; "
+            text += "another mix of questions may explain it"
         if cluster := comparison.cluster:
             text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
@@ -300,7 +310,7 @@ def render_csv(comparison: ComparedRuns) -> str:
                     *(system.scores[name].mean, base.scores[name].mean),
                     *(row.difference, *(row.interval or (None, None)), row.p, row.p_adjusted),
                     headline.outcome_of(row, family.direction),
-                    *map(str, (row.n, row.n_changed, row.n_failed)),
+                    *(None if n is None else str(n) for n in (row.n, row.n_changed, row.n_failed)),
                     *(row.effect_size, row.minimum_detectable, family.direction),
                 ]
             )

@@ -28,6 +28,7 @@ _CORRECTIONS = {
 }
 _TESTS = {
     "t": "paired t test",
+    "unpaired": "inverted two-sample interval",
     "wilcoxon": "Wilcoxon signed-rank test",
     "mcnemar": "McNemar test of hits and misses, randomization test of other scores",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
 from ragbench.records.gate import Decision, Verdict
@@ -18,13 +19,14 @@ from ragbench.records.summary import (
     Timing,
     TokenCounts,
 )
-from ragbench.report.base import GateRow, Layout, Section, Slices
+from ragbench.report.base import GateRow, Grid, Layout, Section, Slices
 from ragbench.report.ci import why_of
 from ragbench.report.headline import headline, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
 from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preference
 from ragbench.report.text import (
     MISSING,
+    cause_sentence,
     causes,
     counted,
     difference,
@@ -33,6 +35,7 @@ from ragbench.report.text import (
     printable,
     probability,
     significant,
+    with_interval,
 )
 
 # Verdict of a gate -> the word after a count; verdicts that need a decision come first.
@@ -96,6 +99,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         gates=tuple(map(_gate, gates)),
         sections=tuple(sections),
         slices=build_slices(comparisons),
+        slice_grids=tuple(_slice_grids(summary, groups, narrow=narrow)),
         runs=runs,
         preferences=tuple(preferences),
         legend=tuple(legend(sections, comparisons, several_answers)),
@@ -298,6 +302,38 @@ def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
         for text, names in by_text.items():
             of = f" of {', '.join(names)}" if len(by_text) > 1 else ""
             yield printable(measure) + of, printable(text)
+
+
+# Rows of a table of slices in the terminal and on the page, for all systems together
+_SLICE_ROWS, _PAGE_ROWS = 12, 400
+
+
+def _slice_grids(
+    summary: Summary, groups: Mapping[Group, Scores], *, narrow: bool
+) -> Iterator[Grid]:
+    """Yield a table for each field: a row per slice and system with its scores and causes.
+
+    The scores are the first of each kind and judge; summary.json has all. Controls have no row. Of
+    many slices, only the last are shown, the newest of a time; fewer with `narrow`. Nothing without
+    slices.
+    """
+    systems = [s for s in summary.systems if s.causes_by and s.role != "control"]
+    measures = list(dict.fromkeys(next(iter(next(iter(g.values())))) for g in groups.values()))
+    for field in dict.fromkeys(field for s in systems for field in s.causes_by):
+        # on a page of several runs, a system may lack the slices of others
+        names = list(dict.fromkeys(n for s in systems for n in s.causes_by.get(field, {})))
+        last = names[-max(2, (_SLICE_ROWS if narrow else _PAGE_ROWS) // len(systems)) :]
+        rows = []
+        for name, system in product(last, systems):
+            if (counts := system.causes_by.get(field, {}).get(name)) is None:
+                continue
+            scores = system.scores_by.get(field, {}).get(name, {})
+            cells = (scores.get(measure) for measure in measures)
+            means = (with_interval(s.mean, s.interval) if s else MISSING for s in cells)
+            rows.append((printable(name), printable(system.name), *means, cause_sentence(counts)))
+        cut = f", the last {len(last)} of {len(names)}" if len(last) < len(names) else ""
+        heads = ("slice", "system", *map(printable, measures), "where answers are lost")
+        yield Grid(f"by {printable(field)}{cut}", heads, tuple(rows), words=True)
 
 
 # Slices in the report; comparisons.json has all of them.

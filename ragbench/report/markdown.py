@@ -65,8 +65,8 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     for section in page.sections:
         blocks += _section(section)
     blocks += _causes(summary, comparisons)
+    blocks += _chapter(base.Chapter("slices", (), (), page.slice_grids)) if page.slice_grids else []
     if page.slices:
-        blocks.append(["### slices"])
         if page.slices.rows:
             blocks.append(table_lines(base.SLICE_HEADS, page.slices.rows))
         blocks.append(list_lines(page.slices.lines))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import short_names
+from ragbench.comparison.matching import QUERY_PARTS
 from ragbench.data.runs.run_list import RunEntry
 from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison, MovedQueries
 from ragbench.records.score import SystemScore
@@ -29,6 +31,7 @@ from ragbench.report.text import (
     sparkline,
     with_interval,
 )
+from ragbench.signature import Signature
 
 _RUNS = ("run", "started", "commit", "changed in config and data")
 _MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up", "down", "same")
@@ -109,6 +112,8 @@ def moved_causes(compared: ComparedRuns) -> list[str]:
     return lines
 
 
+# Change of a run with other questions than the run before, as `changes` words it
+_OTHER_QUERIES = "other queries"
 _UNCHANGED = "nothing in config and data"
 
 
@@ -239,7 +244,8 @@ class Trends:
         systems: System -> its score in each run, None if it has none; the best one in the newest
             run comes first.
         left_out: Number of further systems.
-        breaks: Runs whose score has another signature than that of the previous run.
+        breaks: Runs whose score has another signature than that of the previous run, although both
+            have the same questions, or beyond the parts that move with the questions.
     """
 
     experiment: str
@@ -314,10 +320,13 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     ordered = sorted(systems, key=lambda system: _rank(scores[-1].get(system)))
     names = short_names([str(run.path) for run in runs])
     breaks = [
-        run
-        for run, earlier, later in zip(names[1:], scores, scores[1:], strict=False)
+        name
+        for name, run, (earlier, later) in zip(names[1:], runs[1:], pairwise(scores), strict=True)
         # a change of options or judgements starts a new series
-        if any(later[s].signature != earlier[s].signature for s in later.keys() & earlier.keys())
+        if any(
+            _differ(later[s], earlier[s], other_queries=_OTHER_QUERIES in run.changed)
+            for s in later.keys() & earlier.keys()
+        )
     ]
     return Trends(
         experiment=name,
@@ -327,6 +336,16 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
         left_out=max(0, len(ordered) - _TREND_SYSTEMS),
         breaks=tuple(breaks),
     )
+
+
+def _differ(later: SystemScore, earlier: SystemScore, *, other_queries: bool) -> bool:
+    """Return True if the signatures of two scores differ.
+
+    With other queries, the parts that move with the queries do not count.
+    """
+    signature, earlier_signature = (Signature.parse(s.signature) for s in (later, earlier))
+    parts = (part for part, *_ in signature.differences(earlier_signature))
+    return any(part not in QUERY_PARTS or not other_queries for part in parts)
 
 
 def _rank(score: SystemScore | None) -> tuple[bool, float]:

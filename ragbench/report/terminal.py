@@ -72,6 +72,9 @@ def render_terminal(
     lost = cause_lines(summary.systems, width)
     if lost:
         lines += ["", _style("where answers are lost", "title", color), *lost]
+    for grid in page.slice_grids:
+        cells = draw(list(zip(grid.heads, *grid.rows, strict=True)), width)
+        lines += ["", _style(grid.caption, "title", color), *cells]
     if page.legend:
         lines += ["", *footnotes(page.legend)]
     closing = [f"note: {note}" for note in page.notes if notes]

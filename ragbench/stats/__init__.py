@@ -3,12 +3,12 @@
 Nothing here knows a system, a measure or a file, opens anything or keeps state. One mean:
 `mean_interval`. Two systems: `paired_differences`, `difference_interval`, of which `score_interval`
 and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `t_test_p_values`,
-`wilcoxon_p_values`, `mcnemar_p_values`; queries that belong together: `cluster_sums`; what queries
-cost: `increase_interval`. A family of comparisons: `holm_p_values`, `benjamini_hochberg_p_values`,
-`max_t_p_values`, `tied_with_best`. Pairs that were compared: `bradley_terry_strengths`. Planning:
-`minimum_detectable_difference`, `queries_needed`, `queries_to_exclude`. Raters: `cohen_kappa`,
-`krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
-labels correct a judge's mean by `ppi_mean`.
+`wilcoxon_p_values`, `mcnemar_p_values`; over different queries: `unpaired_interval`; queries that
+belong together: `cluster_sums`; what queries cost: `increase_interval`. A family of comparisons:
+`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Pairs that were
+compared: `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
+`queries_to_exclude`. Raters: `cohen_kappa`, `krippendorff_alpha`, `pearson`, `spearman`,
+`kendall_tau_b`, `mean_correlation`, `roc_auc`; their labels correct a judge's mean by `ppi_mean`.
 """
 
 # ruff: noqa: F403 - for type checkers alone: what runs reads the table
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ragbench.stats.resampling import *
     from ragbench.stats.score_intervals import *
     from ragbench.stats.student import *
+    from ragbench.stats.unpaired import *
 
 _HOMES = {
     "agreement": "Agreement cohen_kappa confusion_table krippendorff_alpha mean_agreement "
@@ -50,6 +51,7 @@ _HOMES = {
     "resampling": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "score_intervals": "score_interval tilting_interval",
     "student": "t_cdf t_quantile t_sf",
+    "unpaired": "UnpairedInterval unpaired_interval",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

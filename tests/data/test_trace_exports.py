@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ragbench as rb
+from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.traces import Traces
 from ragbench.data.traces.spans import number
 from ragbench.errors import DataError, OptionError
@@ -38,6 +39,7 @@ def said(collection):
                     [(turn.role, turn.text, turn.contexts) for turn in queries[row.query_id].turns]
                 ),
                 str(queries[row.query_id].metadata.get("model")),
+                queries[row.query_id].metadata["time"],
                 str(row.answer),
                 str([(d.id, d.text, d.metadata.get("score")) for d in row.contexts or ()]),
                 row.contexts is None,
@@ -440,3 +442,57 @@ def test_validate_prints_how_traces_were_read(tmp_path):
 @pytest.mark.parametrize("value", [10**400, "1e999", "nan", -1, True, None, "much"])
 def test_values_that_are_no_cost_are_unknown(value):
     assert number(value) is None
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_traces_keep_the_time_at_which_they_started(name):
+    queries = Traces(path=EXPORTS / name, **FORMS[name]).load().queries
+
+    # the application of `application.py` starts at nine and answers a question a minute
+    times = [query.metadata["time"] for query in queries]
+    assert min(times) == "2025-03-01T09:00:00Z"
+    assert all(time.startswith("2025-03-01T") for time in times)
+
+
+@pytest.mark.parametrize(
+    ("start", "own", "time"),
+    [
+        (1760343300123456789, None, "2025-10-13T08:15:00Z"),
+        ("2025-10-13T10:15:00.5+02:00", "noon", "2025-10-13T08:15:00Z"),
+        # seconds of a process are no time of the calendar
+        (12.5, None, None),
+        (None, None, None),
+        (None, "2025-10-13", "2025-10-13"),
+    ],
+)
+def test_the_time_of_a_trace(tmp_path, start, own, time):
+    attributes = {"input.value": "Why?", "output.value": "So.", "metadata": {"time": own}}
+    span = {
+        "context": {"trace_id": "t", "span_id": "s"},
+        "start_time": start,
+        "attributes": {**attributes, "openinference.span.kind": "CHAIN"},
+    }
+    (tmp_path / "spans.jsonl").write_text(json.dumps(span) + "\n")
+
+    (query,) = Traces(path=tmp_path / "spans.jsonl").load().queries
+
+    assert query.metadata.get("time") == time
+
+
+@pytest.mark.parametrize(
+    ("columns", "time"),
+    [
+        ({"timestamp": "2025-10-13", "created_at": "2025-10-14"}, "2025-10-13"),
+        ({"created_at": 1760343300}, 1760343300),
+        ({"time": "2025-10-12", "timestamp": "2025-10-13"}, "2025-10-12"),
+        ({"metadata": {"start_time": "2025-10-15"}}, "2025-10-15"),
+        ({"asked": "2025-10-13"}, None),
+    ],
+)
+def test_the_time_of_a_record(tmp_path, columns, time):
+    (tmp_path / "log.jsonl").write_text(json.dumps({"question": "Why?", **columns}) + "\n")
+
+    (query,) = Records(path=tmp_path / "log.jsonl").load().queries
+
+    assert query.metadata.get("time") == time
+    assert query.metadata.items() >= columns.get("metadata", columns).items()

@@ -1,11 +1,16 @@
 """Clusters and slices of a data set: how queries are sorted, and what is refused."""
 
 import json
+import re
+from datetime import date, datetime, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.config.load import load_config
+from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.groups import cluster_labels, slicings
 from ragbench.types import Qrels, Query
 
@@ -73,6 +78,70 @@ def test_a_query_without_the_key_is_a_cluster_of_its_own():
 )
 def test_how_queries_are_sorted(field, labels, names):
     assert slice_of(field) == (labels, names)
+
+
+def weeks(field, *times):
+    queries = [Query(f"q{n}", "one", {"time": time}) for n, time in enumerate(times)]
+    (slicing,) = slicings(config(slices=[field]), queries, None, {})
+    return [", ".join(labels) for labels in slicing.labels], slicing.names
+
+
+@pytest.mark.parametrize(
+    ("time", "day", "week", "month"),
+    [
+        # the week of a year's end belongs to the year of its Thursday, as ISO 8601 has it
+        ("2024-12-30T00:00:00Z", "2024-12-30", "2025-W01", "2024-12"),
+        ("2021-01-03", "2021-01-03", "2020-W53", "2021-01"),
+        # another zone: a Sunday evening in New York is a Monday in UTC
+        ("2025-10-19T21:30:00-04:00", "2025-10-20", "2025-W43", "2025-10"),
+        ("2025-10-13T08:15:00.123456789", "2025-10-13", "2025-W42", "2025-10"),
+        # seconds, milliseconds, microseconds, nanoseconds since 1970
+        (1760343300, "2025-10-13", "2025-W42", "2025-10"),
+        (1760343300.5, "2025-10-13", "2025-W42", "2025-10"),
+        ("1760343300123", "2025-10-13", "2025-W42", "2025-10"),
+        (1760343300123456, "2025-10-13", "2025-W42", "2025-10"),
+        (1760343300123456789, "2025-10-13", "2025-W42", "2025-10"),
+        (datetime(1932, 3, 19, tzinfo=timezone.utc), "1932-03-19", "1932-W11", "1932-03"),
+    ],
+)
+def test_the_day_week_and_month_of_a_time(time, day, week, month):
+    labels = {name: weeks(f"{name}(metadata.time)", time)[0] for name in ("day", "week", "month")}
+
+    assert labels == {"day": [day], "week": [week], "month": [month]}
+
+
+@given(st.dates(date(1000, 1, 1), date(9998, 12, 31)))
+def test_weeks_are_those_of_the_calendar_of_python(day):
+    year, week, _ = day.isocalendar()
+
+    assert weeks("week(metadata.time)", day.isoformat())[0] == [f"{year}-W{week:02}"]
+
+
+def test_weeks_are_in_order_and_a_question_without_a_time_comes_last():
+    labels, names = weeks(
+        "week(metadata.time)", "2025-10-20", None, "2025-10-13", " ", ["2025-10-13", "2025-10-14"]
+    )
+
+    assert names == ("2025-W42", "2025-W43", "(none)")
+    assert labels == ["2025-W43", "(none)", "2025-W42", "(none)", "2025-W42"]
+
+
+@pytest.mark.parametrize("time", ["yesterday", 20251013, 12.5, True, 1e40, "2025-13-01"])
+def test_what_is_no_time_is_refused(time):
+    message = rf"statistics.slices: week\(metadata.time\): '{re.escape(str(time))}' is no time; all"
+    with pytest.raises(DataError, match=message):
+        weeks("week(metadata.time)", "2025-10-13", time)
+
+
+@pytest.mark.parametrize("field", ["week(time)", "weeks(metadata.time)", "week(metadata.time"])
+def test_a_period_is_of_a_key_of_the_metadata(field):
+    with pytest.raises(ConfigError, match=r"did you mean 'week\(metadata.time\)'"):
+        config(slices=[field])
+
+
+def test_a_period_is_no_cluster():
+    with pytest.raises(ConfigError, match="does not name a key of the metadata"):
+        config(cluster="week(metadata.time)")
 
 
 def test_a_gold_answer_makes_a_query_answerable():

@@ -1,7 +1,11 @@
 """The section on slices: the losses, what was not tested, and a short page."""
 
-from ragbench.report.layout import MOST_ROWS
-from tests.report.pages import build_slices, render_html, render_markdown
+from ragbench.records.comparison import no_comparisons
+from ragbench.records.summary import Summary
+from ragbench.report.layout import MOST_ROWS, lay_out
+from tests.report.example import score, system
+from tests.report.example import summary as example_summary
+from tests.report.pages import build_slices, read, render_html, render_markdown
 
 
 def row(name, worse, p=0.01, difference=-0.1, field="metadata.topic"):
@@ -61,3 +65,48 @@ def test_pages_show_them(example):
 
     assert "metadata.topic: law" in render_markdown(summary, comparisons)
     assert '<td class="worse">-0.100 [-0.150, -0.050]</td>' in render_html(summary, comparisons)
+
+
+def sliced(name, weeks):
+    """A system with the causes and scores of weeks, given as week -> (right answers, mean)."""
+    scores = {
+        week: {"mrr": score((mean, mean - 0.1, mean + 0.1), "mrr")}
+        for week, (_, mean) in weeks.items()
+    }
+    causes = {week: {"right": right} for week, (right, _) in weeks.items()}
+    return {
+        **system(name, {"mrr": score((0.5, 0.4, 0.6), "mrr")}),
+        "causes_by": {"week(metadata.time)": causes},
+        "scores_by": {"week(metadata.time)": scores},
+    }
+
+
+def lay_out_weeks(*systems, narrow=True):
+    summary = read(Summary, {**example_summary(), "systems": list(systems)})
+    return lay_out(summary, no_comparisons(), narrow=narrow).slice_grids
+
+
+def test_a_slice_is_a_row_for_each_system_with_scores_and_causes():
+    (grid,) = lay_out_weeks(
+        sliced("old", {"2025-W42": (7, 0.5)}),
+        # of another run: it lacks a week, and has one of its own
+        sliced("new", {"2025-W42": (8, 0.6), "2025-W43": (9, 0.7)}),
+    )
+
+    assert grid.caption == "by week(metadata.time)"
+    assert grid.heads == ("slice", "system", "mrr", "where answers are lost")
+    assert grid.rows == (
+        ("2025-W42", "old", "0.500 [0.400, 0.600]", "of 7 queries: 7 right"),
+        ("2025-W42", "new", "0.600 [0.500, 0.700]", "of 8 queries: 8 right"),
+        ("2025-W43", "new", "0.700 [0.600, 0.800]", "of 9 queries: 9 right"),
+    )
+
+
+def test_the_terminal_has_the_last_weeks_and_the_page_all():
+    weeks = {f"2025-W{week}": (week, 0.5) for week in range(10, 40)}
+
+    (short,), (whole,) = (lay_out_weeks(sliced("a", weeks), narrow=n) for n in (True, False))
+
+    assert short.caption == "by week(metadata.time), the last 12 of 30"
+    assert [row[0] for row in short.rows] == list(weeks)[-12:]
+    assert [row[0] for row in whole.rows] == list(weeks)

@@ -38,6 +38,9 @@ from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
 from ragbench.types import Collection, Document, Qrels, Query
 
+# Columns of logs with the time of a record, best first
+_TIMES = ("timestamp", "created_at", "start_time")
+
 
 class TableLoader(Previewed, CorpusReader):
     """Base of loaders of a table with a row per question, with or without a corpus."""
@@ -373,7 +376,8 @@ class RecordTable:
     def _metadata(self, entry: Entry) -> dict[str, Any]:
         """Return the columns that hold no part.
 
-        The keys of an object `metadata` join them and win.
+        The keys of an object `metadata` join them and win. Without a key `time`, the first column
+        of `_TIMES` that the row has is the time, too.
         """
         used = set(self._columns.values())
         metadata = {key: value for key, value in entry.values.items() if key not in used}
@@ -381,6 +385,8 @@ class RecordTable:
         if isinstance(nested, dict):
             del metadata["metadata"]
             metadata |= nested
+        if (name := next((name for name in _TIMES if name in metadata), None)) is not None:
+            metadata.setdefault("time", metadata[name])
         return metadata
 
 

@@ -25,7 +25,7 @@ from ragbench.data.loaders.questions import DEFAULT_SYSTEM
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces.exports import READERS
 from ragbench.data.traces.roles import RoleRules, TraceRoles, UnclearTrace, read_trace
-from ragbench.data.traces.spans import Json, Kind, Span, detect_format
+from ragbench.data.traces.spans import Json, Kind, Span, detect_format, read_time
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
@@ -252,12 +252,15 @@ def _answer_of_hop(trace: TraceRoles, hop: int) -> Answered | None:
 
 
 def _metadata(trace: TraceRoles) -> dict[str, Json]:
-    """Return the metadata of a trace, with its hops, retrievers, models and session.
+    """Return the metadata of a trace, with its time, hops, retrievers, models and session.
 
-    Empty values are left out; `retrievers` and `model` are names joined by commas.
+    `time` is the start in UTC, as ISO 8601 with whole seconds; without one, the trace's own `time`
+    stays. Empty values are left out; `retrievers` and `model` are names joined by commas.
     """
+    time = read_time(trace.start)
     metadata = {
         **trace.metadata,
+        **({} if time is None else {"time": f"{time:%Y-%m-%dT%H:%M:%SZ}"}),
         "hops": len(trace.retrievals),
         "retrievers": ", ".join(dict.fromkeys(r.span.name for r in trace.retrievals)),
         "model": ", ".join(trace.models),

@@ -78,7 +78,8 @@ class TraceRoles:
         error: Reason of a failed call; None for one that succeeded.
         turns: Earlier turns in the input of the trace.
         session: Id of the conversation; None without one.
-        start: Seconds since 1970; None if unknown.
+        start: Start of the root span, else of the first span with a time, in seconds since 1970;
+            None if unknown.
         retrievals: Outermost retrievers, in order of time.
         union: Passages of all retrievals, each once, in the order of the retrievals.
         passages: Passages behind the answer: after reranking if there is a reranker. None without
@@ -161,7 +162,7 @@ def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
         error=error if answer is None or root.error is not None else None,
         turns=turns,
         session=next((span.session for span in (root, *tree.spans) if span.session), None),
-        start=root.start,
+        start=next((span.start for span in (root, *tree.spans) if span.start is not None), None),
         retrievals=retrievals,
         union=union,
         # None if no retrieval was recorded, which differs from one without passages

@@ -49,6 +49,10 @@ _KIND_WORDS: Mapping[Kind, tuple[str, ...]] = {
 _KINDS = {word: kind for kind, words in _KIND_WORDS.items() for word in words}
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _FAILED = ("error", "status_code_error", "2")
+_FRACTION = re.compile(r"\.(\d+)")
+# Seconds since 1970: March 1973, and the year 9999. A smaller number comes from a clock that starts
+# with its process.
+_FIRST_TIME, _LAST_TIME = 1e8, 2.5e11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,8 @@ def seconds(value: Json) -> float | None:
         try:
             value = float(text)
         except ValueError:
+            # Python 3.10 reads three or six digits of a second, tools write up to nine
+            text = _FRACTION.sub(lambda digits: f".{digits[1][:6]:0<6}", text, count=1)
             try:
                 value = datetime.fromisoformat(text.replace("Z", "+00:00"))
             except ValueError:
@@ -161,6 +167,22 @@ def seconds(value: Json) -> float | None:
         return None
     # nano-, micro- and milliseconds: since 1973 a time has at least 10^8 seconds
     return next((time / 10**n for n in (9, 6, 3) if time >= 10 ** (n + 8)), time)
+
+
+def read_time(value: Json) -> datetime | None:
+    """Return a time in UTC, from ISO 8601 or a number as `seconds` reads it.
+
+    None if it cannot be read, lies after the year 9999, or is a number below 10^8 (March 1973),
+    which counts the seconds of a process.
+
+    Example:
+        >>> read_time("2025-10-19T23:30:00-02:00").isoformat(), read_time(12.5)
+        ('2025-10-20T01:30:00+00:00', None)
+    """
+    time = seconds(value)
+    if time is None or time > _LAST_TIME or (number(value) is not None and time < _FIRST_TIME):
+        return None
+    return datetime.fromtimestamp(time, timezone.utc)
 
 
 def number(value: Json) -> float | None:

@@ -13,11 +13,12 @@ import numpy as np
 
 from ragbench.comparison.differences import Slicing
 from ragbench.comparison.matching import Matching
-from ragbench.config.metrics import METADATA
+from ragbench.config.metrics import METADATA, PERIOD
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.data.runs.run_folder import read_query_metadata
 from ragbench.data.runs.scored_systems import ScoredSystems
+from ragbench.data.traces.spans import read_time
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import before_last
@@ -124,16 +125,18 @@ def slicings(
     They are in the order of the fields. `query_length` counts words between white space. A query is
     answerable if it has a gold answer or a document with a grade above 0. By metadata, queries
     without a value are the last slice, `(none)`, and a query with a list is in a slice per value.
+    `week(metadata.time)` takes the week of each value; `day` and `month` likewise.
 
     Args:
-        config: Config whose fields name `query_length`, `relevant`, `answerable` or metadata.
+        config: Config whose fields name `query_length`, `relevant`, `answerable`, metadata, or a
+            period of metadata.
         queries: Queries of the run.
         qrels: Judgements; None without any.
         answers: Gold answers by query id.
 
     Raises:
         DataError: The data lack what a field needs, no query has a value of the metadata, or a
-            value is a mapping, or a list with a list or mapping in it.
+            value is a mapping, or a list with a list or mapping in it, or, for a period, no time.
     """
     place, relevant = "statistics.slices", None
     if qrels is not None:
@@ -160,7 +163,11 @@ def slicings(
             slices.append(Slicing(field, words, labels))
         else:
             # a query with a list, such as tags, is in the slice of each of its values
-            values = _values(field, _metadata_of(queries), config.path, place, lists=True)
+            period = PERIOD.fullmatch(field)
+            path = field if period is None else period[2]
+            values = _values(path, _metadata_of(queries), config.path, place, lists=True)
+            if period is not None:
+                values = [_periods(value, period[1], f"{place}: {field}") for value in values]
             labels = [value or (_NO_VALUE,) for value in values]
             names = sorted(set(chain(*labels)), key=lambda name: (name == _NO_VALUE, name))
             slices.append(Slicing(field, tuple(names), labels))
@@ -203,6 +210,34 @@ def _values(
             nearest=nearest(path, keys),
         )
     return [tuple(dict.fromkeys(str(part) for part in row if part is not None)) for row in parts]
+
+
+# Period -> format of its label; weeks are those of ISO 8601, which start on Monday
+_PERIODS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"}
+
+
+def _periods(times: Sequence[str], period: str, record: str) -> tuple[str, ...]:
+    """Return the days, weeks or months of times in UTC, each once; blank texts are left out.
+
+    Args:
+        times: Times as texts: ISO 8601, or numbers since 1970.
+        period: Key of `_PERIODS`.
+        record: Place in the config, for the message.
+
+    Raises:
+        DataError: A text is no time.
+
+    Example:
+        >>> _periods(["2024-12-30"], "week", "statistics.slices")
+        ('2025-W01',)
+    """
+    labels: dict[str, None] = {}
+    for text in filter(str.strip, times):
+        if (time := read_time(text)) is None:
+            allowed = "ISO 8601, such as 2025-10-13T08:00:00Z, or s, ms, us or ns since 1970"
+            raise DataError(f"'{text}' is no time", record=record, allowed=allowed)
+        labels[time.strftime(_PERIODS[period])] = None
+    return tuple(labels)
 
 
 def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:

@@ -1,0 +1,166 @@
+"""Weekly numbers from traces: the commands of docs/weekly.md, from an export to the trend."""
+
+import json
+import re
+import shlex
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from tests.commands import run_command
+
+MONDAY = datetime(2025, 10, 13, 8, tzinfo=timezone.utc)
+FACTS = [
+    ("How many days of leave do I get?", "You get 27 days of leave.", "27 days"),
+    ("Where can I park?", "Parking is in lot B.", "lot B"),
+    ("How do I order a laptop?", "Order it in the portal.", "portal"),
+    ("Which VPN do we use?", "We use WireGuard.", "WireGuard"),
+]
+# Week -> answers of 40 that miss the fact
+MISSES = {42: 4, 43: 6, 44: 20}
+
+
+def spans(week, n):
+    """The two spans of the n-th trace of a week, as Phoenix exports them; its gold answer."""
+    question, text, gold = FACTS[(n + n // 7 * week) % len(FACTS)]
+    text = "Opening hours are 8 to 18." if n < MISSES[week] else text
+    answer = "I do not know." if n < MISSES[week] else text
+    start = MONDAY + timedelta(weeks=week - 42, hours=4 * n)
+    question = f"{question} ({week}-{n})"
+    for name, kind, parent, extra in (
+        ("app", "CHAIN", None, {"output.value": answer}),
+        ("search", "RETRIEVER", "app", {"retrieval.documents": [{"document.content": text}]}),
+    ):
+        yield (
+            {
+                "name": name,
+                "context": {"trace_id": f"w{week}-{n}", "span_id": name},
+                "parent_id": parent,
+                "start_time": start.isoformat(),
+                "end_time": (start + timedelta(seconds=2)).isoformat(),
+                "status_code": "OK",
+                "attributes": {"openinference.span.kind": kind, "input.value": question, **extra},
+            },
+            f"{question},{gold}",
+        )
+
+
+def write_traces(folder):
+    """Write traces.jsonl, a file for each week, and gold.csv."""
+    golds, lines = dict.fromkeys(["question,reference"]), {}
+    for week in MISSES:
+        for n in range(40):
+            for span, gold in spans(week, n):
+                lines.setdefault(week, []).append(json.dumps(span) + "\n")
+                golds[gold] = None
+        (folder / f"week{week}.jsonl").write_text("".join(lines[week]))
+    (folder / "traces.jsonl").write_text("".join(line for of in lines.values() for line in of))
+    (folder / "gold.csv").write_text("\n".join(golds) + "\n")
+
+
+def ragbench(*arguments, code=0):
+    done = run_command(*arguments)
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+def summary_of(run):
+    return json.loads(Path(run, "summary.json").read_text(encoding="utf-8"))
+
+
+def test_the_weeks_of_an_export_are_slices(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_traces(tmp_path)
+    ragbench("init", "--from", "traces.jsonl")
+    config = Path("ragbench.yaml").read_text(encoding="utf-8")
+    assert "  slices: [week(metadata.time)]" in config
+    Path("ragbench.yaml").write_text(
+        config.replace("# gold: gold.csv", "gold: gold.csv"), encoding="utf-8"
+    )
+
+    out = ragbench("run", "ragbench.yaml", "--set", "metrics.generation=[contains]", "--quiet")
+
+    block = out.split("\n\nby week(metadata.time)\n")[1].split("\n\n")[0]
+    # Wilson's intervals of 36, 34 and 20 of 40, as scipy's proportion_ci(method="wilson") has them
+    assert [re.split(r"  +", line) for line in block.splitlines()] == [
+        ["slice", "system", "contains", "where answers are lost"],
+        *(
+            [week, "given", share, f"of 40 queries: {right} right, {40 - right} not retrieved"]
+            for week, share, right in (
+                ("2025-W42", "0.900 [0.769, 0.960]", 36),
+                ("2025-W43", "0.850 [0.709, 0.929]", 34),
+                ("2025-W44", "0.500 [0.352, 0.648]", 20),
+            )
+        ),
+    ]
+    (summary,) = Path("runs").glob("ragbench/2*/summary.json")
+    (given,) = json.loads(summary.read_text())["systems"]
+    score = given["scores_by"]["week(metadata.time)"]["2025-W44"]["contains"]
+    assert (score["mean"], score["n"]) == (0.5, 40)
+    for page in ("report.html", "report.md"):
+        text = summary.with_name(page).read_text()
+        assert "by week(metadata.time)" in text
+        assert "2025-W43" in text
+
+
+@pytest.mark.slow
+def test_a_run_for_each_week_is_followed_and_compared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_traces(tmp_path)
+    dataset = {"type": "traces", "path": "week42.jsonl", "gold": "gold.csv"}
+    config = {"name": "app", "dataset": dataset, "metrics": {"generation": ["contains"]}}
+    Path("app.yaml").write_text(json.dumps(config), encoding="utf-8")
+    for week in MISSES:
+        ragbench("run", "app.yaml", "--set", f"dataset.path=week{week}.jsonl", "--quiet")
+    weeks = sorted(map(str, Path("runs/app").glob("2*")), key=Path)
+    weeks.sort(
+        key=lambda path: Path(path, "config.yaml").read_text(encoding="utf-8").split("week4")[1]
+    )
+
+    out = ragbench("runs", "runs/app")
+
+    assert "contains of app over 3 runs, oldest first" in out
+    assert "not comparable" not in out
+    systems = (summary_of(run)["systems"][0] for run in weeks)
+    signatures = {system["scores"]["contains"]["signature"] for system in systems}
+    assert len(signatures) == 3, "the gold answers differ, which alone is no warning"
+
+    table = ragbench("compare", weeks[0], weeks[2], "--unpaired")
+    (line,) = (line for line in table.splitlines() if line.startswith("contains  given"))
+    # Newcombe: -.4 - sqrt((.5 - .3520)^2 + (.9604 - .9)^2), -.4 + sqrt((.6480 - .5)^2 + ...)
+    assert "-0.400" in line
+    assert "[-0.560, -0.203]" in line
+    assert line.split()[-4:] == ["worse", "40,", "40", "-"]
+
+    table = ragbench("compare", weeks[0], weeks[1], "--unpaired")
+    assert "undecided" in next(
+        line for line in table.splitlines() if line.startswith("contains  g")
+    )
+
+    # other options still break the trend
+    ragbench("run", "app.yaml", "--set", "dataset.path=week42.jsonl", "--quiet")
+    summary = sorted(Path("runs/app").glob("2*"))[-1] / "summary.json"
+    summary.write_text(summary.read_text().replace("|v:1", "|v:2"))
+    assert "the two are not comparable" in ragbench("runs", "runs/app")
+
+
+@pytest.mark.slow
+def test_the_page_on_weekly_numbers_runs(repository, tmp_path, monkeypatch):
+    """Every command of the page, in order; RUN1, RUN2 ... stand for the runs, oldest first."""
+    monkeypatch.chdir(tmp_path)
+    write_traces(tmp_path)
+    page = (repository / "docs" / "weekly.md").read_text(encoding="utf-8")
+    printed = ""
+    for language, block in re.findall(r"^```(bash|yaml|text)\n(.*?)^```", page, re.M | re.S):
+        if language == "yaml":
+            Path("ragbench.yaml").write_text(block, encoding="utf-8")
+        elif language == "text":
+            # names of runs hold the time; their width differs from that of RUN1
+            assert " ".join(block.split()).replace("RUN1", "") in " ".join(printed.split())
+        for line in block.splitlines() if language == "bash" else ():
+            for number, path in enumerate(sorted(Path("runs/app").glob("2*")), start=1):
+                line = line.replace(f"RUN{number}", path.name)
+            program, *arguments = shlex.split(line)
+            assert program == "ragbench"
+            printed += ragbench(*arguments)

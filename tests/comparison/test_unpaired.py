@@ -1,0 +1,146 @@
+"""Runs over different questions are compared as two samples, and only if they are scored alike."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+import ragbench as rb
+from ragbench.comparison.compare_runs import compare_sources
+from ragbench.comparison.matching import match_sources
+from ragbench.comparison.method import Method
+from ragbench.errors import DataError, OptionError
+from ragbench.report.comparison import (
+    render_csv,
+    render_latex,
+    render_markdown,
+    render_table,
+)
+from ragbench.stats import holm_p_values, unpaired_interval
+from tests.comparison.scored_systems import NAN, column, source, system
+
+OLD, NEW = [1.0, 0.0] * 20, [1.0, 0.0, 0.0, 0.0, 0.0] * 6
+
+
+def week(where, values, *, start=0, **systems):
+    """A source whose question ids start at `start`, with other judgements for each start."""
+    ids = [f"q{start + i}" for i in range(len(values))]
+    columns = {"bm25": values, **systems}
+    parts = {"qrels": f"of {start}"}
+    made = (system(name, column(v, signature=parts)) for name, v in columns.items())
+    return source(where, *made, ids=ids)
+
+
+def compared(*weeks, **method):
+    matching = match_sources(weeks[0], weeks[1:], unpaired=True)
+    return compare_sources(matching, Method(**method))
+
+
+def test_two_weeks_are_two_samples():
+    result = compared(week("w42", OLD), week("w43", [*NEW, NAN], start=100))
+
+    (family,) = result.measures
+    (row,) = family.comparisons
+    expected = unpaired_interval(NEW, OLD)
+    assert row.difference == pytest.approx(0.2 - 0.5)
+    assert row.interval == (expected.lower, expected.upper)
+    assert (row.n, row.n_baseline, row.n_changed) == (30, 40, None)
+    assert (row.p, row.p_adjusted, row.differs) == (expected.p, expected.p, True)
+    assert (result.test, result.unpaired) == ("unpaired", {"w42": 40, "w43": 31})
+    assert (family.best, family.tied_with_best) == (None, ())
+
+
+def test_p_values_of_a_measure_are_adjusted_together():
+    weeks = [week(f"w{n}", values, start=100 * n) for n, values in enumerate([OLD, NEW, NEW])]
+
+    rows = compared(*weeks).measures[0].comparisons
+
+    p = unpaired_interval(NEW, OLD).p
+    assert [row.p_adjusted for row in rows] == pytest.approx(holm_p_values([p, p]).tolist())
+    assert [row.differs for row in rows] == [2 * p <= 0.05] * 2
+
+
+def test_a_week_without_scores_is_not_compared():
+    result = compared(week("w42", OLD), week("w43", [NAN] * 5, start=100))
+
+    (row,) = result.measures[0].comparisons
+    assert (row.difference, row.interval, row.p, row.differs) == (None, (None, None), None, None)
+    assert "not compared" in render_table(result)
+
+
+def test_the_same_scores_are_not_shown_to_be_different():
+    result = compared(week("w42", OLD), week("w43", OLD, start=100))
+
+    (row,) = result.measures[0].comparisons
+    assert (row.difference, row.p, row.differs) == (0.0, 1.0, False)
+    assert "undecided: no difference was shown, which does not mean equal" in render_table(result)
+
+
+def test_other_options_of_a_measure_are_refused():
+    other = source("w43", system("bm25", column(NEW, signature={"gain": "exp"})))
+
+    with pytest.raises(DataError, match="mrr cannot be compared: gain is absent in w42 and exp"):
+        match_sources(week("w42", OLD), [other], unpaired=True)
+
+
+def test_the_words_say_that_the_questions_differ():
+    result = compared(week("w42", OLD), week("w43", NEW, start=100))
+
+    table = render_table(result)
+    assert table.splitlines()[0] == (
+        "w43 against w42: 30 queries against 40, unpaired, as the questions differ"
+    )
+    assert "of two means over different questions, 95 % interval; another mix of questions" in table
+    assert "30, 40  -" in table
+    assert "paired, over the n queries" not in table
+    for text in (render_markdown(result), render_latex(result)):
+        assert "unpaired, as the questions differ" in text
+    (row,) = csv.DictReader(io.StringIO(render_csv(result)))
+    assert (row["verdict"], row["n"], row["n_changed"], row["n_failed"]) == ("worse", "30", "", "")
+
+
+def test_evaluations_of_different_questions():
+    weeks = []
+    for first, n_hits in ((0, 18), (100, 6)):
+        qrels = {f"q{first + n}": {"d": 1} for n in range(20)}
+        run = {q: {"d" if n < n_hits else "x": 1.0} for n, q in enumerate(qrels)}
+        weeks.append(rb.evaluate_run(run, qrels, ["hit_rate@1"]))
+
+    with pytest.raises(DataError, match="nothing is common"):
+        rb.compare(*weeks)
+    found = rb.compare(*weeks, unpaired=True)
+
+    (row,) = found.differences
+    assert row["difference"] == pytest.approx(-0.6)
+    # Newcombe's interval of 6 of 20 minus 18 of 20, worked from Wilson's .1455 to .5190 and
+    # .6990 to .9721: -.6 - sqrt(.1545^2 + .0721^2), -.6 + sqrt(.2190^2 + .2010^2)
+    assert row["interval"] == pytest.approx((-0.7705, -0.3027), abs=2e-4)
+    assert found.record.moved == ()
+
+
+@pytest.mark.parametrize(
+    "options", [{"intersect": True}, {"fail_if": ["mrr drop > 0.1"]}, {"cluster": "metadata.topic"}]
+)
+def test_what_needs_the_same_questions_is_refused(options):
+    with pytest.raises(OptionError, match="without intersect, fail_if and cluster"):
+        rb.compare("a", "b", unpaired=True, **options)
+
+
+def test_one_run_is_refused():
+    with pytest.raises(OptionError, match="two runs or more"):
+        rb.compare("a", unpaired=True)
+
+
+def test_intervals_cover_the_difference():
+    """4,000 weeks of 40 and 30 questions, a share of hits of .9 and .7: at most 6 % miss .2."""
+    rng = np.random.default_rng(8)
+    counts = np.column_stack([rng.binomial(40, 0.9, 4000), rng.binomial(30, 0.7, 4000)])
+    limits = {}
+    missed = 0
+    for pair in map(tuple, counts.tolist()):
+        if pair not in limits:
+            x, y = ([1.0] * k + [0.0] * (n - k) for k, n in zip(pair, (40, 30), strict=True))
+            limits[pair] = unpaired_interval(x, y)
+        missed += not limits[pair].lower <= 0.2 <= limits[pair].upper
+    assert 0.02 <= missed / 4000 <= 0.06
