@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ragbench.data.runs.run_list import list_runs
 from tests.commands import run_command
 
 MONDAY = datetime(2025, 10, 13, 8, tzinfo=timezone.utc)
@@ -113,10 +114,7 @@ def test_a_run_for_each_week_is_followed_and_compared(tmp_path, monkeypatch):
     Path("app.yaml").write_text(json.dumps(config), encoding="utf-8")
     for week in MISSES:
         ragbench("run", "app.yaml", "--set", f"dataset.path=week{week}.jsonl", "--quiet")
-    weeks = sorted(map(str, Path("runs/app").glob("2*")), key=Path)
-    weeks.sort(
-        key=lambda path: Path(path, "config.yaml").read_text(encoding="utf-8").split("week4")[1]
-    )
+    weeks = [str(run.path) for run in list_runs("runs/app")]
 
     out = ragbench("runs", "runs/app")
 
@@ -140,7 +138,7 @@ def test_a_run_for_each_week_is_followed_and_compared(tmp_path, monkeypatch):
 
     # other options still break the trend
     ragbench("run", "app.yaml", "--set", "dataset.path=week42.jsonl", "--quiet")
-    summary = sorted(Path("runs/app").glob("2*"))[-1] / "summary.json"
+    summary = list_runs("runs/app")[-1].path / "summary.json"
     summary.write_text(summary.read_text().replace("|v:1", "|v:2"))
     assert "the two are not comparable" in ragbench("runs", "runs/app")
 
@@ -159,8 +157,9 @@ def test_the_page_on_weekly_numbers_runs(repository, tmp_path, monkeypatch):
             # names of runs hold the time; their width differs from that of RUN1
             assert " ".join(block.split()).replace("RUN1", "") in " ".join(printed.split())
         for line in block.splitlines() if language == "bash" else ():
-            for number, path in enumerate(sorted(Path("runs/app").glob("2*")), start=1):
-                line = line.replace(f"RUN{number}", path.name)
+            runs = list_runs("runs/app") if Path("runs/app").exists() else []
+            for number, run in enumerate(runs, start=1):
+                line = line.replace(f"RUN{number}", run.path.name)
             program, *arguments = shlex.split(line)
             assert program == "ragbench"
             printed += ragbench(*arguments)
