@@ -67,7 +67,7 @@ class LookedUp:
         first: Position of the first query in the qrels.
         starts: Shape (n + 1,): first score of each query.
         scores: Scores of all queries, concatenated in input order.
-        documents: Id of the document of each score.
+        documents: Ids of the documents of each query, in the order of the scores.
         judged: Ids of the judged documents of all queries, concatenated.
         judged_scores: Score of each judged document; NaN if it was not retrieved.
     """
@@ -75,7 +75,7 @@ class LookedUp:
     first: int
     starts: IntArray
     scores: FloatArray
-    documents: list[str]
+    documents: list[list[str]]
     judged: list[str]
     judged_scores: FloatArray
 
@@ -129,7 +129,7 @@ def _look_up(
     starts = borders(map(len, tables), len(tables))
     scores = np.empty(int(starts[-1]), np.float64)
     target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
-    documents: list[str] = []
+    documents: list[list[str]] = []
     judged_scores: list[float] = []
     absent = repeat(np.nan)
     for table, ids, start in zip(tables, judged, starts.tolist(), strict=False):
@@ -137,7 +137,7 @@ def _look_up(
         pack_into(f"{len(table)}d", target, 8 * start, *table.values())
         names = [*table]
         "".join(names)  # raises TypeError for an id that is no text, faster than a check of each
-        documents += names
+        documents.append(names)
         judged_scores += map(table.get, ids, absent)
     if np.isnan(scores).any():  # NaN marks judged documents that were not retrieved
         raise ValueError("NaN")

@@ -219,7 +219,10 @@ def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) ->
     place, tied = groups.first.copy(), groups.tied
     if len(tied):
         members = TiedMembers.of(groups, ordered)
-        texts = [*map(lists.documents.__getitem__, members.rows.tolist())]
+        number = np.searchsorted(lists.starts, members.rows, side="right") - 1
+        offsets = members.rows - lists.starts[number]
+        places = zip(number.tolist(), offsets.tolist(), strict=True)
+        texts = [lists.documents[query_number][offset] for query_number, offset in places]
         tied_ids = map(lists.judged.__getitem__, rows[tied].tolist())
         first, end = members.first, members.first + (groups.end - groups.first)[tied]
         # a scan of each tie group: faster than a table of all ids, even for 1,000 tied documents
