@@ -343,7 +343,8 @@ def _loss_before_reading(
         n_absent = gold - len(ranking.ranks)
         many = f"{n_absent} gold document{'s' if n_absent > 1 else ''}"
         gold_text = f"gold {ranking.example}" if gold == 1 else many
-        reason = f"{gold_text} not among {ranking.retrieved} hits"
+        hits = f"among {ranking.retrieved} hits" if ranking.retrieved else "found: no hit at all"
+        reason = f"{gold_text} not {hits}"
         return Loss("not_retrieved", _join(have, reason))
     # of several that are needed, the lowest one decides
     rank, document = unread[n_lacking - 1]

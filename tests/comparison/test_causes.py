@@ -44,6 +44,7 @@ ALL = CauseRules(need="all")
         (LOW, CauseRules(), "ranked_too_low", "gold d12 at rank 14, a generator would read 5"),
         (LOW, CauseRules(read=14), "right", "rank 14"),
         (NOWHERE, CauseRules(), "not_retrieved", "gold d12 not among 100 hits"),
+        (Ranking(gold=2), CauseRules(), "not_retrieved", "2 gold documents not found: no hit"),
         (ABSENT, CauseRules(), "not_in_corpus", "gold d12 not in the corpus"),
         (NONE_RELEVANT, CauseRules(), "not_in_corpus", "no document is relevant"),
         (UNJUDGED, CauseRules(), "unknown", "no judgement"),
