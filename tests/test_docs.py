@@ -60,7 +60,13 @@ def test_the_five_line_retriever_is_compared(readme, repository, tmp_path):
 
 def test_the_result_shown_is_what_the_quickstart_prints(readme, finished_quickstart):
     (shown,) = blocks(readme, "text")
-    assert shown in finished_quickstart.done.stdout
+    printed = finished_quickstart.done.stdout
+    first_lines, table = shown.split("\n\n")
+    assert printed.startswith(first_lines)
+    assert table in printed
+    n = len(printed.splitlines())
+    assert n <= 30
+    assert f"prints {n} lines" in readme
 
 
 @pytest.mark.costly

@@ -289,13 +289,13 @@ def write_json(text: str) -> None:
 
 
 def write_drawn(text: str, styles: Iterable[str]) -> None:
-    """Write a drawn text; only the escape sequences in `styles` reach the terminal.
+    """Write a drawn text, which ends with a line end.
 
-    A line end is added.
+    Only the escape sequences in `styles` reach the terminal.
     """
     parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
     parts[::2] = [without_ci_commands(visible(part)) for part in parts[::2]]
-    behind(sys.stdout).write("".join(parts) + "\n")
+    behind(sys.stdout).write("".join(parts))
 
 
 def terminal_width() -> int:

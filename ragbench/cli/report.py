@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     "side-by-side.html.",
 )
 @click.option(
+    "--brief",
+    is_flag=True,
+    help="Write the main results of one RUN on one A4 page, -o FILE.html; print it in a browser.",
+)
+@click.option(
     "--figures",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
@@ -45,7 +50,11 @@ if TYPE_CHECKING:
     "png: pip install 'ragbench[figures]'.",
 )
 def command(
-    runs: tuple[Path, ...], output: Path | None, figures: Path | None, kinds: str | None
+    runs: tuple[Path, ...],
+    output: Path | None,
+    brief: bool,
+    figures: Path | None,
+    kinds: str | None,
 ) -> None:
     """Write the page of a finished RUN again, or one page for several runs.
 
@@ -67,13 +76,17 @@ def command(
             f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas",
         ),
         (figures and (len(runs) > 1 or output), "--figures takes one RUN and no -o"),
+        (
+            brief and (len(runs) > 1 or figures or output is None or output.suffix != ".html"),
+            "--brief takes one RUN and -o FILE.html; a browser prints it, or saves it as PDF",
+        ),
         (not is_page, f"-o {output}: a page ends in {' or '.join(PAGES)}"),
     )
     if figures is not None:
         for path in write_figures(runs[0], figures, list(formats)):
             echo(f"figure: {path}")
         return
-    for path in write_pages(runs, output, tell=echo):
+    for path in write_pages(runs, output, tell=echo, brief=brief):
         echo(f"report: {path}")
 
 

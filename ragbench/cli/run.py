@@ -64,6 +64,7 @@ class _Command(click.Command):
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
 @output.json_option(help="Print summary.json instead of the tables.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
+@click.option("--verbose", is_flag=True, help="Print all measures, gates, causes and notes.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -72,11 +73,13 @@ def command(
     overrides: tuple[str, ...],
     as_json: bool,
     quiet: bool,
+    verbose: bool,
     judge_replay: bool,
     **choices: Any,
 ) -> None:
-    """Run the experiment of CONFIG; print its tables and the path of its page.
+    """Run the experiment of CONFIG; print its main results and the path of its page.
 
+    The first line says how many questions your own system answers, and where it loses the others.
     Results are stored item by item: a second run computes only changed items, and the same command
     resumes a stopped run. The run folder is written at the end, complete or not at all.
     """
@@ -108,7 +111,7 @@ def command(
     if as_json:
         output.write_json(to_json(experiment.summary))
     else:
-        output.write_drawn(_tables(experiment, notes=not quiet), STYLES)
+        output.write_drawn(_tables(experiment, notes=not quiet, verbose=verbose), STYLES)
     for line in _kept_failures(experiment.kept_failures):
         output.echo(line, err=True)
     summary = experiment.record
@@ -127,7 +130,7 @@ def _kept_failures(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"warning: kept {failures}{causes(counts.items())}; --retry-failed tries them again"
 
 
-def _tables(experiment: Experiment, *, notes: bool) -> str:
+def _tables(experiment: Experiment, *, notes: bool, verbose: bool) -> str:
     """Return the tables for the terminal, with the path of the page in the last line."""
     from ragbench.report.terminal import render_terminal
 
@@ -139,6 +142,7 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
         width=output.terminal_width(),
         color=color and sys.stdout.isatty(),
         notes=notes,
+        verbose=verbose,
         # a short path, if it is below the working directory
         report=str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page),
     )

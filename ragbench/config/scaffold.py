@@ -49,6 +49,7 @@ def scaffold_beir(file: Path) -> tuple[str, Sequence[str], str]:
     """
     text = _template("beir").replace("@FILE@", str(file)).replace("@PATH@", "dataset")
     folder = file.parent / "dataset"
+    text = text.replace("@APP@\n", _template("app"))
     return text, [f"put your data into {folder}, or change dataset.path"], "validate"
 
 
@@ -94,6 +95,7 @@ def scaffold_records(
         .replace("@PATH@", _scalar(_relative(records, file)))
         .replace("@COLUMNS@", "\n".join(_column_line(*pair) for pair in columns.items()))
         .replace("@SYSTEMS@\n", systems or "\n")
+        .replace("@APP@\n", _template("app"))
         .replace("@MATCH@\n", match)
     )
     needs_corpus = not is_system and corpus is None
@@ -241,8 +243,9 @@ def _systems_of_corpus(
         notes.append("no gold documents: add a column with their ids, or with gold passages")
     match, match_notes = _match(collection, documents, str(columns.get("relevant")), records)
     cut = f", cut into chunks of {_CHUNK_SIZE} words" if is_long else ""
+    notes.append("your own app or retriever comes next: see the lines with # in the config")
     notes.append(f"corpus: {len(lengths):,} documents, {median:,} words in the median{cut}")
-    return text + "\n", match, [*notes, *match_notes]
+    return text + "@APP@\n\n", match, [*notes, *match_notes]
 
 
 def _match(

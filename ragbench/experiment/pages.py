@@ -25,7 +25,7 @@ from ragbench.files import naming_unwritable, write_atomically, write_file
 from ragbench.records.comparison import ComparedRuns, Comparisons, no_comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.markdown import render_chapter, render_markdown
-from ragbench.report.page.html import all_pictures, write_page, write_runs_page
+from ragbench.report.page.html import all_pictures, write_brief, write_page, write_runs_page
 from ragbench.report.pictures.svg import Picture
 from ragbench.report.runs import lay_out_changes, lay_out_list
 
@@ -47,6 +47,8 @@ def write_pages(
     runs: Sequence[Path],
     output: Path | None = None,
     tell: Callable[[str], object] | None = None,
+    *,
+    brief: bool = False,
 ) -> list[Path]:
     """Write the page of one run, or of several side by side, from their files; return the paths.
 
@@ -58,6 +60,7 @@ def write_pages(
             folder, and the page of several as `side-by-side.html`.
         tell: Function that gets a line for each main change between several runs, or the reasons
             why they may not be compared.
+        brief: Write the main results of one run for one sheet of A4; `output` is an `.html` file.
 
     Raises:
         DataError: A folder is no run, its files are wrong, or a page cannot be written.
@@ -77,7 +80,7 @@ def write_pages(
                 tell(line)
     paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
     for path in paths:
-        _write(path, summary, comparisons, run)
+        _write(path, summary, comparisons, run, brief=brief)
     return paths
 
 
@@ -146,17 +149,21 @@ def _drawer(kind: str) -> Callable[[Picture], bytes]:
     return draw
 
 
-def _write(path: Path, summary: Summary, comparisons: Comparisons, run: Path | None) -> None:
+def _write(
+    path: Path, summary: Summary, comparisons: Comparisons, run: Path | None, *, brief: bool
+) -> None:
     """Write a page as HTML or Markdown by its suffix; `run` is the folder of a page of one run.
 
-    A suffix other than `.html` gives Markdown.
+    A suffix other than `.html` gives Markdown; a brief page is HTML.
 
     Raises:
         DataError: The file cannot be written, or the records cannot be drawn.
     """
     try:
         with naming_unwritable(path):
-            if path.suffix == ".html":
+            if brief:
+                write_brief(path, summary, comparisons)
+            elif path.suffix == ".html":
                 write_page(path, summary, comparisons, run)
             else:
                 # a model may send lone surrogates, which UTF-8 cannot encode: written as escapes

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.comparison.systems import baselines, summarize
+from ragbench.config.components import is_opaque
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Noun, Plan
+from ragbench.experiment.plan.systems import names_of
 from ragbench.experiment.records import Results, failed_answers, tokens_of
 from ragbench.llm import Budget
 from ragbench.llm.failures import one_line
@@ -37,6 +39,7 @@ from ragbench.records.summary import (
     SystemTiming,
     Timing,
 )
+from ragbench.registry import PYTHON
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
@@ -65,6 +68,8 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
         seed=plan.config.seed,
         confidence=plan.config.statistics.confidence,
         baseline=plan.baseline,
+        user_system=_user_system(plan),
+        hits_read=plan.config.causes.read,
         cluster=None if plan.clusters is None else plan.config.statistics.cluster,
         judges={
             name: DeclaredJudge(type=entry.type, model=entry.judge.model, label=entry.judge.label)
@@ -83,6 +88,32 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
             systems={system.name: _timing(plan, results, system.name) for system in systems},
         ),
     )
+
+
+def _user_system(plan: Plan) -> str | None:
+    """Return the name of the user's own system; None without one.
+
+    It is the first app, else the first retriever that is code or a service of the user, paired with
+    its first generator, else the first recorded system.
+    """
+    parts = [system for system in plan.systems if system.type in ("retriever", "pair")]
+    users = [s.retriever for s in parts if s.retriever and _is_users(plan, s.retriever)]
+    of_first = [system for system in parts if system.retriever in users[:1]]
+    # answers say more than hits
+    of_first.sort(key=lambda system: system.type != "pair")
+    names = [
+        *names_of(plan.systems, "app"),
+        *(system.name for system in of_first),
+        *names_of(plan.systems, "recorded"),
+    ]
+    return next(iter(names), None)
+
+
+def _is_users(plan: Plan, retriever: str) -> bool:
+    """Return True if a retriever is code of the user (also a live object) or a service."""
+    component = plan.component("retriever", retriever)
+    # a live object has no entry in the config
+    return component is None or component.type.startswith(PYTHON) or is_opaque(component.cls)
 
 
 def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:

@@ -346,6 +346,11 @@ class Summary(Record):
         seed: Seed of all random choices.
         confidence: Level of the intervals.
         baseline: Retriever that the others are compared with.
+        user_system: The user's own system, with which a report starts: the first app, else the
+            first retriever that is code or a service of the user (with its first generator), else
+            the first recorded system; None without one.
+        hits_read: Number of hits that a generator would read; among these, the gold of a question
+            counts as found by a retriever alone. None if it is not known.
         cluster: Field that names the clusters of queries; None without clusters.
         judges: Name -> judge that was asked.
         skipped_judges: Name -> reason why the judge was not asked.
@@ -367,6 +372,8 @@ class Summary(Record):
     seed: int | None = None
     confidence: float = 0.95
     baseline: str | None = None
+    user_system: str | None = optional()
+    hits_read: int | None = optional()
     cluster: str | None = optional()
     judges: Mapping[str, DeclaredJudge] = field(default_factory=dict)
     skipped_judges: Mapping[str, str] = optional({})

@@ -200,6 +200,8 @@ class Layout:
     Attributes:
         name: Name of the experiment.
         subject: Data set, counts and baseline in one line.
+        lead: Sentence on the user's own system, or the best one: its right answers and its lost
+            ones. It stands first; empty if no system has causes, and on a page of several runs.
         headlines: Results in words: counts of gate verdicts first, then a sentence per section.
         run_id: Id of the run; empty for a comparison of runs.
         gates: Verdicts of the gates, undecided ones first.
@@ -221,6 +223,7 @@ class Layout:
     name: str
     subject: str
     headlines: tuple[str, ...]
+    lead: str = ""
     run_id: str = ""
     gates: tuple[GateRow, ...] = ()
     sections: tuple[Section, ...] = ()

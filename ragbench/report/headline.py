@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ragbench.records.causes import CAUSES
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
 from ragbench.records.score import SystemScore
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.base import SIGNS, Outcome, Section
 from ragbench.report.text import (
     MISSING,
+    cause_sentence,
+    cause_words,
     counted,
     difference,
     ends_of,
@@ -93,6 +97,50 @@ def headline(
     # the sentence names the baseline already
     tied = [system for system in tied if system != against]
     return f"{text}; {_not_worse(tied)}" if tied else text
+
+
+def lead(summary: Summary) -> str:
+    """Return the first sentence of a report: questions that a system answers, and lost ones.
+
+    Counts are those of the causes. A system without any answer finds the gold instead. Lost
+    questions are sorted by their number. '' if the system has no causes.
+
+    Example: 'mychain answers 21 of 30 questions; lost: 5 not retrieved, 4 not used'.
+    """
+    system = leading_system(summary)
+    if system is None or not system.causes:
+        return ""
+    name, n_right = printable(system.name), system.causes.get("right", 0)
+    n_unknown = system.causes.get("unknown", 0)
+    if n_unknown and not n_right:  # it may be that no answer could be checked
+        return f"{name}: {cause_sentence(system.causes)}"
+    questions = counted(sum(system.causes.values()) - n_unknown, "questions")
+    text = f"{name} answers {n_right} of {questions}"
+    if not _answers(system):
+        text = f"{name} finds the gold of {n_right} of {questions}"
+        text += f" in its first {counted(summary.hits_read, 'hits')}" if summary.hits_read else ""
+    losses = [c for c in CAUSES if c not in ("right", "unknown") and system.causes.get(c)]
+    losses.sort(key=lambda cause: -system.causes[cause])
+    lost = ", ".join(f"{system.causes[cause]} {cause_words(cause)}" for cause in losses)
+    text += f"; lost: {lost}" if lost else ""
+    return f"{text}; unknown: {n_unknown}" if n_unknown else text
+
+
+def leading_system(summary: Summary) -> SystemSummary | None:
+    """Return the system with which a report starts: the user's own, else the best one.
+
+    The best one has the most right answers, or finds the gold of most questions if no system
+    answers; of equal ones the first. Controls do not compete. None without any causes.
+    """
+    users = None if summary.user_system is None else summary.system(summary.user_system)
+    rivals = [s for s in summary.systems if s.causes and s.role != "control"]
+    rivals = [s for s in rivals if _answers(s)] or rivals
+    return users or max(rivals, key=lambda s: s.causes.get("right", 0), default=None)
+
+
+def _answers(system: SystemSummary) -> bool:
+    """Return True if answers of a system were scored; hits alone have scores of retrieval."""
+    return any(score.kind != "retrieval" for score in system.scores.values())
 
 
 def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
@@ -247,17 +295,18 @@ def legend(
     return explained
 
 
-def footnotes(explained: Iterable[tuple[str, str]]) -> list[str]:
+def footnotes(explained: Iterable[tuple[str, str]], differences: bool = True) -> list[str]:
     """Write signs with their meanings in three lines at most: scores, differences, verdicts.
 
-    A group without signs has no line.
+    A group without signs has no line; False leaves the line on differences out.
     """
-    scores, differences, verdicts = list[str](), list[str](), list[str]()
+    scores, changes, verdicts = list[str](), list[str](), list[str]()
     for sign, meaning in explained:
         is_difference = sign in _DIFFERENCE_SIGNS or sign.startswith("vs ")
-        group = scores if sign in _SCORE_SIGNS else differences if is_difference else verdicts
+        group = scores if sign in _SCORE_SIGNS else changes if is_difference else verdicts
         group.append(f"{sign}: {meaning}")
-    return ["; ".join(group) for group in (scores, differences, verdicts) if group]
+    groups = (scores, changes if differences else [], verdicts)
+    return ["; ".join(group) for group in groups if group]
 
 
 def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from ragbench.records.summary import (
 )
 from ragbench.report.base import GateRow, Grid, Layout, Section, Slices
 from ragbench.report.ci import why_of
-from ragbench.report.headline import headline, legend, nothing_told
+from ragbench.report.headline import headline, lead, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
 from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preference
 from ragbench.report.text import (
@@ -91,6 +91,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         name=printable(summary.name),
         run_id=printable(summary.run_id),
         subject=_subject(summary),
+        lead=lead(summary) if runs is None else "",
         headlines=(
             *([f"gates: {', '.join(verdicts)}"] if verdicts else ()),
             *(() if runs is None else runs.headlines),

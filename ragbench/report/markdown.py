@@ -49,7 +49,9 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     The text ends with a line end.
     """
     page = lay_out(summary, comparisons)
-    first, *headlines = page.headlines
+    # a reviewer of a pull request looks for the gates first
+    place = 1 if page.gates else 0
+    first, *headlines = filter(None, (*page.headlines[:place], page.lead, *page.headlines[place:]))
     blocks = [[f"ragbench: {escape(page.name)}: {escape(first)}"]]
     blocks += [[escape(line)] for line in (*headlines, page.subject)]
     if page.gates:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.base import SIGNS, MeasureColumn, Section
+from ragbench.report.base import SIGNS, Chapter, MeasureColumn, Section
 from ragbench.report.headline import footnotes
 from ragbench.report.layout import lay_out
-from ragbench.report.text import cause_lines, draw, printable, side_by_side, with_intervals
+from ragbench.report.text import (
+    cause_lines,
+    causes,
+    counted,
+    draw,
+    listed,
+    printable,
+    side_by_side,
+    with_intervals,
+)
 
 _STYLES = {
     "title": "\x1b[1m",
@@ -34,10 +44,11 @@ def render_terminal(
     color: bool = False,
     notes: bool = True,
     report: str | None = None,
+    verbose: bool = True,
 ) -> str:
-    """Return the results as text; the first line names the experiment, the data and the baseline.
+    """Return the results as text; the first line is on the user's own system, or the best one.
 
-    The text ends with a line end.
+    Comparisons, warnings and gates stand before the tables. The text ends with a line end.
 
     Args:
         summary: The run.
@@ -47,46 +58,97 @@ def render_terminal(
         color: Add colours, which repeat the signs and words.
         notes: Print the notes; warnings are always printed.
         report: Path of the report for the last line; None leaves the line out.
+        verbose: Print everything. False leaves out measures beyond the width, gates that passed,
+            causes, preferences by pair, and notes beyond 30 lines; a line names the omitted parts.
     """
     page = lay_out(summary, comparisons, narrow=True)
-    lines = [_style(f"{page.name}: {page.subject}", "title", color), *page.headlines]
+    first, *headlines = filter(None, (page.lead, *page.headlines))
+    lines = [_style(first, "title", color), *headlines]
     # before the tables: a warning may say that their numbers mean nothing
     lines += [_style(f"warning: {text}", "warning", color) for text in page.warnings]
-    if page.gates:
-        lines.append("")
     for gate in page.gates:
-        line = _style(f"gate {gate.verdict}: {gate.gate}", gate.verdict, color)
-        # a gate on a judge has no system
-        line += f" ({gate.system})" if gate.system else ""
-        lines.append(line + (f": {gate.why}" if gate.why else ""))
+        if verbose or gate.verdict != "pass":
+            line = _style(f"gate {gate.verdict}: {gate.gate}", gate.verdict, color)
+            # a gate on a judge has no system
+            line += f" ({gate.system})" if gate.system else ""
+            lines.append(line + (f": {gate.why}" if gate.why else ""))
+    lines.append(f"{page.name}: {page.subject}")
+    n_omitted = 0
     for section in page.sections:
-        lines += ["", _style(section.title, "title", color), *section.labels]
-        lines += _tables(section, width, color)
-        lines += section.counts
-    for preference in page.preferences:
-        lines += ["", _style(preference.title, "title", color), *preference.labels]
-        for grid in preference.grids:
-            # styled before drawing: `draw` ignores colour codes in widths
-            heads = [_style(head, "title", color) for head in grid.heads]
-            lines += ["", grid.caption, *draw(list(zip(heads, *grid.rows, strict=True)))]
+        if verbose:
+            lines += ["", _style(section.title, "title", color), *section.labels]
+            lines += [*_tables(section, "system", width, color), *section.counts]
+        else:  # the labels stand in the headline of the section
+            table, n_hidden = _first_table(section, width, color)
+            lines += ["", *table, *_failed_line(section)]
+            n_omitted += n_hidden
     lost = cause_lines(summary.systems, width)
-    if lost:
-        lines += ["", _style("where answers are lost", "title", color), *lost]
+    if verbose:
+        lines += _preferences(page.preferences, color)
+        lines += ["", _style("where answers are lost", "title", color), *lost] if lost else []
     for grid in page.slice_grids:
         cells = draw(list(zip(grid.heads, *grid.rows, strict=True)), width)
         lines += ["", _style(grid.caption, "title", color), *cells]
     if page.legend:
-        lines += ["", *footnotes(page.legend)]
-    closing = [f"note: {note}" for note in page.notes if notes]
-    closing += [f"report: {printable(report)}"] if report else []
-    lines += ["", *closing] if closing else []
-    return "\n".join(lines) + "\n"
+        lines += ["", *footnotes(page.legend, differences=verbose)]
+    remarks = [f"note: {note}" for note in page.notes if notes]
+    closing = [f"report: {printable(report)}"] if report else []
+    if verbose:
+        lines += ["", *remarks, *closing] if remarks or closing else []
+        return "\n".join(lines) + "\n"
+    room = max(_MOST_LINES - len(lines) - len(closing) - 1, 0)
+    n_passed = sum(gate.verdict == "pass" for gate in page.gates)
+    counts = {"measures": n_omitted, "passed gates": n_passed, "notes": len(remarks[room:])}
+    omitted = [counted(n, noun) for noun, n in counts.items() if n]
+    omitted += ["preferences by pair"] if page.preferences else []
+    omitted += ["where each system loses answers"] if lost else []
+    if omitted:
+        closing.insert(0, f"not shown: {listed(omitted)}; pass --verbose, or open the report")
+    return "\n".join([*lines, *remarks[:room], *closing]) + "\n"
 
 
-def _tables(section: Section, width: int, color: bool) -> list[str]:
+# lines of a result that is not verbose; notes beyond are counted
+_MOST_LINES = 30
+
+
+def _failed_line(section: Section) -> list[str]:
+    """Return a line with the failed items of each system, in its measure with most; [] if none."""
+    parts = []
+    for place, system in enumerate(section.systems):
+        scores = [cell.score for m in section.measures if (cell := m.scores[place]).score]
+        worst = max(scores, key=lambda score: score.n_failed, default=None)
+        if worst is not None and worst.n_failed:
+            parts.append(f"{worst.n_failed} of {system}{causes(worst.failed.items())}")
+    return [f"failed: {', '.join(parts)}"] if parts else []
+
+
+def _preferences(chapters: Sequence[Chapter], color: bool) -> list[str]:
+    """Return the lines of the tables of preferences; [] without a pairwise rubric."""
+    lines = []
+    for chapter in chapters:
+        lines += ["", _style(chapter.title, "title", color), *chapter.labels]
+        for grid in chapter.grids:
+            # styled before drawing: `draw` ignores colour codes in widths
+            heads = [_style(head, "title", color) for head in grid.heads]
+            lines += ["", grid.caption, *draw(list(zip(heads, *grid.rows, strict=True)))]
+    return lines
+
+
+def _first_table(section: Section, width: int, color: bool) -> tuple[list[str], int]:
+    """Return the table of a section's measures that fit the width, and the number of the others."""
+    n, measures = len(section.measures), section.measures
+    lines = _tables(section, section.title, width, color)
+    while "" in lines:  # an empty line begins a further table
+        n -= 1
+        lines = _tables(replace(section, measures=measures[:n]), section.title, width, color)
+    return lines, len(measures) - n
+
+
+def _tables(section: Section, head: str, width: int, color: bool) -> list[str]:
     """Return the lines of a section's tables: each measure with its differences to the right.
 
-    A group of columns is never split.
+    A group of columns is never split; an empty line is between two tables. `head` is the head of
+    the column with the systems.
     """
     groups = []
     for measure in section.measures:
@@ -101,7 +163,7 @@ def _tables(section: Section, width: int, color: bool) -> list[str]:
                 ("verdict", [cell.outcome for cell in cells], [cell.outcome for cell in cells]),
             ]
         groups.append([_column(*column, color) for column in group])
-    names = _column("system", section.systems, [""] * len(section.systems), color)
+    names = _column(head, section.systems, [""] * len(section.systems), color)
     return side_by_side([names], groups, width)
 
 

@@ -66,6 +66,29 @@ def runs(finished, tmp_path):
     return Path(shutil.copytree(finished, tmp_path / "runs", symlinks=True))
 
 
+def test_a_brief_page_of_one_run(runs, tmp_path):
+    printed, _ = ragbench("report", "runs/now", "--brief", "-o", "boss.html", cwd=tmp_path)
+
+    assert printed == "report: boss.html\n"
+    page = (tmp_path / "boss.html").read_text("utf-8")
+    # the first live retriever; its gold is at rank 4 of the 5 that would be read
+    first = "<p>ours finds the gold of 12 of 12 questions in its first 5 hits</p>"
+    whole = (runs / "now" / "latest" / "report.html").read_text("utf-8")
+    assert page.index(first) < page.index("mrr@10")
+    assert first in whole
+    assert "<script" not in page
+    assert len(page) < len(whole) / 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-o", "boss.pdf"], ["-o", "boss.md"], [], ["runs/old", "-o", "boss.html"]]
+)
+def test_a_brief_page_is_html_of_one_run(runs, tmp_path, arguments):
+    _, error = ragbench("report", "runs/now", "--brief", *arguments, cwd=tmp_path, code=2)
+
+    assert "--brief takes one RUN and -o FILE.html; a browser prints it, or saves it as" in error
+
+
 def test_the_page_of_one_run_is_the_page_that_the_run_wrote(runs):
     folder = (runs / "old" / "latest").resolve()
     pages = {name: (folder / name).read_bytes() for name in ("report.html", "report.md")}

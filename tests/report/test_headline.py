@@ -4,7 +4,8 @@ import pytest
 
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.score import SystemScore
-from ragbench.report.headline import outcome_of
+from ragbench.records.summary import Summary
+from ragbench.report.headline import lead, outcome_of
 from ragbench.report.sections import score_cell
 from tests.report.example import comparison, score
 from tests.report.pages import read
@@ -160,3 +161,67 @@ def test_the_verdict_obeys_the_direction(change, direction, differs, word):
     made = Difference(system="a", baseline="b", difference=change, differs=differs)
 
     assert outcome_of(made, direction) == word
+
+
+def lead_of(*systems, **facts):
+    return lead(read(Summary, {"name": "run", "systems": list(systems), **facts}))
+
+
+def counted(name, kind, role="system", **causes):
+    scores = {"m": score((0.4, 0.36, 0.44), "m", kind=kind)}
+    return {"name": name, "scores": scores, "role": role, "causes": causes}
+
+
+APP = counted("mychain", "judge", "app", right=21, not_used=4, not_retrieved=5)
+
+
+@pytest.mark.parametrize(
+    ("systems", "facts", "expected"),
+    [
+        pytest.param(
+            [counted("bm25", "retrieval", right=30), APP],
+            {"user_system": "mychain"},
+            "mychain answers 21 of 30 questions; lost: 5 not retrieved, 4 not used",
+            id="the user's own, even if another one is better",
+        ),
+        pytest.param(
+            [counted("bm25", "retrieval", right=57, not_retrieved=7, ranked_too_low=6, unknown=8)],
+            {"hits_read": 5},
+            "bm25 finds the gold of 57 of 70 questions in its first 5 hits; "
+            "lost: 7 not retrieved, 6 ranked too low; unknown: 8",
+            id="a retriever finds; a question without an answer is no loss",
+        ),
+        pytest.param(
+            [counted("a/x", "generation", right=2, refused=1), counted("a", "retrieval", right=3)],
+            {},
+            "a/x answers 2 of 3 questions; lost: 1 refused",
+            id="answers before rankings",
+        ),
+        pytest.param(
+            [
+                counted("gold_context/x", "generation", "control", right=3),
+                counted("a/x", "generation", right=1, failed=2),
+                counted("b/x", "generation", right=2, failed=1),
+            ],
+            {},
+            "b/x answers 2 of 3 questions; lost: 1 failed",
+            id="the best, which no control can be",
+        ),
+        pytest.param(
+            [counted("given", "generation", refused=23, unknown=217)],
+            {"user_system": "given"},
+            "given: of 240 queries: 23 refused, 217 unknown",
+            id="where no answer was checked, none is called wrong",
+        ),
+        pytest.param(
+            [counted("a", "retrieval", right=1)],
+            {},
+            "a finds the gold of 1 of 1 question",
+            id="nothing lost",
+        ),
+        pytest.param([counted("a", "retrieval")], {}, "", id="no causes"),
+        pytest.param([], {}, "", id="no system"),
+    ],
+)
+def test_the_first_line_says_what_happened(systems, facts, expected):
+    assert lead_of(*systems, **facts) == expected

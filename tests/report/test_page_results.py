@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from ragbench.records.causes import CAUSES
 from ragbench.report.page import html
 from tests.report import example
 from tests.report.asked import results, run_folder
-from tests.report.chromium import expect
+from tests.report.chromium import expect, tab
 from tests.report.pages import records
 
 pytestmark = pytest.mark.slow  # seconds: a browser
@@ -81,7 +82,8 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit)
     page = visit(tables, viewport={"width": 1280, "height": 900})
 
     first = page.locator("#results").inner_text()
-    assert first.startswith("gates: 1 undecided, 1 passed")
+    assert first.startswith("hybrid/gpt answers 41 of 60 questions; lost: 12 not used, ")
+    assert "\ngates: 1 undecided, 1 passed" in first
     assert "ndcg@10: hybrid is best, 0.446" in first
     assert "0.400 ms a query (median)" in first
     doubts = page.get_by_label("doubtful numbers").inner_text()
@@ -188,3 +190,42 @@ def test_what_is_folded_is_printed(tables, visit):
     expect(folded).to_have_count(0)
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(folded).to_have_count(before)
+
+
+def crowd(n):
+    """Results with many apps that are in every table, long warnings, and many gates."""
+    summary, comparisons = records(example.summary(), example.comparisons())
+    pair, retriever = summary.system("bm25/gpt"), summary.systems[0]
+    causes = dict.fromkeys(CAUSES, 6)
+    scores = {**retriever.scores, **pair.scores}
+    apps = [
+        replace(pair, name=f"{k:03}-an-app-with-a-long-name", causes=causes, scores=scores)
+        for k in range(n)
+    ]
+    lines = tuple(f"doubt {k}: {'some words about a number, ' * 20}" for k in range(12))
+    summary = replace(
+        summary, systems=(*summary.systems, *apps), warnings=lines, gates=summary.gates * 9
+    )
+    return replace(summary, user_system="000-an-app-with-a-long-name"), comparisons
+
+
+@pytest.mark.parametrize("n", [0, 3, 200])
+def test_a_brief_page_is_one_sheet_of_paper(tmp_path, browser, n):
+    """Printed by the browser: one page, with the first sentence and all that stands below it."""
+    pypdf = pytest.importorskip("pypdf", reason="pypdf counts the sheets")
+    path = tmp_path / "brief.html"
+    html.write_brief(path, *(crowd(n) if n else records(example.summary(), example.comparisons())))
+    page = tab(browser)
+    page.goto(path.as_uri())
+    (tmp_path / "brief.pdf").write_bytes(page.pdf(prefer_css_page_size=True))
+    page.context.close()
+
+    (sheet,) = pypdf.PdfReader(tmp_path / "brief.pdf").pages
+    text = sheet.extract_text()
+    first = (
+        "000-an-app-with-a-long-name answers 6" if n else "hybrid/gpt answers 41 of 60 questions"
+    )
+    assert text.index(first) < text.index("ndcg@10") < text.index("created by ragbench")
+    assert f"not shown: {n + 1} system" in text, "6 of the 7 and the apps have room"
+    if n:
+        assert re.search(r"\band \d+ more$", text, re.M), "doubts that have no room"

@@ -105,7 +105,7 @@ def test_anything_can_be_drawn_and_every_mean_is_there(case):
 def test_nothing_scored_at_all():
     text = render_terminal({"name": "empty", "systems": []}, {})
 
-    assert text == "empty: \nnothing was scored\n"
+    assert text == "nothing was scored\nempty: \n"
 
 
 def test_without_notes_the_warnings_stay(example):
@@ -156,3 +156,38 @@ def test_only_what_is_shown_is_explained(example, measure, said):
 
     assert (f"{head}: " in render_terminal(summary, changed)) == said
     assert head in dict(lay_out(summary, changed).legend)
+
+
+def test_a_short_result_of_three_systems_has_30_lines_at_most(example):
+    """With a judge, failures, gates, a warning, and more notes than there is room for."""
+    summary, comparisons = example
+    summary["systems"] = [s for s in summary["systems"] if s["name"] not in ("dense", "bm25/gpt")]
+    summary["notes"] = [f"note number {n}" for n in range(40)]
+    full = render_terminal(summary, comparisons, report="runs/latest")
+    text = render_terminal(summary, comparisons, report="runs/latest", verbose=False)
+    lines = text.splitlines()
+
+    assert len(full.splitlines()) > 60
+    assert len(lines) == 30
+    assert lines[0].startswith("hybrid/gpt answers 41 of 60 questions; lost: 12 not used, ")
+    table = next(line for line in lines if line.startswith("retrieval  ndcg@10 "))
+    warning = next(line for line in lines if line.startswith("warning: "))
+    assert lines.index(warning) < lines.index(table), "before the numbers"
+    assert "gate undecided: ndcg@10 drop <= 0.01 (dense)" in text, "a gate that did not pass"
+    assert "gate pass" in full
+    assert "gate pass" not in text
+    assert "failed: 60 of hybrid/gpt (over_budget 60)" in lines
+    n_notes = sum(line.startswith("note: ") for line in lines)
+    # 40 of the run, 1 of the data set
+    assert lines[-2:] == [
+        f"not shown: 1 measure, 1 passed gate, {41 - n_notes} notes and where each system loses "
+        "answers; pass --verbose, or open the report",
+        "report: runs/latest",
+    ]
+
+
+def test_measures_that_do_not_fit_are_counted(example):
+    text = render_terminal(*example, width=60, verbose=False)
+
+    assert "hit_rate@1" not in text
+    assert "not shown: 2 measures, 1 passed gate" in text

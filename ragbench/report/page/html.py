@@ -17,8 +17,9 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, MeasureColumn, Section
 from ragbench.report.layout import lay_out
+from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
-from ragbench.report.pictures.draw import pictures, query_picture
+from ragbench.report.pictures.draw import causes_picture, pictures, query_picture
 from ragbench.report.pictures.svg import Picture, Scale
 from ragbench.report.text import interval
 
@@ -32,6 +33,16 @@ def render_html(summary: Summary, comparisons: Comparisons, data: PageData | Non
     It is the same for equal arguments.
     """
     return _render(lay_out(summary, comparisons), pictures(summary, comparisons), data)
+
+
+def write_brief(path: Path, summary: Summary, comparisons: Comparisons) -> None:
+    """Write the main results of a run as a page that a browser prints on one sheet of A4.
+
+    Raises OSError if it cannot be written.
+    """
+    page, short_run = lay_out_brief(summary, comparisons)
+    picture = causes_picture(short_run)
+    _write(path, _render(page, [] if picture is None else [picture], brief=True))
 
 
 def write_page(
@@ -102,10 +113,13 @@ def _write(path: Path, page: str) -> None:
     write_atomically(path, page.encode("utf-8", "backslashreplace"))
 
 
-def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None) -> str:
+def _render(
+    page: Layout, drawn: Sequence[Picture], data: PageData | None = None, *, brief: bool = False
+) -> str:
     """Return a page as HTML, with its security policy.
 
-    `drawn` are grouped by the start of their names. Without `data` the page has no view of queries.
+    `drawn` are grouped by the start of their names. Without `data` the page has no view of queries;
+    a brief page has no folded parts and no script.
     """
     css, script = _asset("page.css"), _asset("page.js")
     policy = [
@@ -126,6 +140,7 @@ def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None
     return _template().render(
         page=page,
         data=data,
+        brief=brief,
         packed=None if data is None else base64.b64encode(data.packed).decode(),
         pictures=drawn,
         groups=groups,
