@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
@@ -15,11 +17,12 @@ from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions, load_prompt
 from ragbench.llm import ChatRequest, LangchainChat
 from ragbench.llm.completions import read_text
+from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.langchain import read_usage
 from ragbench.llm.server import CallOptions
 from ragbench.registry import FactoryArgs, Option, shown
 from ragbench.signature import fingerprint_json
-from ragbench.types import Document, Prediction, Query, ToolCall, Usage
+from ragbench.types import Cause, Document, Prediction, Query, ToolCall, Usage
 from ragbench.types.records import add_usage
 
 
@@ -28,7 +31,8 @@ class ChainRecorder:
 
     Only passages of the outermost retrievers count. A retriever that calls others (an ensemble,
     several queries) returns its own list, and its inner queries count as formulated queries.
-    LangChain calls the methods `on_...`; `prediction` joins the records.
+    Without retrievers, the documents that tools return as `artifact` are the passages. LangChain
+    calls the methods `on_...`; `prediction` joins the records.
 
     Args:
         question: Question, which is no formulated query.
@@ -37,6 +41,8 @@ class ChainRecorder:
     Attributes:
         retrievers: Run ids of the retrievers that ran.
         passages: Passages by id, in order of retrieval.
+        artifacts: Documents that tools returned beside their text, in order.
+        has_called: True once a model or a retriever was called.
     """
 
     def __init__(self, question: str, hits: HitReader) -> None:
@@ -44,6 +50,8 @@ class ChainRecorder:
         self._parents: dict[Any, Any] = {}
         self.retrievers: set[Any] = set()
         self.passages: dict[str, Document] = {}
+        self.artifacts: list[Any] = []
+        self.has_called = False
         self._queries: dict[str, None] = {}
         self._calls: dict[object, ToolCall] = {}
         self._usages: list[Usage] = []
@@ -59,6 +67,7 @@ class ChainRecorder:
         """
         self._parents[run_id] = more.get("parent_run_id")
         self.retrievers.add(run_id)
+        self.has_called = True
         if query.strip() != self._question.strip():
             self._queries[query] = None
 
@@ -87,14 +96,21 @@ class ChainRecorder:
         self._calls[run_id] = ToolCall(name, arguments)
 
     def on_tool_end(self, output: object, *, run_id: object, **more: object) -> None:
-        """Record the output of a tool; an output that is None stays unknown.
+        """Record the output of a tool and its documents; an output that is None stays unknown.
 
         Anything but text is written as JSON; a tool whose start was not recorded is ignored.
         """
         content = getattr(output, "content", output)
+        self.artifacts += _as_documents(getattr(output, "artifact", None))
         if run_id in self._calls and content is not None:
             text = content if isinstance(content, str) else json.dumps(content, default=str)
             self._calls[run_id] = replace(self._calls[run_id], output=text)
+
+    def on_chat_model_start(self, *details: Any, **more: Any) -> None:
+        """Record that a model was called."""
+        self.has_called = True
+
+    on_llm_start = on_chat_model_start
 
     def on_llm_end(self, response: Any, **more: Any) -> None:
         """Record the tokens of the replies of a model."""
@@ -152,11 +168,17 @@ def _new_recorder(question: str, hits: HitReader) -> tuple[ChainRecorder, list[C
 
 
 # Keys of answers and documents in the outputs of usual chains, the most common first.
-_ANSWERS = ("answer", "output", "result", "output_text", "text")
+_ANSWERS = ("answer", "output", "result", "output_text", "text", "response", "generation")
 _CONTEXTS = ("context", "source_documents", "documents", "contexts")
 
-
-_DEFAULT_INPUT = {"question": "{question}", "context": "{context}"}
+# Inputs of usual chains that retrieve for themselves, the most common first.
+_QUESTION = "{question}"
+_INPUTS: tuple[str | dict[str, Any], ...] = (
+    _QUESTION,
+    *({key: _QUESTION} for key in ("question", "input", "query")),
+    {"messages": [{"role": "user", "content": _QUESTION}]},
+)
+_INPUT_WITH_PASSAGES = {"question": _QUESTION, "context": "{context}"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,11 +209,16 @@ class ChainOptions:
 class Chain:
     """Caller of a chain that reads the answer, the retrieved passages and the tokens.
 
+    Of several possible inputs, the first that the chain accepts is kept. A call that fails before a
+    model or a retriever was called has the wrong input. A later failure, a timeout, and an error of
+    a connection or an HTTP status are failures of the chain.
+
     Args:
         target: Chain or object with `invoke` or `ainvoke`.
         options: Input, path of the answer, and key of ids.
         places: Places that the input may have.
         owner: Component, for messages.
+        inputs: Possible inputs if the options name none; at least one.
 
     Raises:
         OptionError: The input or the path is invalid.
@@ -199,11 +226,16 @@ class Chain:
     """
 
     def __init__(
-        self, target: Any, options: ChainOptions, places: Sequence[str], owner: str
+        self,
+        target: Any,
+        options: ChainOptions,
+        places: Sequence[str],
+        owner: str,
+        inputs: Sequence[str | dict[str, Any]],
     ) -> None:
         path = options.answer
-        self._template = _DEFAULT_INPUT if options.input is None else options.input
-        templates.check_template(self._template, places, "langchain", "input")
+        self._inputs = inputs if options.input is None else [options.input]
+        templates.check_template(self._inputs[0], places, "langchain", "input")
         self._invoke, self._id_field = SyncOrAsync(target, "invoke"), options.id_field
         self._answer = None if path is None else templates.JsonPath(path, "langchain", "answer")
         if not self._invoke:
@@ -214,39 +246,62 @@ class Chain:
         """Return the answer to a question.
 
         Its contexts are the passages of the retrievers that the callbacks recorded, else the
-        documents in the output of the chain; None without either. Errors of the chain are passed
-        on.
+        documents that tools returned, else those in the output of the chain; None without any.
+        Errors of the chain are passed on.
 
         Args:
             question: Question.
             values: Values of the places in the input besides the question.
 
         Raises:
-            AdapterError: The output holds no answer.
+            AdapterError: The output holds no answer, or the chain accepts none of several inputs.
         """
-        recorder, callbacks = _new_recorder(question, HitReader(self._id_field))
-        inputs = templates.fill(self._template, {"question": question, **values})
-        if self._invoke.takes("config"):
-            result = self._invoke(inputs, config={"callbacks": callbacks})
+        problems = []
+        for template in self._inputs:
+            inputs = templates.fill(template, {"question": question, **values})
+            recorder, callbacks = _new_recorder(question, HitReader(self._id_field))
+            try:
+                result = self._call(inputs, callbacks)
+            except Exception as error:
+                # A server that is down must not make another input count as the right one.
+                is_about_input = failure_of_exception(error).cause is Cause.ERROR
+                if recorder.has_called or len(self._inputs) == 1 or not is_about_input:
+                    raise
+                form = "text" if template == _QUESTION else f"{{{', '.join(template)}: ...}}"
+                problems.append(f"{form}: {type(error).__name__}: {error}")
+            else:
+                self._inputs = [template]
+                break
         else:
-            result = self._invoke(inputs)
+            problem = f"the chain accepts no usual input (as {'; as '.join(problems[:2])})"
+            raise AdapterError(f"{problem}, allowed: 'input: {{its_key: \"{{question}}\"}}'")
         # Recorded documents take precedence over those in the output.
-        if not recorder.retrievers and (documents := _documents_in(result)):
-            recorder.add(documents)
+        if not recorder.retrievers:
+            recorder.add(recorder.artifacts or _documents_in(result))
         return recorder.prediction(self._text(result, recorder))
+
+    def _call(self, inputs: Any, callbacks: Sequence[ChainRecorder]) -> Any:
+        """Return the output of the chain; its errors are passed on."""
+        if not self._invoke.takes("config"):
+            return self._invoke(inputs)
+        # Of an agent or chain with a memory, each question is a conversation of its own.
+        conversation = dict.fromkeys(("thread_id", "session_id"), uuid.uuid4().hex)
+        config = {"callbacks": callbacks, "configurable": conversation}
+        return self._invoke(inputs, config=config)
 
     def _text(self, result: Any, recorder: ChainRecorder) -> str:
         """Return the text of the answer; count the tokens of a message without callbacks.
 
         The text is stripped. Without a path, the first key of `answer`, `output`, `result`,
-        `output_text` and `text` counts.
+        `output_text`, `text`, `response` and `generation` counts, else the last of `messages`.
 
         Raises:
             AdapterError: The output holds no text or message.
         """
         answer = result if self._answer is None else self._answer.one(result)
         if self._answer is None and isinstance(result, Mapping):
-            answer = next((result[key] for key in _ANSWERS if key in result), result)
+            messages = result.get("messages") or [result]
+            answer = next((result[key] for key in _ANSWERS if key in result), messages[-1])
         content = getattr(answer, "content", answer)
         if content is not answer and recorder.usage == Usage():
             recorder.count(answer)  # the message of a model without callbacks
@@ -254,7 +309,8 @@ class Chain:
             return content.strip()
         if isinstance(content, list) and content is not answer:
             return read_text(content).strip()
-        hint = "text, a message, or a mapping with answer; else answer: a path to it"
+        key = next(iter(result), "key") if isinstance(result, Mapping) else "key"
+        hint = f"text, a message, or a mapping with answer; else a path: 'answer: $.{key}'"
         raise AdapterError(f"found {shown(result)} instead of an answer, allowed: {hint}")
 
 
@@ -266,11 +322,33 @@ def _documents_in(result: Any) -> Sequence[Any]:
     """
     if not isinstance(result, Mapping):
         return ()
-    for key in _CONTEXTS:
-        docs = result.get(key)
-        if isinstance(docs, list) and docs and all(hasattr(d, "page_content") for d in docs):
-            return docs
-    return ()
+    return next(filter(None, (_as_documents(result.get(key)) for key in _CONTEXTS)), ())
+
+
+def _as_documents(value: Any) -> Sequence[Any]:
+    """Return a list of LangChain documents; an empty one for anything else."""
+    is_list = isinstance(value, list) and all(hasattr(part, "page_content") for part in value)
+    return value if is_list else []
+
+
+def _inputs_of(target: Any) -> Sequence[str | dict[str, Any]]:
+    """Return the usual inputs that fit the schema of a Runnable, required keys first.
+
+    All of them if the schema names none of their keys; only text for an object without a schema.
+    """
+    read_schema = getattr(target, "get_input_jsonschema", None)
+    if not callable(read_schema):
+        return _INPUTS[:1]
+    schema: Mapping[str, Any] = {}
+    # Pydantic cannot describe every type, and raises errors of many kinds.
+    with contextlib.suppress(Exception):
+        schema = read_schema()
+    if schema.get("type") == "string":
+        return _INPUTS[:1]
+    for keys in (schema.get("required", ()), schema.get("properties", ())):
+        if usual := [form for form in _INPUTS if isinstance(form, dict) and form.keys() <= {*keys}]:
+            return usual
+    return _INPUTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +402,9 @@ class LangchainGenerator(ChatGenerator):
             return
         _refuse("a chain", chosen, PromptOptions, AnswerOptions)
         self.prompt_hash = None  # the prompt of a chain is in the user's code
-        self._chain = Chain(target, chosen, ("question", *templates.PASSAGE_PLACES), owner)
+        self._chain = Chain(
+            target, chosen, ("question", *templates.PASSAGE_PLACES), owner, [_INPUT_WITH_PASSAGES]
+        )
 
     def signature_parts(self) -> Mapping[str, Any]:
         """Return the inputs of answers besides question and passages, and the object's identity.
@@ -404,8 +484,12 @@ class LangchainApp:
         factory: Factory = None,
         args: FactoryArgs = None,
         input: Annotated[
-            str | dict[str, Any], Option('The input: a text, or `{input: "{question}"}`.')
-        ] = "{question}",
+            str | dict[str, Any] | None,
+            Option(
+                "What a chain gets, with {question}; default: the question as text, as `question`, "
+                "`input` or `query`, or as a message in `messages`, whichever it accepts."
+            ),
+        ] = None,
         answer: Annotated[
             str | None, Option("Path to the answer in what it returns; default: the usual.")
         ] = None,
@@ -415,7 +499,7 @@ class LangchainApp:
         owner = "app 'langchain'"
         target = resolve_client(client, factory, args, owner)
         chain = ChainOptions(input=input, answer=answer, id_field=id_field)
-        self._chain = Chain(target, chain, ("question",), owner)
+        self._chain = Chain(target, chain, ("question",), owner, _inputs_of(target))
 
     def answer(self, question: str) -> Prediction:
         """Return the answer of the chain; raise an AdapterError if its output holds none.

@@ -3,11 +3,12 @@
 import pytest
 from langchain_core.documents import Document as LangchainDocument
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.tools import tool
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.langchain import LangchainApp, LangchainGenerator
@@ -187,3 +188,127 @@ def test_further_answers_are_asked_for_and_kept_apart(tmp_path):
 
     assert found == [["Io.", "Europa."]] * 2
     assert chain.generate_sample(query, PASSAGES, 1).answer == "Which moon? Io."
+
+
+def keyed_chain(key):
+    """A chain of a mapping with the question under a key, as in LangChain's guides."""
+    question = RunnableLambda(lambda given: given[key])
+    retriever = store().as_retriever(search_kwargs={"k": 1})
+    parts = RunnablePassthrough.assign(context=question | retriever, question=question)
+    return parts | ASK | RunnableLambda(lambda prompt: prompt.to_string())
+
+
+MESSAGES = ChatPromptTemplate.from_messages([("system", "Brief."), MessagesPlaceholder("messages")])
+SHOUT = RunnableLambda(lambda prompt: prompt.to_messages()[-1].content.upper())
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        chain_over(store().as_retriever(), SHOUT),
+        *map(keyed_chain, ("question", "input", "query")),
+        ChatPromptTemplate.from_template("{input}") | SHOUT,
+        MESSAGES | SHOUT,
+        RunnableLambda(lambda given: given["question"].upper()),
+        RunnableLambda(lambda given: {"messages": [HumanMessage(given["messages"][0]["content"])]}),
+    ],
+    ids=["text", "question", "input", "query", "prompt", "messages", "function", "state"],
+)
+def test_an_app_gets_the_question_in_the_form_that_it_takes(chain):
+    app = LangchainApp(client=chain)
+
+    answers = [app.answer(question).answer for question in ("Has Io lakes?", "Has Titan lakes?")]
+
+    assert [answer.lower().split("\n")[-1] for answer in answers] == [
+        "has io lakes?",
+        "has titan lakes?",
+    ]
+
+
+def test_the_form_of_the_input_is_tried_once_and_never_after_a_paid_call():
+    forms = []
+
+    def answer(given):
+        forms.append(given)
+        return models("Io.").invoke(given["input"]).content
+
+    app = LangchainApp(client=RunnableLambda(answer))
+    assert [app.answer("Which?").answer, app.answer("Who?").answer] == ["Io.", "Io."]
+    assert forms == ["Which?", {"question": "Which?"}, {"input": "Which?"}, {"input": "Who?"}]
+
+    def fail(given):
+        forms.append(given)
+        models("Io.").invoke(given)
+        raise ValueError("after the call")
+
+    forms.clear()
+    with pytest.raises(ValueError, match="after the call"):
+        LangchainApp(client=RunnableLambda(fail)).answer("Which?")
+    assert forms == ["Which?"]
+
+
+def test_a_server_that_is_down_chooses_no_form():
+    def fail(given):
+        raise ConnectionResetError("down")
+
+    with pytest.raises(ConnectionResetError, match="down"):
+        LangchainApp(client=RunnableLambda(fail)).answer("Which?")
+
+
+def test_an_unusual_input_is_named_in_one_line():
+    chain = keyed_chain("frage") | (lambda text: {"antwort": text.split("\n")[-1]})
+    found = "chain accepts no usual input .*as {question: ...}: KeyError: 'frage'.*allowed: 'input:"
+
+    with pytest.raises(AdapterError, match=found):
+        LangchainApp(client=chain).answer("Which?")
+    with pytest.raises(AdapterError, match=r"else a path: 'answer: \$.antwort'"):
+        LangchainApp(client=chain, input={"frage": "{question}"}).answer("Which?")
+    named = LangchainApp(client=chain, input={"frage": "{question}"}, answer="$.antwort")
+    assert named.answer("Which?").answer == "Which?"
+
+
+def test_documents_that_a_tool_returns_beside_its_text_are_the_passages():
+    @tool(response_format="content_and_artifact")
+    def search(query: str):
+        """Search, as the agent of LangChain's guide to RAG does."""
+        return "Io has volcanoes.", [LangchainDocument("Io has volcanoes.", id="io")]
+
+    def agent(question):
+        call = {"name": "search", "args": {"query": question}, "id": "1", "type": "tool_call"}
+        reply = search.invoke(call)
+        assert isinstance(reply, ToolMessage)
+        return {"messages": [HumanMessage(question), reply, AIMessage(reply.content)]}
+
+    prediction = LangchainApp(client=RunnableLambda(agent)).answer("volcanoes?")
+
+    assert prediction.answer == "Io has volcanoes."
+    assert prediction.contexts == [Document("io", "Io has volcanoes.")]
+
+
+def test_each_question_is_a_conversation_of_its_own():
+    def answer(given, config):
+        return " ".join(config["configurable"][key] for key in ("thread_id", "session_id"))
+
+    app = LangchainApp(client=RunnableLambda(answer))
+
+    assert app.answer("Which?").answer != app.answer("Which?").answer
+
+
+def test_an_agent_of_langgraph():
+    pytest.importorskip("langgraph", reason="LangGraph is not installed")
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    retriever = store().as_retriever(search_kwargs={"k": 2})
+
+    def answer(state):
+        hits = retriever.invoke(state["messages"][-1].content)
+        return {"messages": [AIMessage(f"{len(state['messages'])} {hits[0].page_content}")]}
+
+    graph = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
+    app = LangchainApp(client=graph.compile(checkpointer=InMemorySaver()), id_field="doc")
+
+    for question in ("Io has volcanoes.", "Titan has lakes."):
+        prediction = app.answer(question)
+        assert prediction.answer.startswith("1 "), "each question is a conversation of its own"
+        assert len(prediction.contexts) == 2
