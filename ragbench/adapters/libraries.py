@@ -7,7 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Awaitable, Mapping
 from numbers import Integral
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ragbench.data.files.rows import encode_spaces, id_problem
@@ -21,6 +21,9 @@ Factory = Annotated[
     Option("`module:name` of the object, or of a function that makes it.", refers_to="object"),
 ]
 IdField = Annotated[str | None, Option("Metadata key with the ids that the judgements use.")]
+NodeId = Annotated[
+    Literal["node", "ref_doc"], Option("Which id a hit has: that of the node, or of its document.")
+]
 
 # Metadata keys in which LangChain, LlamaIndex and Haystack keep the file that a chunk comes from.
 FILE_KEYS = ("source", "file_path", "file_name")
@@ -195,6 +198,42 @@ class HitReader:
             score=score,
         )
 
+    def read_llama_index(self, hit: Any, position: int, id: NodeId) -> ScoredDocument:
+        """Return a hit from a `NodeWithScore` of LlamaIndex.
+
+        Args:
+            hit: Object of LlamaIndex.
+            position: Position of the hit from 1, for the error.
+            id: `node` or `ref_doc`: id of the node, or of its document.
+
+        Raises:
+            AdapterError: The hit has another type, or neither an id nor a text.
+        """
+        node = getattr(hit, "node", None)
+        if node is None:
+            raise AdapterError(f"hit {position} is {shown(hit)}, allowed: a NodeWithScore")
+        content = getattr(node, "get_content", None)
+        return self.read(
+            own_id=getattr(node, "ref_doc_id" if id == "ref_doc" else "node_id", None),
+            text=content() if callable(content) else getattr(node, "text", None),
+            metadata=getattr(node, "metadata", None),
+            score=getattr(hit, "score", None),
+        )
+
+    def read_haystack(self, hit: Any, position: int) -> ScoredDocument:
+        """Return a hit from a `Document` of Haystack; `position` from 1 is for the error.
+
+        AdapterError if it has another type, or neither an id nor a text.
+        """
+        if not hasattr(hit, "content"):
+            raise AdapterError(f"hit {position} is {shown(hit)}, allowed: a Document")
+        return self.read(
+            own_id=getattr(hit, "id", None),
+            text=hit.content,
+            metadata=getattr(hit, "meta", None),
+            score=getattr(hit, "score", None),
+        )
+
     def _identifier(self, own_id: Any, text: str | None, metadata: Mapping[str, Any]) -> str:
         """Return the id of a hit, and count an id that is not of `id_field`.
 
@@ -239,6 +278,52 @@ class HitReader:
                 f"{count} hits have no id: a hash of their text stands in its place; {hint}"
             )
         return notes
+
+
+# Open sockets of a Haystack pipeline that get the question.
+_QUESTION_SOCKETS = ("query", "question", "text")
+
+
+def is_pipeline(target: Any) -> bool:
+    """Return True for a pipeline of Haystack, False for a component or anything else."""
+    return callable(getattr(target, "get_component", None))
+
+
+def question_inputs(pipeline: Any, option: str) -> dict[str, Any]:
+    """Return the template of a Haystack pipeline's inputs: component -> socket -> `{question}`.
+
+    The sockets are `query`, `question` and `text` where no other component fills them, in the order
+    of the pipeline.
+
+    Raises:
+        OptionError: There is no such socket, so that the option with this name must name one.
+    """
+    sockets_of: Mapping[str, Any] = getattr(pipeline, "inputs", dict)()
+    inputs = {
+        component: {name: "{question}" for name in _QUESTION_SOCKETS if name in sockets}
+        for component, sockets in sockets_of.items()
+    }
+    if not any(inputs.values()):
+        names = [f"{component}.{name}" for component, s in sockets_of.items() for name in s]
+        allowed = '{its_component: {its_socket: "{question}"}}'
+        problem = f"{allowed} for a pipeline with the open sockets {', '.join(names) or 'none'}"
+        raise OptionError("haystack", option, None, problem)
+    return {component: sockets for component, sockets in inputs.items() if sockets}
+
+
+def last_output(reply: Any, name: str) -> list[Any] | None:
+    """Return a list that a Haystack component returned, or a pipeline's last component with it.
+
+    None without a list of this name.
+
+    Example:
+        >>> last_output({"a": {"replies": ["x"]}, "b": {"replies": ["y"]}, "c": {}}, "replies")
+        ['y']
+    """
+    # only a list: a component of a pipeline may have the name of an output
+    parts = [reply, *reversed([*reply.values()])] if isinstance(reply, Mapping) else []
+    outputs = (part.get(name) for part in parts if isinstance(part, Mapping))
+    return next((output for output in outputs if isinstance(output, list)), None)
 
 
 def checked_id(value: Any, owner: str) -> str:

@@ -19,7 +19,9 @@ APPS = Family(
     "app",
     "ragbench.apps",
     table={
+        "haystack": "ragbench.generate.haystack:HaystackApp",
         "http": "ragbench.generate.http:HttpApp",
         "langchain": "ragbench.generate.langchain:LangchainApp",
+        "llama_index": "ragbench.generate.llama_index:LlamaIndexApp",
     },
 )

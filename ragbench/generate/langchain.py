@@ -40,7 +40,8 @@ class ChainRecorder:
 
     Attributes:
         retrievers: Run ids of the retrievers that ran.
-        passages: Passages by id, in order of retrieval.
+        passages: Passages by id and text, in order of retrieval: chunks may share the id of their
+            document.
         artifacts: Documents that tools returned beside their text, in order.
         has_called: True once a model or a retriever was called.
     """
@@ -49,7 +50,7 @@ class ChainRecorder:
         self._question, self._hits = question, hits
         self._parents: dict[Any, Any] = {}
         self.retrievers: set[Any] = set()
-        self.passages: dict[str, Document] = {}
+        self.passages: dict[tuple[str, str], Document] = {}
         self.artifacts: list[Any] = []
         self.has_called = False
         self._queries: dict[str, None] = {}
@@ -118,14 +119,13 @@ class ChainRecorder:
             self.count(getattr(generation, "message", None))
 
     def add(self, documents: Sequence[Any]) -> None:
-        """Add documents to the passages; a document that is there already is ignored.
+        """Add documents to the passages, except those whose id and text are there already.
 
         The order stays; AdapterError if one has neither an id nor a text.
         """
         for document in documents:
-            hit = self._hits.read_langchain(document)
-            passage = Document(hit.id, hit.text or "", hit.title or "", hit.metadata)
-            self.passages.setdefault(hit.id, passage)
+            passage = self._hits.read_langchain(document).to_document()
+            self.passages.setdefault((passage.id, passage.text), passage)
 
     def count(self, message: Any) -> None:
         """Record tokens and cost of a message; unknown if it is None or has no usage metadata.

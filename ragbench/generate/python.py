@@ -14,7 +14,9 @@ from typing import Any
 from ragbench.adapters.libraries import HitReader, checked_id
 from ragbench.errors import AdapterError
 from ragbench.generate.base import App, Generator
+from ragbench.generate.haystack import HaystackApp
 from ragbench.generate.langchain import LangchainApp
+from ragbench.generate.llama_index import LlamaIndexApp
 from ragbench.registry import OwnComponent, adapt, has_method, shown
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
@@ -22,8 +24,8 @@ from ragbench.types.records import read_count
 
 # A user's generator has one of these methods.
 GENERATOR_METHODS = ("generate", "generate_for")
-# A user's app has one of these methods; `invoke` and `ainvoke` are those of LangChain.
-APP_METHODS = ("answer", "invoke", "ainvoke")
+# A user's app has one of these methods; the last are those of LangChain, LlamaIndex and Haystack.
+APP_METHODS = ("answer", "invoke", "ainvoke", "query", "aquery", "run", "run_async")
 
 
 class CallableGenerator(Generator):
@@ -123,7 +125,10 @@ class CallableApp:
 
 
 def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
-    """Return an app from a class, object, chain or function; see `ragbench.registry.adapt`.
+    """Return an app from a class, object or function; see `ragbench.registry.adapt`.
+
+    A chain of LangChain (`invoke`), a query engine of LlamaIndex (`query`) and a pipeline of
+    Haystack (`run`) are wrapped by the adapter of their library.
 
     Raises:
         OptionError: An option is unknown, or an object that exists gets options.
@@ -139,7 +144,13 @@ def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
     )
     if callable(method := getattr(app, "answer", None)):
         return app if isinstance(app, (LangchainApp, CallableApp)) else CallableApp(method)
-    return LangchainApp(client=app)
+    if has_method(app, ("invoke", "ainvoke")):
+        return LangchainApp(client=app)
+    # before the others: any callable object may have a method `query` or `run`
+    if callable(app):
+        return CallableApp(app)
+    is_engine = has_method(app, ("query", "aquery"))
+    return LlamaIndexApp(client=app) if is_engine else HaystackApp(client=app)
 
 
 _SHAPES = "text, ragbench.Prediction, or a mapping with 'answer' and, where known, 'contexts'"

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-from ragbench.adapters.libraries import Factory, HitReader, IdField, SyncOrAsync, resolve_client
+from ragbench.adapters.libraries import (
+    Factory,
+    HitReader,
+    IdField,
+    NodeId,
+    SyncOrAsync,
+    is_pipeline,
+    last_output,
+    question_inputs,
+    resolve_client,
+)
 from ragbench.adapters.templates import check_template, fill
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import AdapterError
 from ragbench.registry import FactoryArgs, Option, shown
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, ScoredDocument
@@ -115,12 +125,16 @@ class HaystackOptions(FrameworkOptions):
     """Options of a component or pipeline of Haystack.
 
     Attributes:
-        inputs: Component -> its inputs, with `{question}` and `{top_k}`; None for a component.
+        inputs: Component -> its inputs, with `{question}` and `{top_k}`; None fills the open
+            sockets `query`, `question` and `text` of a pipeline.
     """
 
     inputs: Annotated[
         dict[str, Any] | None,
-        Option('Inputs of a pipeline: `{embedder: {text: "{question}"}}`; also `{top_k}`.'),
+        Option(
+            'Inputs of a pipeline: `{embedder: {text: "{question}"}}`; also `{top_k}`. Default: '
+            "the question in its open sockets `query`, `question` and `text`."
+        ),
     ] = None
 
 
@@ -130,8 +144,8 @@ class HaystackRetriever(FrameworkRetriever):
     A component is called as `run(query=..., top_k=...)`, without `top_k` if it does not take it; a
     pipeline as `run(data=...)`, where `inputs` maps its components to their inputs. The hits are
     the `documents` of the last component that returns some; their order is the ranking. OptionError
-    for a pipeline without `inputs` or a wrong placeholder, AdapterError for an object without `run`
-    or `run_async`.
+    for a wrong placeholder, and for a pipeline without `inputs` and without an open socket of a
+    usual name; AdapterError for an object without `run` or `run_async`.
     """
 
     declares = HaystackOptions
@@ -147,9 +161,8 @@ class HaystackRetriever(FrameworkRetriever):
         self._inputs = settings.inputs
         self._run = SyncOrAsync(self._client, "run", "run_async")
         self._require("run(query=...) or run_async(query=...)", self._run)
-        if self._inputs is None and callable(getattr(self._client, "get_component", None)):
-            allowed = '{a_component: {query: "{question}"}}'
-            raise OptionError("haystack", "inputs", None, f"{allowed} for a pipeline")
+        if self._inputs is None and is_pipeline(self._client):
+            self._inputs = question_inputs(self._client, "inputs")
 
     def _ask(self, question: str, top_k: int) -> Any:
         if self._inputs is None:
@@ -159,29 +172,12 @@ class HaystackRetriever(FrameworkRetriever):
             inputs = fill(self._inputs, {"question": question, "top_k": top_k})
             # a pipeline takes all inputs as `data`, a component takes each as a keyword
             reply = self._run(data=inputs) if self._run.takes("data") else self._run(**inputs)
-        if (documents := _documents(reply)) is None:
+        if (documents := last_output(reply, "documents")) is None:
             raise self._reply_error(reply)
         return documents
 
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
-        if not hasattr(hit, "content"):
-            raise AdapterError(f"hit {position} is {shown(hit)}, allowed: a Document")
-        return self._hits.read(
-            own_id=getattr(hit, "id", None),
-            text=hit.content,
-            metadata=getattr(hit, "meta", None),
-            score=getattr(hit, "score", None),
-        )
-
-
-def _documents(reply: Any) -> Any:
-    """Return the documents of a component's reply, or of a pipeline's last component with some.
-
-    None if there are none. The value of `documents` is not checked.
-    """
-    parts = [reply, *reversed([*reply.values()])] if isinstance(reply, Mapping) else []
-    holders = (part for part in parts if isinstance(part, Mapping) and "documents" in part)
-    return next(holders, {"documents": None})["documents"]
+        return self._hits.read_haystack(hit, position)
 
 
 class LangchainRetriever(FrameworkRetriever):
@@ -233,10 +229,7 @@ class LlamaIndexOptions(FrameworkOptions):
         id: `node` or `ref_doc`: id of the node, or of its document.
     """
 
-    id: Annotated[
-        Literal["node", "ref_doc"],
-        Option("Which id a hit has: that of the node, or of its document."),
-    ] = "node"
+    id: NodeId = "node"
 
 
 class LlamaIndexRetriever(FrameworkRetriever):
@@ -254,7 +247,7 @@ class LlamaIndexRetriever(FrameworkRetriever):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         settings = LlamaIndexOptions(**options)
         super().__init__(settings, client)
-        self._id_attribute = "ref_doc_id" if settings.id == "ref_doc" else "node_id"
+        self._id = settings.id
         self._search = SyncOrAsync(self._client, "retrieve")
         self._require("retrieve(question) or aretrieve(question)", self._search)
 
@@ -262,13 +255,4 @@ class LlamaIndexRetriever(FrameworkRetriever):
         return self._search(question)
 
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
-        node = getattr(hit, "node", None)
-        if node is None:
-            raise AdapterError(f"hit {position} is {shown(hit)}, allowed: a NodeWithScore")
-        content = getattr(node, "get_content", None)
-        return self._hits.read(
-            own_id=getattr(node, self._id_attribute, None),
-            text=content() if callable(content) else getattr(node, "text", None),
-            metadata=getattr(node, "metadata", None),
-            score=getattr(hit, "score", None),
-        )
+        return self._hits.read_llama_index(hit, position, self._id)

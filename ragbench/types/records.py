@@ -80,6 +80,10 @@ class ScoredDocument:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     document: str | None = None
 
+    def to_document(self) -> Document:
+        """Return the hit as a passage; a missing text or title becomes empty."""
+        return Document(self.id, self.text or "", self.title or "", self.metadata)
+
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:

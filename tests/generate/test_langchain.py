@@ -285,6 +285,17 @@ def test_documents_that_a_tool_returns_beside_its_text_are_the_passages():
     assert prediction.contexts == [Document("io", "Io has volcanoes.")]
 
 
+def test_chunks_that_share_the_id_of_their_document_keep_their_texts():
+    chunks = [LangchainDocument(text, metadata={"source": "io"}) for text in ("a", "b", "a")]
+    app = LangchainApp(
+        client=RunnableLambda(lambda question: {"answer": question, "context": chunks}),
+        id_field="source",
+    )
+
+    passages = [(passage.id, passage.text) for passage in app.answer("Which?").contexts]
+    assert passages == [("io", "a"), ("io", "b")]
+
+
 def test_each_question_is_a_conversation_of_its_own():
     def answer(given, config):
         return " ".join(config["configurable"][key] for key in ("thread_id", "session_id"))

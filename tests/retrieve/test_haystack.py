@@ -50,6 +50,22 @@ class Pipeline:
         }
 
 
+class OpenPipeline(Pipeline):
+    """A pipeline that tells its open sockets, as every pipeline does."""
+
+    def inputs(self):
+        return {"embedder": {"text": {"type": str}, "prefix": {}}, "search": {"top_k": {}}}
+
+    def run(self, data, include_outputs_from=None):
+        return {"search": {"documents": [document(str(data))]}}
+
+
+def test_the_open_sockets_of_a_pipeline_get_the_question():
+    [[hit]] = HaystackRetriever(client=OpenPipeline()).retrieve([QUERY], 2)
+
+    assert hit.id == "{'embedder': {'text': 'moons'}}"
+
+
 def test_a_component_gets_the_question_and_top_k():
     [hits] = HaystackRetriever(client=Component()).retrieve([QUERY], 2)
 

@@ -36,7 +36,7 @@ _SEPARATORS = ("#", "::", ":", "_", "-", "/")
 def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:
     """Return a hit as a document with its own text, else the corpus document; None without both."""
     if hit.text is not None:
-        return Document(hit.id, hit.text, hit.title or "", hit.metadata)
+        return hit.to_document()
     return corpus.get(hit.id)
 
 

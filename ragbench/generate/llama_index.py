@@ -1,0 +1,67 @@
+"""Query engines of LlamaIndex as apps: `type: llama_index`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragbench.adapters.libraries import (
+    Factory,
+    HitReader,
+    IdField,
+    NodeId,
+    SyncOrAsync,
+    resolve_client,
+)
+from ragbench.errors import AdapterError
+from ragbench.registry import FactoryArgs, shown
+from ragbench.types import Prediction
+
+
+class LlamaIndexApp:
+    """Answer by a query engine of LlamaIndex: `query(question)` or `aquery(question)`.
+
+    The source nodes of its response are the retrieved passages, in their order. Its own
+    `similarity_top_k` sets their number. Tokens are unknown. OptionError unless exactly one of
+    `factory` and `client` is set; AdapterError for an object without these methods, DataError for a
+    factory that cannot be imported.
+    """
+
+    is_opaque = True
+
+    def __init__(
+        self,
+        *,
+        factory: Factory = None,
+        args: FactoryArgs = None,
+        id: NodeId = "node",
+        id_field: IdField = None,
+        client: Any = None,
+    ) -> None:
+        owner = "app 'llama_index'"
+        engine = resolve_client(client, factory, args, owner)
+        self._query, self._id, self._id_field = SyncOrAsync(engine, "query"), id, id_field
+        if not self._query:
+            allowed = "a query engine, with query(question) or aquery(question)"
+            raise AdapterError(f"{owner}: found {shown(engine)}, allowed: {allowed}")
+
+    def answer(self, question: str) -> Prediction:
+        """Return the response of the query engine; a streamed one is read to its end.
+
+        A response without a text is an empty answer. Errors of the engine are passed on.
+
+        Raises:
+            AdapterError: The engine returns no response of LlamaIndex, or a source node has neither
+                an id nor a text.
+        """
+        response = self._query(question)
+        if not hasattr(response, "source_nodes"):
+            allowed = "a response of LlamaIndex"
+            raise AdapterError(f"found {shown(response)} instead of an answer, allowed: {allowed}")
+        # `str` writes None and an empty answer as "None".
+        text = getattr(response, "response", response) or ""
+        reader = HitReader(self._id_field)
+        hits = [
+            reader.read_llama_index(node, position, self._id)
+            for position, node in enumerate(response.source_nodes, start=1)
+        ]
+        return Prediction(str(text).strip(), [hit.to_document() for hit in hits])
