@@ -180,17 +180,25 @@ def _for_all(kind: str) -> list[str]:
     family = {**families, "apps": APPS}.get(kind)
     if family is None:
         return []
-    options = [
-        {
-            "name": name,
-            "allowed": key.allowed,
-            "required": key.required,
-            "default": None if key.required else key.default,
-            "help": key.option.help,
-        }
-        for name, key in common_keys(family).items()
+    common = common_keys(family)
+    of_code = common_keys(family, is_code=True)
+    code_keys = {name: key for name, key in of_code.items() if name not in common}
+    tables = [
+        _table(
+            [
+                {
+                    "name": name,
+                    "allowed": key.allowed,
+                    "required": key.required,
+                    "default": None if key.required else key.default,
+                    "help": key.option.help,
+                }
+                for name, key in keys
+            ]
+        )
+        for keys in (common.items(), code_keys.items())
     ]
-    return [f"Each takes besides:\n\n{_table(options)}"]
+    return [f"Each takes besides:\n\n{tables[0]}", f"A `python:` type also takes:\n\n{tables[1]}"]
 
 
 def _default(option: dict[str, Any]) -> str:

@@ -37,6 +37,15 @@ class Common:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeCommon:
+    """Further key of components in the user's code: the number of retries."""
+
+    retries: Annotated[
+        int, Option("Retries of errors that may be temporary, within `timeout`.", ge=0)
+    ] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerCommon:
     """Further keys of every reranker: the retriever and the depth."""
 
@@ -127,7 +136,7 @@ def check_component(
     if (loaded := load_type(entry, family, context)) is None:
         return None
     type_name, cls = loaded
-    options, common = options_of(cls), common_keys(family)
+    options, common = options_of(cls), common_keys(family, is_code=type_name.startswith(PYTHON))
     is_chunked = family.noun == "retriever" and CHUNK in node.entries and CHUNK not in options
     chunking = check_chunk(node, type_name, cls, context) if is_chunked else None
     # checked above, so that the options of the type do not report it
@@ -170,16 +179,17 @@ def retriever_family(node: Node) -> Family:
     return Family(RETRIEVERS.noun, RETRIEVERS.group, {**RETRIEVERS.table, **RERANKERS.table})
 
 
-def common_keys(family: Family) -> dict[str, DeclaredOption]:
-    """Return the keys that every member of a family takes.
+def common_keys(family: Family, *, is_code: bool = False) -> dict[str, DeclaredOption]:
+    """Return the keys that every member of a family takes; with `is_code`, every `python:` one.
 
     {} for data sets, executors and judges.
     """
+    common = declared_options(Common) | (declared_options(CodeCommon) if is_code else {})
     if family.noun == "generator":
-        return declared_options(Common) | declared_options(GeneratorCommon)
+        return common | declared_options(GeneratorCommon)
     if family.noun == "reranker":
-        return declared_options(RerankerCommon) | declared_options(Common)
-    return declared_options(Common) if family.noun in ("retriever", "app") else {}
+        return declared_options(RerankerCommon) | common
+    return common if family.noun in ("retriever", "app") else {}
 
 
 def _build(

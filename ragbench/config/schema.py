@@ -221,6 +221,7 @@ class Component:
         chunk: How a retriever cuts documents into chunks; None if it does not.
         timeout: Time limit of one call in seconds; None means no limit.
         concurrency: Number of concurrent calls.
+        retries: Of a component in the user's code: further tries after temporary errors.
         version: Word that joins the cache keys; None without one.
         place: Where it stands, for later errors.
     """
@@ -237,6 +238,7 @@ class Component:
     chunk: Chunking | None = None
     timeout: float | None = None
     concurrency: int = 1
+    retries: int = 0
     version: str | None = None
     place: Place = field(default_factory=Place, compare=False, repr=False)
 

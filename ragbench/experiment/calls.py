@@ -5,6 +5,7 @@ A component that raises, hangs or returns nonsense fails this item; the other it
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -17,6 +18,7 @@ from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Executor, LostItem, Task, blocks_of
 from ragbench.llm import CallFailure
 from ragbench.llm.failures import failure_of_exception
+from ragbench.llm.limits import Backoff
 from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
@@ -103,12 +105,14 @@ class Calls:
         owner: Name of the component in messages: `retriever 'mine'`.
         timeout: Seconds that one call may take; None sets no limit.
         concurrency: Number of calls that run side by side.
+        retries: Number of further tries after an error that may be temporary, within `timeout`.
         refused: Function that returns the reason why no more calls are allowed; None if they are.
     """
 
     owner: str
     timeout: float | None = None
     concurrency: int = 1
+    retries: int = 0
     refused: Callable[[], str | None] = lambda: None
 
 
@@ -169,7 +173,7 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
         return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
     start = time.perf_counter()
     try:
-        value = within(calls.timeout, function, item)
+        value = within(calls.timeout, _with_retries(function, calls), item)
     except TimedOut:
         detail = f"{calls.owner} did not answer within {calls.timeout:g} s"
         return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
@@ -186,6 +190,37 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
         detail = f"{calls.owner}: {type(error).__name__}: {error}"
         return Outcome(None, cause, detail, _ms_since(start))
     return Outcome(value, latency_ms=_ms_since(start))
+
+
+def _with_retries(function: Callable[[Item], Value], calls: Calls) -> Callable[[Item], Value]:
+    """Return a function that tries again after errors that may be temporary.
+
+    These are timeouts, errors of connections, and HTTP statuses such as 429 and 503, as
+    `failure_of_exception` recognises them. The last one is raised as a CallFailure, which names the
+    number of tries; other errors are raised as they are, and so are all without retries.
+    """
+    if not calls.retries:
+        return function
+
+    def call(item: Item) -> Value:
+        # no try may start after the time limit, when nobody waits for its value
+        deadline = math.inf if calls.timeout is None else time.monotonic() + calls.timeout
+        backoff, tried = Backoff(seed=0), 0
+        while True:
+            tried += 1
+            try:
+                return function(item)
+            except Exception as error:
+                failure = error if isinstance(error, CallFailure) else failure_of_exception(error)
+                if not failure.retryable:
+                    raise
+                wait_s = backoff.seconds(failure, tried)
+                if tried > calls.retries or time.monotonic() + wait_s >= deadline:
+                    tries = f"; tried {tried} times" if tried > 1 else ""
+                    raise replace(failure, detail=failure.detail + tries) from error
+            time.sleep(wait_s)
+
+    return call
 
 
 def call_on(

@@ -52,6 +52,8 @@ class Retriever(SearchComponent):
         sources: Names of the retrievers whose rankings it combines, in order. A run asks each of
             them once, even if several retrievers share it.
         depth: Number of hits that it takes from each source; None takes `top_k`.
+        depth_option: Option of the user's code that sets the number of hits, with `{top_k}`, for
+            the warning on short rankings; empty if unknown.
         query_ids: Ids of the queries that it can rank, such as those of a run file; None ranks any
             query.
         unit: Plural noun for the indexed texts in notes.
@@ -65,6 +67,7 @@ class Retriever(SearchComponent):
     borrows: bool = False
     sources: Sequence[str] = ()
     depth: int | None = None
+    depth_option: str = ""
     query_ids: Collection[str] | None = None
     unit: Literal["documents", "chunks"] = "documents"
     chunk_of: IntArray | None = None

@@ -150,6 +150,7 @@ class HaystackRetriever(FrameworkRetriever):
 
     declares = HaystackOptions
     library = "haystack"
+    depth_option = "top_k={top_k} of the component"
     allowed_reply = "a mapping with documents"
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
@@ -191,6 +192,7 @@ class LangchainRetriever(FrameworkRetriever):
 
     declares = FrameworkOptions
     library = "langchain"
+    depth_option = "search_kwargs={'k': {top_k}}"
     allowed_reply = f"a list; each part {_LANGCHAIN_HIT}"
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
@@ -242,6 +244,7 @@ class LlamaIndexRetriever(FrameworkRetriever):
 
     declares = LlamaIndexOptions
     library = "llama_index"
+    depth_option = "similarity_top_k={top_k}"
     allowed_reply = "nodes in a list, best first"
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:

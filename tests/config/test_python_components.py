@@ -63,10 +63,11 @@ def test_options(load, keys, options):
 
 
 def test_common_keys_are_not_options(load):
-    component = load(entry("Plain', url: u, timeout: 5, version: v7")).retrievers["x"]
+    keys = "Plain', url: u, timeout: 5, version: v7, retries: 2"
+    component = load(entry(keys)).retrievers["x"]
 
     assert component.options == {"url": "u"}
-    assert (component.timeout, component.version) == (5, "v7")
+    assert (component.timeout, component.version, component.retries) == (5, "v7", 2)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,7 @@ def test_common_keys_are_not_options(load):
         ("Declared', dept: 1", "x: unknown key 'dept'"),
         ("Plain'", "x: missing key 'url'"),
         ("Plain', url: u, retrys: 1", "x: unknown key 'retrys'"),
+        ("Plain', url: u, retries: -1", "x.retries: -1 is out of range"),
         ("function', bost: 1", "x: unknown key 'bost'"),
         ("Nothing'", "'mine_of_test' has no 'Nothing'"),
         ("'", "'mine_of_test:'"),

@@ -3,6 +3,7 @@
 import threading
 import time
 from operator import itemgetter
+from types import SimpleNamespace
 
 import pytest
 
@@ -132,3 +133,54 @@ def test_a_servers_failure_keeps_its_cause(cause):
     outcome = call_once(ask, "q", Calls("generator 'gpt'"))
 
     assert (outcome.cause, outcome.detail) == (cause, "generator 'gpt': it said no")
+
+
+class Status(Exception):
+    """An HTTP error as clients of Python raise it; it asks for no wait."""
+
+    def __init__(self, status_code):
+        super().__init__(f"status {status_code}")
+        self.status_code = status_code
+        self.response = SimpleNamespace(headers={"retry-after": "0"})
+
+
+@pytest.mark.parametrize(
+    ("errors", "retries", "n_tries", "detail"),
+    [
+        ([Status(503)], 2, 2, ""),
+        ([Status(503), Status(429)], 2, 3, ""),
+        ([Status(503)], 0, 1, "x: Status: status 503"),
+        ([Status(503)] * 3, 2, 3, "x: the server answered 503: status 503; tried 3 times"),
+        ([Status(404)], 2, 1, "x: Status: status 404"),
+        ([ValueError("no")], 2, 1, "x: ValueError: no"),
+    ],
+)
+def test_errors_that_may_be_temporary_are_tried_again(errors, retries, n_tries, detail):
+    calls, left = [], [*errors]
+
+    def flaky(item):
+        calls.append(item)
+        if left:
+            raise left.pop(0)
+        return "here"
+
+    outcome = call_once(flaky, "q", Calls("x", 60.0, retries=retries))
+
+    assert len(calls) == n_tries
+    assert outcome.detail == detail
+    assert outcome.value == (None if detail else "here")
+
+
+def test_no_try_starts_after_the_time_limit():
+    calls = []
+
+    def down(item):
+        calls.append(item)
+        raise ConnectionRefusedError("down")
+
+    outcome = call_once(down, "q", Calls("x", 0.2, retries=9))
+
+    assert (len(calls), outcome.cause) == (1, Cause.SERVER_ERROR), (
+        "the first wait is 0.25 s or more"
+    )
+    assert outcome.detail == "x: the connection failed: down"

@@ -149,7 +149,7 @@ def test_a_limit_of_its_own_is_said_once():
 
     assert warnings == [
         "mine: returned at most 2 hits per query of 100, so that measures at higher ranks see "
-        "nothing; LangChain: search_kwargs={'k': 100}, LlamaIndex: similarity_top_k=100"
+        "nothing; set search_kwargs={'k': 100}"
     ]
     assert rank_outcomes("mine", retriever, queries, outcomes, None, 2).warnings == []
 

@@ -507,15 +507,15 @@ def _path_of(block: schema.JudgeBlock) -> str:
 
 
 def calls_of(noun: str, name: str, component: schema.Component | None) -> Calls:
-    """Return name, timeout and concurrency of the calls of a component.
+    """Return name, timeout, concurrency and retries of the calls of a component.
 
     A live object, which has no entry, gets the time limit of Python components: it may hang. The
-    timeout is in seconds; a live object is called once at a time.
+    timeout is in seconds; a live object is called once at a time, without retries.
     """
     owner = f"{noun} '{name}'"
     if component is None:
         return Calls(owner, schema.PYTHON_TIMEOUT)
-    return Calls(owner, component.timeout, component.concurrency)
+    return Calls(owner, component.timeout, component.concurrency, component.retries)
 
 
 @contextmanager

@@ -125,10 +125,10 @@ def rank_outcomes(
         longest = max(map(len, rankings), default=0)
         # a corpus that has no more documents is no limit of the retriever
         if 0 < longest < (top_k if corpus is None else min(top_k, len(corpus))):
+            option = retriever.depth_option.replace("{top_k}", str(top_k))
             warnings.append(
                 f"returned at most {longest} hits per query of {top_k}, so that measures at higher "
-                f"ranks see nothing; LangChain: search_kwargs={{'k': {top_k}}}, LlamaIndex: "
-                f"similarity_top_k={top_k}"
+                f"ranks see nothing{option and f'; set {option}'}"
             )
     # passages without an id of their own cannot be documents of the corpus
     if n_unknown and any(map(_has_own_id, all_hits())):
