@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import io
@@ -15,7 +16,8 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies_environment, proxy_bypass_environment
 
 from ragbench.errors import OptionError
 from ragbench.forks import renew_after_fork
@@ -87,7 +89,8 @@ class Endpoint:
     """Client of one URL that accepts and returns JSON.
 
     Connections stay open between requests. A connection that holds bytes behind a reply is closed,
-    since they would be read as the reply to the next request. The statuses 408, 425, 429 and 5xx
+    since they would be read as the reply to the next request. The proxies of the environment apply
+    (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`). The statuses 408, 425, 429 and 5xx
     and broken connections are tried again, after the time that the server asks for. Redirects are
     not followed, since they would carry the headers to another server. No message holds the value
     of a header or the query of the URL.
@@ -105,7 +108,8 @@ class Endpoint:
         address: URL without its query, as messages name it.
 
     Raises:
-        OptionError: The URL or a header is invalid, or the URL holds credentials.
+        OptionError: The URL, a header or the proxy of the environment is invalid, or the URL holds
+            credentials.
     """
 
     def __init__(
@@ -143,7 +147,11 @@ class Endpoint:
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._keep_alive = keep_alive
         self._headers |= headers or {}
-        self._clean = Redactor(_secrets_of(headers or {}, url))
+        self._proxy, self._proxy_headers = _proxy_of(owner, parts)
+        if self._proxy is not None and not self._secure:
+            self._target = f"http://{parts.netloc}{self._target}"  # the proxy needs it whole
+            self._headers |= self._proxy_headers
+        self._clean = Redactor(_secrets_of(headers or {}, url) | self._proxy_headers)
         self._timeout, self._retries, self._backoff = timeout, retries, Backoff(seed=0)
         self.renew()
         renew_after_fork(self)
@@ -250,7 +258,13 @@ class Endpoint:
                     return connection, True
                 connection.close()
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=remaining_s)
+        if self._proxy is None:
+            connection = kind(self._host, self._port, timeout=remaining_s)
+        else:
+            proxy_host = self._proxy.hostname or ""
+            connection = kind(proxy_host, self._proxy.port or 80, timeout=remaining_s)
+            if self._secure:
+                connection.set_tunnel(self._host, self._port or 443, self._proxy_headers)
         connection.response_class = _WatchedResponse
         return connection, False
 
@@ -296,8 +310,12 @@ class _Reader(io.BufferedReader):
         """Close the buffer, after a look for bytes behind the body, which would be lost in it."""
         # TLS without a further byte, and a closed socket, raise an error.
         with contextlib.suppress(OSError, ValueError):
+            timeout_s = self._socket.gettimeout()
             self._socket.settimeout(0)
-            self.has_surplus = bool(self.peek(1))
+            try:
+                self.has_surplus = bool(self.peek(1))
+            finally:  # a tunnel goes on after the reply of the proxy
+                self._socket.settimeout(timeout_s)
         super().close()
 
 
@@ -311,6 +329,28 @@ def _is_silent(sock: socket.socket) -> bool:
     except OSError:
         pass
     return False
+
+
+def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[str, str]]:
+    """Return the proxy of the environment for a URL, and the headers with its login.
+
+    None without a proxy, or for a host that `NO_PROXY` names; no headers without a login.
+
+    Raises:
+        OptionError: The proxy is no `http://` address; the message shows no login.
+    """
+    proxies = getproxies_environment()
+    text = proxies.get(url.scheme) or proxies.get("all")
+    if not text or proxy_bypass_environment(url.netloc, proxies):
+        return None, {}
+    with contextlib.suppress(ValueError):  # an invalid port, or an unclosed bracket
+        proxy = urlsplit(text if "://" in text else f"http://{text}")
+        if proxy.scheme == "http" and proxy.hostname and proxy.port != 0:
+            login = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}"
+            value = f"Basic {base64.b64encode(login.encode()).decode()}"
+            return proxy, {} if proxy.username is None else {"Proxy-Authorization": value}
+    found, allowed = text.rpartition("@")[2], "a proxy such as http://host:3128"
+    raise OptionError(owner, f"{url.scheme.upper()}_PROXY", found, allowed)
 
 
 def _is_host(name: str) -> bool:
