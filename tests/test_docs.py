@@ -178,18 +178,29 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     from ragbench import run_experiment
     from ragbench.config.load import load_config
     from ragbench.errors import ConfigError
+    from ragbench.generate import APPS
     from ragbench.generate.chat import load_prompt
     from ragbench.types import Document
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").symlink_to(repository / "datasets")
     page = (repository / "docs" / "adapters.md").read_text(encoding="utf-8")
-    (notebook, shop, server), (chains, config, prompt) = (
+    (notebook, shop, server), (chains, forms, config, prompt) = (
         blocks(page, "python"),
         blocks(page, "yaml"),
     )
     names = {}
     assert [*yaml.safe_load(chains)["apps"]] == ["now", "new"]
+    (tmp_path / "myapp.py").write_text(
+        "from langchain_core.runnables import RunnableLambda\n"
+        "build_chain = RunnableLambda(lambda given: {'antwort': given['frage']})\n"
+        "from tests.generate.test_haystack import Pipeline\n"
+        "build_pipeline = Pipeline()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for options in yaml.safe_load(forms)["apps"].values():
+        app = APPS.load(options.pop("type"))(**options)
+        assert app.answer("Which?").answer in ("Which?", "Io has volcanoes.")
     run_cell(server, "adapters.md", names)
     run_cell(notebook, "adapters.md", names)
     assert names["experiment"].summary["systems"][0]["name"] == "mine"

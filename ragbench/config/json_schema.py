@@ -169,7 +169,7 @@ def _types(
             # no key is required in it, as a sweep may have the key instead
             schema["properties"][CHUNK] = _object(declared_options(Chunking).values(), CHUNK_HELP)
         schemas.append(_with_required(schema, options, sweeps))
-    code_common = common | common_keys(family, is_code=True)
+    code_common = {**common, **common_keys(family, is_code=True)}
     help_text = "Your own component; its options are its arguments."
     python_schema = _object(code_common.values(), help_text)
     python_schema["properties"]["type"] = _CODE
