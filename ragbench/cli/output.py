@@ -118,6 +118,10 @@ class Door:
         """
         if not isinstance(text, str):
             raise TypeError(f"found {type(text).__name__}, allowed: str")
+        return self.stream.write(self.clean(text))
+
+    def clean(self, text: str) -> str:
+        """Return a text as `write` writes it."""
         # file names in a locale that is not UTF-8 have surrogates for bytes that are valid UTF-8
         byte = "surrogateescape"
         text = _BYTES.sub(lambda run: run[0].encode("utf-8", byte).decode("utf-8", byte), text)
@@ -125,7 +129,7 @@ class Door:
         start = "\r" if self._is_stderr and text[:1] == "\r" else ""
         line = visible(text[len(start) :])
         line = shortened(line) if self._is_stderr else line
-        return self.stream.write(start + without_ci_commands(line))
+        return start + without_ci_commands(line)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write several texts, as `write` does; no line ends are added."""

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from ragbench.adapters import templates
-from ragbench.adapters.libraries import (
-    Factory,
-    HitReader,
-    IdField,
-    SyncOrAsync,
-    is_pipeline,
-    last_output,
-    question_inputs,
-    resolve_client,
-)
+from ragbench.adapters import libraries, templates
 from ragbench.errors import AdapterError
 from ragbench.registry import FactoryArgs, Option, shown
 from ragbench.types import Prediction
@@ -40,7 +30,7 @@ class HaystackApp:
     def __init__(
         self,
         *,
-        factory: Factory = None,
+        factory: libraries.Factory = None,
         args: FactoryArgs = None,
         input: Annotated[
             dict[str, Any] | None,
@@ -53,7 +43,7 @@ class HaystackApp:
             str | None,
             Option("Path to the answer in what it returns, such as `$.llm.replies[0]`."),
         ] = None,
-        id_field: IdField = None,
+        id_field: libraries.IdField = None,
         client: Any = None,
     ) -> None:
         owner = "app 'haystack'"
@@ -61,11 +51,11 @@ class HaystackApp:
         if input is not None:
             templates.check_template(input, ("question",), "haystack", "input")
         self._answer = None if answer is None else templates.JsonPath(answer, "haystack", "answer")
-        pipeline = resolve_client(client, factory, args, owner)
-        if not is_pipeline(pipeline):
+        pipeline = libraries.resolve_client(client, factory, args, owner)
+        if not libraries.is_pipeline(pipeline):
             raise AdapterError(f"{owner}: found {shown(pipeline)}, allowed: a pipeline of Haystack")
-        self._run, self._id_field = SyncOrAsync(pipeline, "run", "run_async"), id_field
-        self._input = question_inputs(pipeline, "input") if input is None else input
+        self._run, self._id_field = libraries.SyncOrAsync(pipeline, "run", "run_async"), id_field
+        self._input = libraries.question_inputs(pipeline, "input") if input is None else input
         # A pipeline returns only outputs that no other component takes, unless they are named.
         outputs = pipeline.outputs(include_components_with_connected_outputs=True)
         self._named = {name for name, o in outputs.items() if o.keys() & {"documents", *_ANSWERS}}
@@ -81,8 +71,8 @@ class HaystackApp:
         """
         data = templates.fill(self._input, {"question": question})
         result = self._run(data=data, include_outputs_from=self._named)
-        documents = last_output(result, "documents")
-        reader = HitReader(self._id_field)
+        documents = libraries.last_output(result, "documents")
+        reader = libraries.HitReader(self._id_field)
         hits = [reader.read_haystack(d, n) for n, d in enumerate(documents or (), start=1)]
         contexts = None if documents is None else [hit.to_document() for hit in hits]
         return Prediction(self._text(result), contexts)
@@ -96,7 +86,7 @@ class HaystackApp:
         if self._answer is not None:
             answer = self._answer.one(result)
         else:
-            lists = (last_output(result, name) for name in _ANSWERS)
+            lists = (libraries.last_output(result, name) for name in _ANSWERS)
             answer = next((answers[0] for answers in lists if answers), None)
         texts = (answer, *(getattr(answer, name, None) for name in _TEXTS))
         for text in texts:

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragbench.adapters.libraries import (
-    Factory,
-    HitReader,
-    IdField,
-    NodeId,
-    SyncOrAsync,
-    resolve_client,
-)
+from ragbench.adapters import libraries
 from ragbench.errors import AdapterError
 from ragbench.registry import FactoryArgs, shown
 from ragbench.types import Prediction
@@ -31,15 +24,15 @@ class LlamaIndexApp:
     def __init__(
         self,
         *,
-        factory: Factory = None,
+        factory: libraries.Factory = None,
         args: FactoryArgs = None,
-        id: NodeId = "node",
-        id_field: IdField = None,
+        id: libraries.NodeId = "node",
+        id_field: libraries.IdField = None,
         client: Any = None,
     ) -> None:
         owner = "app 'llama_index'"
-        engine = resolve_client(client, factory, args, owner)
-        self._query, self._id, self._id_field = SyncOrAsync(engine, "query"), id, id_field
+        engine = libraries.resolve_client(client, factory, args, owner)
+        self._query, self._id, self._id_field = libraries.SyncOrAsync(engine, "query"), id, id_field
         if not self._query:
             allowed = "a query engine, with query(question) or aquery(question)"
             raise AdapterError(f"{owner}: found {shown(engine)}, allowed: {allowed}")
@@ -59,7 +52,7 @@ class LlamaIndexApp:
             raise AdapterError(f"found {shown(response)} instead of an answer, allowed: {allowed}")
         # `str` writes None and an empty answer as "None".
         text = getattr(response, "response", response) or ""
-        reader = HitReader(self._id_field)
+        reader = libraries.HitReader(self._id_field)
         hits = [
             reader.read_llama_index(node, position, self._id)
             for position, node in enumerate(response.source_nodes, start=1)

@@ -149,8 +149,9 @@ def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
     # before the others: any callable object may have a method `query` or `run`
     if callable(app):
         return CallableApp(app)
-    is_engine = has_method(app, ("query", "aquery"))
-    return LlamaIndexApp(client=app) if is_engine else HaystackApp(client=app)
+    if has_method(app, ("query", "aquery")):
+        return LlamaIndexApp(client=app)
+    return HaystackApp(client=app)
 
 
 _SHAPES = "text, ragbench.Prediction, or a mapping with 'answer' and, where known, 'contexts'"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ragbench.errors import OptionError
 from ragbench.report.text import counted, printable
@@ -90,11 +91,12 @@ class StageProgress:
 class Progress:
     """The progress of an experiment, on stderr.
 
-    On a terminal, a bar moves while a stage runs. When a stage ends, a line reports its items and
-    duration, with and without a terminal. `NO_COLOR` is honoured. A terminal that cannot move its
-    cursor (`TERM=dumb`) gets lines only. Without a bar, a long stage reports its progress every 10
-    seconds, or every `RAGBENCH_PROGRESS` seconds, and less often the longer it runs; 0 prints the
-    last line only. Runs and commands use `stage`.
+    On a terminal, a bar moves while a stage runs, and logs and other text are printed above it.
+    When a stage ends, a line reports its items and duration, with and without a terminal.
+    `NO_COLOR` is honoured. A terminal that cannot move its cursor (`TERM=dumb`) gets lines only.
+    Without a bar, a long stage reports its progress every 10 seconds, or every `RAGBENCH_PROGRESS`
+    seconds, and less often the longer it runs; 0 prints the last line only. Runs and commands use
+    `stage`.
 
     Example:
         >>> import io
@@ -196,12 +198,92 @@ def _seconds_between() -> float:
     return seconds
 
 
+class LinesAboveBars:
+    """Stream in place of a terminal that prints whole lines above the bars.
+
+    Text without a line break waits for one. Of a line that is written several times, as the bars of
+    other libraries are, the last form is printed. All other attributes are those of the terminal.
+
+    Args:
+        stream: The terminal.
+        show: Prints a line above the bars.
+
+    Attributes:
+        stream: The terminal.
+        has_bars: False once the bars are gone; text then goes to the terminal as it comes.
+    """
+
+    def __init__(self, stream: TextIO, show: Callable[[str], None]) -> None:
+        self.stream, self._show, self.has_bars = stream, show, True
+        # the streams of the command line make text of libraries and models safe
+        self._clean: Callable[[str], str] = getattr(stream, "clean", str)
+        self._rest, self._lock = "", threading.Lock()
+
+    def write(self, text: str) -> int:
+        """Print the lines that end in a text, and return its length."""
+        if not self.has_bars:
+            return self.stream.write(text)
+        with self._lock:
+            *lines, self._rest = f"{self._rest}{text}".split("\n")
+        for line in lines:
+            self._show(self._clean(line.rstrip("\r").rpartition("\r")[2]))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        self.write("".join(lines))
+
+    def flush(self) -> None:
+        """Flush the terminal; text that waits for its line break goes on waiting."""
+        self.stream.flush()
+
+    def stop(self) -> None:
+        """Write the text that waits as a line; the bars are gone."""
+        self.has_bars = False
+        self.stream.write(self._rest and f"{self._rest}\n")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def _lines_above(show: Callable[[str], None]) -> Iterator[None]:
+    """Print above the bars what is written to the terminal while the block runs.
+
+    `show` prints a line. The terminal is replaced as `sys.stdout` and `sys.stderr`, and in the
+    handlers of `logging`, which may have been created before.
+    """
+    streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
+    lines = {name: LinesAboveBars(s, show) for name, s in streams.items() if s and s.isatty()}
+    for name, above in lines.items():
+        setattr(sys, name, above)
+        _move_handlers(above.stream, above)
+    try:
+        yield
+    finally:
+        for name, above in lines.items():
+            setattr(sys, name, above.stream)
+            _move_handlers(above, above.stream)
+            above.stop()
+
+
+def _move_handlers(source: object, target: Any) -> None:
+    """Let all handlers of `logging` that write to a stream write to another one."""
+    for logger in (logging.root, *list(logging.root.manager.loggerDict.values())):
+        for handler in getattr(logger, "handlers", ()):
+            if isinstance(handler, logging.StreamHandler) and handler.stream is source:
+                handler.setStream(target)
+
+
 class _Bar:
-    """Bars of the running stages; on screen only while a stage runs."""
+    """Bars of the running stages; on screen only while a stage runs.
+
+    Other text on the terminal is printed above them.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._lock = threading.Lock()
-        self._progress = _draw_on(stream)
+        self._progress, self._redirects = _draw_on(stream), ExitStack()
         self._running = 0
 
     def add(self, name: str, total: int | None) -> rich.progress.TaskID:
@@ -209,6 +291,7 @@ class _Bar:
         with self._lock:
             # started late: an idle bar would cover the prompt
             if self._running == 0:
+                self._redirects.enter_context(_lines_above(self.print))
                 self._progress.start()
             self._running += 1
             return self._progress.add_task(name, total=total)
@@ -224,6 +307,7 @@ class _Bar:
             self._running -= 1
             if self._running == 0:
                 self._progress.stop()
+                self._redirects.close()
 
     def print(self, line: str) -> None:
         """Print a line above the bars."""

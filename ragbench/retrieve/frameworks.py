@@ -7,17 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from ragbench.adapters.libraries import (
-    Factory,
-    HitReader,
-    IdField,
-    NodeId,
-    SyncOrAsync,
-    is_pipeline,
-    last_output,
-    question_inputs,
-    resolve_client,
-)
+from ragbench.adapters import libraries
 from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError
 from ragbench.registry import FactoryArgs, Option, shown
@@ -38,9 +28,9 @@ class FrameworkOptions:
         id_field: Metadata key with the id of a hit; None takes that of the framework.
     """
 
-    factory: Factory = None
+    factory: libraries.Factory = None
     args: FactoryArgs = None
-    id_field: IdField = None
+    id_field: libraries.IdField = None
 
 
 class FrameworkRetriever(Retriever, ABC):
@@ -67,10 +57,10 @@ class FrameworkRetriever(Retriever, ABC):
         cannot be imported.
         """
         self._owner = f"retriever '{self.library}'"
-        self._client = resolve_client(client, options.factory, options.args, self._owner)
-        self._hits = HitReader(options.id_field)
+        self._client = libraries.resolve_client(client, options.factory, options.args, self._owner)
+        self._hits = libraries.HitReader(options.id_field)
 
-    def _require(self, allowed: str, *methods: SyncOrAsync) -> None:
+    def _require(self, allowed: str, *methods: libraries.SyncOrAsync) -> None:
         """Raise an `AdapterError` if the client has none of the methods."""
         if not any(methods):
             client = shown(self._client)
@@ -160,10 +150,10 @@ class HaystackRetriever(FrameworkRetriever):
             check_template(settings.inputs, _PLACEHOLDERS, "haystack", "inputs")
         super().__init__(settings, client)
         self._inputs = settings.inputs
-        self._run = SyncOrAsync(self._client, "run", "run_async")
+        self._run = libraries.SyncOrAsync(self._client, "run", "run_async")
         self._require("run(query=...) or run_async(query=...)", self._run)
-        if self._inputs is None and is_pipeline(self._client):
-            self._inputs = question_inputs(self._client, "inputs")
+        if self._inputs is None and libraries.is_pipeline(self._client):
+            self._inputs = libraries.question_inputs(self._client, "inputs")
 
     def _ask(self, question: str, top_k: int) -> Any:
         if self._inputs is None:
@@ -173,7 +163,7 @@ class HaystackRetriever(FrameworkRetriever):
             inputs = fill(self._inputs, {"question": question, "top_k": top_k})
             # a pipeline takes all inputs as `data`, a component takes each as a keyword
             reply = self._run(data=inputs) if self._run.takes("data") else self._run(**inputs)
-        if (documents := last_output(reply, "documents")) is None:
+        if (documents := libraries.last_output(reply, "documents")) is None:
             raise self._reply_error(reply)
         return documents
 
@@ -197,9 +187,9 @@ class LangchainRetriever(FrameworkRetriever):
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         super().__init__(FrameworkOptions(**options), client)
-        self._invoke = SyncOrAsync(self._client, "invoke")
-        self._search_scores = SyncOrAsync(self._client, "similarity_search_with_score")
-        self._search = SyncOrAsync(self._client, "similarity_search")
+        self._invoke = libraries.SyncOrAsync(self._client, "invoke")
+        self._search_scores = libraries.SyncOrAsync(self._client, "similarity_search_with_score")
+        self._search = libraries.SyncOrAsync(self._client, "similarity_search")
         methods = self._invoke, self._search_scores, self._search
         self._require("invoke, ainvoke or similarity_search", *methods)
 
@@ -213,7 +203,7 @@ class LangchainRetriever(FrameworkRetriever):
                 if not self._search:
                     raise
                 # for good: the next question must not try it again
-                self._search_scores = SyncOrAsync(None, "similarity_search_with_score")
+                self._search_scores = libraries.SyncOrAsync(None, "similarity_search_with_score")
         return self._search(question, k=top_k)
 
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
@@ -231,7 +221,7 @@ class LlamaIndexOptions(FrameworkOptions):
         id: `node` or `ref_doc`: id of the node, or of its document.
     """
 
-    id: NodeId = "node"
+    id: libraries.NodeId = "node"
 
 
 class LlamaIndexRetriever(FrameworkRetriever):
@@ -251,7 +241,7 @@ class LlamaIndexRetriever(FrameworkRetriever):
         settings = LlamaIndexOptions(**options)
         super().__init__(settings, client)
         self._id = settings.id
-        self._search = SyncOrAsync(self._client, "retrieve")
+        self._search = libraries.SyncOrAsync(self._client, "retrieve")
         self._require("retrieve(question) or aretrieve(question)", self._search)
 
     def _ask(self, question: str, top_k: int) -> Any:

@@ -1,11 +1,14 @@
 """A bar on a terminal, plain lines elsewhere, nothing when quiet."""
 
 import io
+import logging
 import re
+import sys
 import threading
 
 import pytest
 
+from ragbench.cli.output import Door
 from ragbench.errors import OptionError
 from ragbench.report.progress import SECONDS_VARIABLE, Progress, StageProgress, duration
 
@@ -78,6 +81,65 @@ def test_a_terminal_gets_a_bar_and_the_same_line(monkeypatch):
     assert {"rerank: 4 queries in T", "retrieve [b]x[/b] :smile:: 2 queries in T"} <= set(
         lines(bare)
     )
+
+
+def bare_lines(stream):
+    """The lines of a terminal, without escapes; a return starts a new one."""
+    bare = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", stream.getvalue()).replace("\r", "\n")
+    return lines(bare)
+
+
+def test_text_of_libraries_stands_on_lines_of_its_own_above_the_bar(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", stream)
+    logger = logging.getLogger("library of the user")
+    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler()])
+    progress = Progress()
+    with progress.stage("answer", 2) as stage:
+        logger.warning("request 1 of [b]x[/b]")
+        for text in ("\r 50 %", "\r100 %", "\n", "half a "):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        sys.stderr.writelines(["line\n", "next\n"])
+        print("printed")
+        logging.StreamHandler().stream.write("by a handler of the stage\n")
+        sys.stdout.write("without a break")
+        during = sys.stderr
+        assert (during.isatty(), during.encoding) == (True, stream.encoding)
+        stage.advance(2)
+
+    texts = ["request 1 of [b]x[/b]", "100 %", "half a line", "next", "printed"]
+    texts += ["without a break", "by a handler of the stage", "answer: 2 queries in T"]
+    found = [line.strip() for line in bare_lines(stream)]
+    assert [text for text in texts if text not in found] == []
+    assert "50 %" not in stream.getvalue()
+    assert (sys.stderr, sys.stdout, logger.handlers[0].stream) == (stream, stream, stream)
+    during.write("late")
+    assert stream.getvalue().endswith("late"), "a library may keep the stream"
+
+
+def test_text_above_the_bar_is_made_safe_as_elsewhere(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", Door(stream, is_stderr=True))
+    with Progress(stream=stream).stage("answer", 2):
+        sys.stderr.write("text of a model \x1b[2J\n")
+
+    assert "text of a model" in stream.getvalue()
+    assert "\x1b[2J" not in stream.getvalue()
+
+
+def test_a_stream_that_is_no_terminal_is_left_alone(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    pipe = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", pipe)
+    with Progress(stream=Terminal()).stage("answer", 2):
+        assert sys.stdout is pipe
+        print("result")
+
+    assert pipe.getvalue() == "result\n"
 
 
 def test_no_color_leaves_the_bar_and_drops_the_colours(monkeypatch):
