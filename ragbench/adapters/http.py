@@ -349,8 +349,8 @@ def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[st
             login = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}"
             value = f"Basic {base64.b64encode(login.encode()).decode()}"
             return proxy, {} if proxy.username is None else {"Proxy-Authorization": value}
-    found, allowed = text.rpartition("@")[2], "a proxy such as http://host:3128"
-    raise OptionError(owner, f"{url.scheme.upper()}_PROXY", found, allowed)
+    address, allowed = text.rpartition("@")[2], "a proxy such as http://host:3128"
+    raise OptionError(owner, f"{url.scheme.upper()}_PROXY", address, allowed)
 
 
 def _is_host(name: str) -> bool:

@@ -255,16 +255,16 @@ def _lines_above(show: Callable[[str], None]) -> Iterator[None]:
     """
     streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
     lines = {name: LinesAboveBars(s, show) for name, s in streams.items() if s and s.isatty()}
-    for name, above in lines.items():
-        setattr(sys, name, above)
-        _move_handlers(above.stream, above)
+    for name, replacement in lines.items():
+        setattr(sys, name, replacement)
+        _move_handlers(replacement.stream, replacement)
     try:
         yield
     finally:
-        for name, above in lines.items():
-            setattr(sys, name, above.stream)
-            _move_handlers(above, above.stream)
-            above.stop()
+        for name, replacement in lines.items():
+            setattr(sys, name, replacement.stream)
+            _move_handlers(replacement, replacement.stream)
+            replacement.stop()
 
 
 def _move_handlers(source: object, target: Any) -> None:
