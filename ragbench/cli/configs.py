@@ -174,8 +174,7 @@ def _plan_lines(config: Any, collection: Any, *, judge: bool) -> list[tuple[str,
 
     plan = make_plan(config, collection, Choices(judge=judge), LiveComponents(), calls=False)
     check_startup(config, plan.retrievers, plan.generators, plan.all_judges)
-    # what an app gives is known after its run, and controls are no systems
-    answering = [s.name for s in plan.answering_systems if s.type not in ("app", "control")]
+    answering = [s.name for s in plan.answering_systems if s.type != "control"]
     judged = [
         f"{rubric.name} ({name})"
         for name, judge in plan.judges.items()

@@ -38,6 +38,7 @@ def test_ok_says_how_the_data_were_read(here):
         "dataset: {type: beir, path: data}\n"
         "retrievers:\n  bm25: {type: bm25}\n  s: {type: bm25, sweep: {k1: [1, 2]}}\n"
         "generators: {e: {type: extractive, retrievers: [bm25]}}\n"
+        "apps: {whole: {type: 'python:tests.retrieve.test_haystack:document'}}\n"
         "metrics: {judge: {type: python:tests.words:context_overlap}}\n",
     )
 
@@ -49,7 +50,7 @@ def test_ok_says_how_the_data_were_read(here):
     assert second == ("data      beir: 2 queries, 4 documents, 3 judgements, 1 with a gold answer")
     text = "\n".join(rest)
     assert "1 query without a judgement in the split left out" in text
-    assert "systems   bm25, s-k1=1, s-k1=2, bm25/e\n" in text
+    assert "systems   bm25, s-k1=1, s-k1=2, bm25/e, whole\n" in text
     [measures] = [line for line in rest if line.startswith("measures  ")]
     assert {"ndcg@10", "mrr@10"} <= set(measures.removeprefix("measures").strip().split(", "))
     assert "metrics   rouge1" in text
