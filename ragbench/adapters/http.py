@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies_environment, proxy_bypass
 
 from ragbench.errors import OptionError
 from ragbench.forks import renew_after_fork
@@ -341,7 +341,7 @@ def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[st
     """
     proxies = getproxies_environment()
     text = proxies.get(url.scheme) or proxies.get("all")
-    if not text or proxy_bypass_environment(url.netloc, proxies):
+    if not text or proxy_bypass(url.netloc):
         return None, {}
     with contextlib.suppress(ValueError):  # an invalid port, or an unclosed bracket
         proxy = urlsplit(text if "://" in text else f"http://{text}")
