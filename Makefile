@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-core fix lint types imports deps house words check test fast fuzz torture doctest golden generated conformance \
-  docs quickstart bench wheel pythons lowest lock audit offline ci
+  docs quickstart bench wheel release pythons lowest lock audit offline ci
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -94,6 +94,19 @@ wheel:  ## build the wheel and run the quickstart from it alone in a fresh envir
 	build/wheel/venv/bin/pip install -q build/wheel/*.whl
 	build/wheel/venv/bin/ragbench run configs/quickstart.yaml --set output=build/wheel/runs
 	build/wheel/venv/bin/ragbench list >/dev/null
+
+RELEASE = build/release
+release:  ## build the packages into dist/, check them, and write the parts of an install (SBOM)
+	rm -rf dist $(RELEASE)
+	python3 -m venv $(RELEASE)
+	$(RELEASE)/bin/pip install -q build twine cyclonedx-bom
+	$(RELEASE)/bin/python -m build --outdir dist .
+	$(RELEASE)/bin/twine check --strict dist/*
+	python3 -m venv $(RELEASE)/installed
+	$(RELEASE)/installed/bin/pip install -q dist/*.whl
+	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml -o $(RELEASE)/sbom.json \
+	  $(RELEASE)/installed
+	$(RELEASE)/installed/bin/ragbench run configs/quickstart.yaml --quiet --set output=$(RELEASE)/runs
 
 # what resolves and audits, apart from what the package is tested with
 TOOLS = build/tools

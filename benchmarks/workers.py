@@ -81,7 +81,7 @@ def _works(folder: Path, size: float) -> dict[str, Making]:
         import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError:
-        print("without models: pip install 'ragbench[bertscore,dense]'")
+        print("without models: pip install 'ragbench-eval[bertscore,dense]'")
         return works
     bert, entailment = _models(folder)
     works[f"judge nli, {few} answers"] = _judging("nli", {"model": entailment}, few)

@@ -20,6 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+# Name of the package on an index; the import and the command are `ragbench`.
+DISTRIBUTION = "ragbench-eval"
+
 EXIT_OK = 0
 EXIT_GATE_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -318,7 +321,7 @@ class MissingExtra(RagbenchError, ImportError):
 
     Example:
         >>> print(MissingExtra("retriever 'dense'", "sentence-transformers", "dense"))
-        retriever 'dense' needs sentence-transformers: pip install 'ragbench[dense]'
+        retriever 'dense' needs sentence-transformers: pip install 'ragbench-eval[dense]'
         >>> print(MissingExtra("metric", "mecab", advice="pip install mecab"))
         metric needs mecab: pip install mecab
     """
@@ -328,7 +331,7 @@ class MissingExtra(RagbenchError, ImportError):
     ) -> None:
         """Keep the subject, its package, and the way to install it: an extra, or `advice`."""
         self.subject, self.package, self.extra = subject, package, extra
-        self.advice = advice or f"pip install 'ragbench[{extra}]'"
+        self.advice = advice or f"pip install '{DISTRIBUTION}[{extra}]'"
         super().__init__(f"{subject} needs {package}: {self.advice}")
 
 

@@ -104,7 +104,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if _ALL_SLOW.search(collection_path.read_bytes()) else None
 
 
-_ABSENT = re.compile(r"No module named '([A-Za-z_]\w*)|: pip install 'ragbench\[([\w-]+)\]'")
+_ABSENT = re.compile(r"No module named '([A-Za-z_]\w*)|: pip install 'ragbench-eval\[([\w-]+)\]'")
 
 
 def _skip_without_package(report: pytest.CollectReport | pytest.TestReport, path: Path) -> None:

@@ -13,7 +13,7 @@ from ragbench.errors import EXIT_GATE_FAILED
 
 pytestmark = pytest.mark.slow
 
-INSTALL = "pip install ragbench"
+INSTALL = "pip install ragbench-eval"
 
 
 def blocks(text, language):
@@ -34,7 +34,7 @@ def shell(page, repository, tmp_path_factory, warm):
     (checkout / "test_search.py").write_text(blocks(page, "python")[0], encoding="utf-8")
     commands = checkout / "bin"
     commands.mkdir()
-    # what the step `pip install ragbench` would have put there
+    # what the step `pip install ragbench-eval` would have put there
     script = commands / "pytest"
     script.write_text(
         f'#!/bin/sh\nexec "{sys.executable}" -m pytest -p ragbench.pytest_plugin "$@"\n'

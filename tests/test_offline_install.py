@@ -10,6 +10,7 @@ import zipfile
 
 import pytest
 
+from ragbench.errors import DISTRIBUTION
 from tests.test_offline import HOOK
 
 pytestmark = pytest.mark.slow(first=True)
@@ -40,7 +41,7 @@ def commands(repository):
 def test_installs_from_wheels_alone(repository, commands, tmp_path):
     build, install = commands
     assert build == ["pip", "wheel", "-w", "wheels", "."]
-    assert install == ["pip", "install", "--no-index", "--find-links", "wheels", "ragbench"]
+    assert install == ["pip", "install", "--no-index", "--find-links", "wheels", DISTRIBUTION]
 
     run(sys.executable, "-m", *build[:4], "-q", str(repository), cwd=tmp_path)
     # pip finds all packages, and unpacks none of them: that takes as long as the rest
@@ -48,10 +49,10 @@ def test_installs_from_wheels_alone(repository, commands, tmp_path):
     run(sys.executable, "-m", *install, *dry, cwd=tmp_path)
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     installed = {package["metadata"]["name"] for package in report["install"]}
-    assert "ragbench" in installed
+    assert DISTRIBUTION in installed
     assert len(installed) <= 30, "the core; tests/test_public.py: a run imports nothing else"
 
-    [wheel] = (tmp_path / "wheels").glob("ragbench-*.whl")
+    [wheel] = (tmp_path / "wheels").glob("ragbench_eval-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     config = str(repository / "configs" / "quickstart.yaml")

@@ -19,6 +19,7 @@ from ragbench.cli.output import (
     write_json,
     write_result,
 )
+from ragbench.errors import DISTRIBUTION
 from ragbench.records.causes import CAUSES, AnswerCause
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     *("--format", "kinds"),
     metavar="KIND,...",
     help="Format of --figures: svg, pdf, png, or several with commas. Default: svg. For pdf and "
-    "png: pip install 'ragbench[figures]'.",
+    f"png: pip install '{DISTRIBUTION}[figures]'.",
 )
 def command(
     runs: tuple[Path, ...],

@@ -163,7 +163,7 @@ def test_a_kind_of_pictures_that_is_none(runs, options, said):
 def test_a_pdf_without_its_extra_says_what_brings_it(runs, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "cairosvg", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'ragbench\[figures\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'ragbench-eval\[figures\]'"):
         write_figures(runs / "old", tmp_path / "none", ["pdf"])
     assert not (tmp_path / "none").exists()
 

@@ -118,7 +118,7 @@ def test_a_missing_package_is_a_note_and_no_verdict_on_the_data(here):
 
     assert result.exit_code == 0, result.output
     assert (
-        "note      metric 'polite' needs politeness: pip install 'ragbench[polite]'"
+        "note      metric 'polite' needs politeness: pip install 'ragbench-eval[polite]'"
         in result.output
     )
     assert "warning" not in result.output

@@ -169,7 +169,7 @@ def test_without_the_extra(write, tmp_path, monkeypatch, name, module, package):
         read_corpus(tmp_path / "docs")
 
     assert str(caught.value).startswith(
-        f"corpus: {name} needs {package}: pip install 'ragbench[documents]'"
+        f"corpus: {name} needs {package}: pip install 'ragbench-eval[documents]'"
     )
 
 

@@ -130,5 +130,5 @@ def test_options_are_checked_without_the_package():
 
 def test_the_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtra, match=r"datasets: pip install 'ragbench\[huggingface\]'"):
+    with pytest.raises(MissingExtra, match=r"datasets: pip install 'ragbench-eval\[huggingface\]'"):
         HuggingFace(path="x").load()

@@ -141,5 +141,7 @@ def test_an_unknown_name_has_a_near_one():
 
 def test_the_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(MissingExtra, match=r"needs ir-datasets: pip install 'ragbench\[ir-data"):
+    with pytest.raises(
+        MissingExtra, match=r"needs ir-datasets: pip install 'ragbench-eval\[ir-data"
+    ):
         IrDatasets(name="x").load()

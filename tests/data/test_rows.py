@@ -152,7 +152,8 @@ def test_parquet_without_pyarrow(write, monkeypatch):
     path = write("a.parquet", b"PAR1")
 
     with pytest.raises(
-        MissingExtra, match=r"records: a\.parquet needs pyarrow: pip install 'ragbench\[parquet\]'"
+        MissingExtra,
+        match=r"records: a\.parquet needs pyarrow: pip install 'ragbench-eval\[parquet\]'",
     ):
         list(read_rows(path, "records"))
 

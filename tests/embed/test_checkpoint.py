@@ -67,7 +67,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path, monkeypatch):
 
 
 def test_what_is_absent_is_named_with_its_extra():
-    with pytest.raises(MissingExtra, match=r"needs nope: pip install 'ragbench\[bertscore\]'"):
+    with pytest.raises(MissingExtra, match=r"needs nope: pip install 'ragbench-eval\[bertscore\]'"):
         need_packages("metric 'bertscore'", "bertscore", {"json": "json", "no_such": "nope"})
 
 
@@ -91,8 +91,9 @@ def test_without_the_packages_the_extra_is_named():
     )
 
     assert done.stdout.splitlines() == [
-        "metric 'bertscore' needs torch: pip install 'ragbench[bertscore]'",
-        "metric 'semantic_similarity' needs sentence-transformers: pip install 'ragbench[dense]'",
+        "metric 'bertscore' needs torch: pip install 'ragbench-eval[bertscore]'",
+        "metric 'semantic_similarity' needs sentence-transformers: "
+        "pip install 'ragbench-eval[dense]'",
     ]
 
 

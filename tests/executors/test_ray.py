@@ -59,7 +59,7 @@ def why_not_started(ray):
 @pytest.fixture(scope="module")
 def cluster(alone):
     """A Ray with two CPUs; its files, and its token, go with it."""
-    ray = pytest.importorskip("ray", reason="needs ray: pip install 'ragbench[ray]'")
+    ray = pytest.importorskip("ray", reason="needs ray: pip install 'ragbench-eval[ray]'")
     # in memory: Ray gives its servers 30 s, which a busy disk takes alone; and short, as a path of
     # a socket has 107 bytes at most
     memory = Path("/dev/shm")
@@ -233,7 +233,7 @@ def test_without_the_extra_it_is_one_line(config, monkeypatch):
     load_config(source)
     with pytest.raises(MissingExtra) as raised:
         run_experiment(source)
-    assert str(raised.value) == "executor 'ray' needs ray: pip install 'ragbench[ray]'"
+    assert str(raised.value) == "executor 'ray' needs ray: pip install 'ragbench-eval[ray]'"
 
 
 def test_it_is_said_where_the_work_is_done():

@@ -103,7 +103,7 @@ def test_without_a_key_nothing_starts(monkeypatch):
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'ragbench\[judge\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'ragbench-eval\[judge\]'"):
         Judge("m", RUBRIC, base_url="http://127.0.0.1:9/v1")
 
 
