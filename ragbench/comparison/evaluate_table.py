@@ -91,12 +91,7 @@ def evaluate(
         {'exact_match': 0.0, 'quoted': 1.0}
     """
     collection = collection_of(data, columns)
-    if len(collection.given) > 1:
-        problem = f"rows of {len(collection.given)} systems: {', '.join(collection.given)}"
-        allowed = "rows of one system, or run_experiment, which compares systems"
-        raise DataError(problem, record="evaluate", allowed=allowed)
-    by_id = {record.query_id: record for rows in collection.given.values() for record in rows}
-    records = [by_id.get(query.id, Answered(query.id)) for query in collection.queries]
+    records = _records_of(collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
     items = [*map(_item, collection.queries, records, gold)]
     hits = {record.query_id: [hit.id for hit in record.contexts or ()] for record in records}
@@ -112,15 +107,10 @@ def evaluate(
             metrics = [*DEFAULT_MEASURES] if is_ranked else []
             metrics += DEFAULT_METRICS if is_answered else ()
         names = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
-        by_kind: dict[Kind, list[Any]] = {kind: [] for kind in _PARSERS}
-        for name in names:
-            by_kind[_kind_of(name, opened)].append(name)
-        if by_kind["judge"] and opened is None:
-            allowed = f"a judge for {by_kind['judge'][0]}: judge='gpt-4o-mini', or a Judge"
-            raise OptionError("evaluate", "judge", None, allowed)
         if not (names or opened):
             allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
             raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
+        by_kind = _names_by_kind(names, opened)
         ranked = evaluate_run(hits, relevant, by_kind["retrieval"], confidence=confidence)
         rankings = {
             name: _with_causes(column, records, has_strays=bool(strays))
@@ -139,12 +129,7 @@ def evaluate(
         read=paired.read if paired.columns or scores else ranked.read,
         fingerprints={**ranked.fingerprints, **paired.fingerprints},
         kinds={name: kind for kind, part in parts.items() for name in part},
-        texts={
-            "question": [item.question for item in items],
-            "contexts": [item.contexts for item in items],
-            "answer": [item.answer for item in items],
-            "reference": [texts[0] if len(texts) == 1 else texts or None for texts in gold],
-        },
+        texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
     )
     notes = [*collection.warnings, *(strays if rankings else ()), *paired.notes]
@@ -152,6 +137,46 @@ def evaluate(
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return replace(evaluation, notes=tuple(notes))
+
+
+def _records_of(collection: Collection) -> list[Answered]:
+    """Return the record of each question, in their order; an empty one where there is none.
+
+    Raises:
+        DataError: Records of several systems.
+    """
+    if len(collection.given) > 1:
+        problem = f"rows of {len(collection.given)} systems: {', '.join(collection.given)}"
+        allowed = "rows of one system, or run_experiment, which compares systems"
+        raise DataError(problem, record="evaluate", allowed=allowed)
+    by_id = {record.query_id: record for rows in collection.given.values() for record in rows}
+    return [by_id.get(query.id, Answered(query.id)) for query in collection.queries]
+
+
+def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dict[str, list[Any]]:
+    """Return the columns of texts for the data frame; one gold answer is a text, not a list."""
+    return {
+        "question": [item.question for item in items],
+        "contexts": [item.contexts for item in items],
+        "answer": [item.answer for item in items],
+        "reference": [texts[0] if len(texts) == 1 else texts or None for texts in gold],
+    }
+
+
+def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind, list[Any]]:
+    """Return kind -> names of its scores, in their order; a kind without names has [].
+
+    Raises:
+        OptionError: An unknown score, or a rubric without a judge.
+        DataError: A file that is no rubric.
+    """
+    by_kind: dict[Kind, list[Any]] = {kind: [] for kind in _PARSERS}
+    for name in names:
+        by_kind[_kind_of(name, judge)].append(name)
+    if by_kind["judge"] and judge is None:
+        allowed = f"a judge for {by_kind['judge'][0]}: judge='gpt-4o-mini', or a Judge"
+        raise OptionError("evaluate", "judge", None, allowed)
+    return by_kind
 
 
 def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:

@@ -66,6 +66,29 @@ def passages_of(
     return list(islice((document for document in documents if document is not None), passages))
 
 
+def _short_list_warnings(
+    retriever: Retriever,
+    outcomes: Sequence[Outcome[Retrieved]],
+    corpus: Sequence[Document] | None,
+    top_k: int,
+) -> list[str]:
+    """Return a warning if the longest list of hits is shorter than `top_k` and the corpus, else [].
+
+    Lists without a hit give no warning. The warning names the option of the retriever, if it has
+    one.
+    """
+    rankings = (outcome.value.documents for outcome in outcomes if outcome.value is not None)
+    longest = max(map(len, rankings), default=0)
+    # a corpus that has no more documents is no limit of the retriever
+    if not 0 < longest < (top_k if corpus is None else min(top_k, len(corpus))):
+        return []
+    option = retriever.depth_option.replace("{top_k}", str(top_k))
+    return [
+        f"returned at most {longest} hits per query of {top_k}, so that measures at higher "
+        f"ranks see nothing{option and f'; set {option}'}"
+    ]
+
+
 def rank_outcomes(
     name: str,
     retriever: Retriever,
@@ -121,15 +144,7 @@ def rank_outcomes(
         )
     notes += retriever.notes if own_notes is None else own_notes
     if top_k is not None and not retriever.ranks_by_score:
-        rankings = (outcome.value.documents for outcome in outcomes if outcome.value is not None)
-        longest = max(map(len, rankings), default=0)
-        # a corpus that has no more documents is no limit of the retriever
-        if 0 < longest < (top_k if corpus is None else min(top_k, len(corpus))):
-            option = retriever.depth_option.replace("{top_k}", str(top_k))
-            warnings.append(
-                f"returned at most {longest} hits per query of {top_k}, so that measures at higher "
-                f"ranks see nothing{option and f'; set {option}'}"
-            )
+        warnings += _short_list_warnings(retriever, outcomes, corpus, top_k)
     # passages without an id of their own cannot be documents of the corpus
     if n_unknown and any(map(_has_own_id, all_hits())):
         remark = f"{n_unknown} of {len(run)} hits have ids that no document of the corpus has, and "
