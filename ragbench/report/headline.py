@@ -99,11 +99,12 @@ def headline(
     return f"{text}; {_not_worse(tied)}" if tied else text
 
 
-def lead(summary: Summary) -> str:
+def lead(summary: Summary, families: Iterable[MeasureComparison] = ()) -> str:
     """Return the first sentence of a report: questions that a system answers, and lost ones.
 
     Counts are those of the causes. A system without any answer finds the gold instead. Lost
-    questions are sorted by their number. '' if the system has no causes.
+    questions are sorted by their number. '' if the system has no causes, or if it is never right
+    and a measure tells nothing: then the reason is the first sentence.
 
     Example: 'mychain answers 21 of 30 questions; lost: 5 not retrieved, 4 not used'.
     """
@@ -112,6 +113,8 @@ def lead(summary: Summary) -> str:
         return ""
     name, n_right = printable(system.name), system.causes.get("right", 0)
     n_unknown = system.causes.get("unknown", 0)
+    if not n_right and nothing_told(families):
+        return ""
     if n_unknown and not n_right:  # it may be that no answer could be checked
         return f"{name}: {cause_sentence(system.causes)}"
     questions = counted(sum(system.causes.values()) - n_unknown, "questions")

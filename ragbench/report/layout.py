@@ -91,7 +91,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         name=printable(summary.name),
         run_id=printable(summary.run_id),
         subject=_subject(summary),
-        lead=lead(summary) if runs is None else "",
+        lead=lead(summary, comparisons.measures) if runs is None else "",
         headlines=(
             *([f"gates: {', '.join(verdicts)}"] if verdicts else ()),
             *(() if runs is None else runs.headlines),

@@ -96,11 +96,11 @@ def test_it_is_the_first_that_the_terminal_says_also_when_quiet(write, tmp_path)
 
     done = CliRunner().invoke(run_command, ["c.yaml", "--quiet"], catch_exceptions=False)
 
-    assert done.stdout.splitlines()[1].startswith(
+    assert done.stdout.splitlines()[0].startswith(
         "answer_hit@5, answer_hit@1 and answer_hit@10 tell"
     )
     retrieval = done.stdout[
-        done.stdout.index("\nretrieval\n") : done.stdout.index("\ngeneration")
+        done.stdout.index("\nretrieval ") : done.stdout.index("\ngeneration")
         if "\ngeneration" in done.stdout
         else None
     ]
@@ -302,7 +302,7 @@ def test_the_warning_on_ids_stands_before_the_tables(tmp_path, monkeypatch):
 
     said = "warning: given: none of its 3 hits is known to the judgements, such as 'u1' ("
     assert done.exit_code == 0
-    assert 0 < done.stdout.index(said) < done.stdout.index("\nretrieval\n")
+    assert 0 < done.stdout.index(said) < done.stdout.index("\nretrieval ")
     assert re.search(r"\ngiven +-( +-)*\n", done.stdout), "no score is 0"
 
 

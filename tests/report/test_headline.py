@@ -167,6 +167,15 @@ def lead_of(*systems, **facts):
     return lead(read(Summary, {"name": "run", "systems": list(systems), **facts}))
 
 
+def test_a_reason_why_a_measure_tells_nothing_comes_before_no_right_answer():
+    system = counted("bm25", "retrieval", not_retrieved=3)
+    summary = read(Summary, {"name": "run", "systems": [system]})
+    doubted = MeasureComparison(measure="answer_hit@5", tells_nothing="no passage holds an answer")
+
+    assert lead(summary).startswith("bm25 finds the gold of 0 of 3 questions")
+    assert lead(summary, [doubted]) == ""
+
+
 def counted(name, kind, role="system", **causes):
     scores = {"m": score((0.4, 0.36, 0.44), "m", kind=kind)}
     return {"name": name, "scores": scores, "role": role, "causes": causes}
