@@ -46,10 +46,11 @@ def test_the_programs_are_typed_strictly(repository, tmp_path):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("page", ["application.md", "ci.md", "own.md"])
+@pytest.mark.parametrize("page", ["application.md", "ci.md", "first-notebook.md", "own.md"])
 def test_the_programs_run_in_a_running_loop(repository, tmp_path, monkeypatch, page):
     """Those of the other pages need a server or a run; the tests of these pages run them so."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "datasets").symlink_to(repository / "datasets")
     ran = [each for each in programs(repository / "docs" / page) if installed(each)]
 
     for program in ran:
