@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
@@ -26,7 +27,9 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _MAX_DETAIL = 500
-_MAX_REPLY = 64 * 2**20  # bytes; no answer to one question is longer
+_MAX_REPLY = 64 * 2**20  # bytes, decompressed; no answer to one question is longer
+# Content encoding of a reply -> `wbits` of zlib. Other encodings could not be measured.
+ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 def failure_of_status(
@@ -187,32 +190,23 @@ class _Response(Protocol):
 
 
 def bound_reply(response: _Response) -> None:
-    """Limit the body of a response to 64 MiB; a hook for HTTP clients.
+    """Limit the body of a response to 64 MiB after decompression; a hook for HTTP clients.
 
-    Reading beyond the limit raises a CallFailure; so does this call for a compressed reply. It
+    Reading beyond the limit raises a CallFailure; so does this call for an unknown encoding. It
     replaces `response.stream`.
     """
-    stream, encoding = response.stream, response.headers.get("content-encoding", "identity")
-    # A few megabytes of gzip may decompress to gigabytes; the request asks for a plain reply.
-    if encoding != "identity":
-        detail = f"the reply has the content encoding {encoding[:40]!r}, allowed: none"
-        raise CallFailure(Cause.MALFORMED, detail)
-    remaining = _MAX_REPLY
-
-    def counted(piece: bytes) -> bytes:
-        nonlocal remaining
-        remaining -= len(piece)
-        if remaining < 0:
-            detail = f"the reply is larger than {_MAX_REPLY >> 20} MiB"
-            raise CallFailure(Cause.MALFORMED, detail)
-        return piece
+    # A few megabytes of gzip may decompress to gigabytes.
+    stream, size = response.stream, _Size(response)
 
     def pieces(self: object) -> Iterator[bytes]:
-        yield from map(counted, stream)
+        for piece in stream:
+            size.add(piece)
+            yield piece
 
     async def async_pieces(self: object) -> AsyncIterator[bytes]:
         async for piece in stream:
-            yield counted(piece)
+            size.add(piece)
+            yield piece
 
     methods = {
         "__iter__": pieces,
@@ -232,3 +226,37 @@ async def async_bound_reply(response: _Response) -> None:
     It raises as `bound_reply` does.
     """
     bound_reply(response)
+
+
+class _Size:
+    """Counter of the bytes of a reply, before and after decompression."""
+
+    def __init__(self, response: _Response) -> None:
+        name = str(response.headers.get("content-encoding", "identity")).strip().lower()
+        if name not in ENCODINGS and name != "identity":
+            allowed = ", ".join(ENCODINGS)
+            detail = f"the reply has the content encoding {name[:40]!r}, allowed: {allowed}"
+            raise CallFailure(Cause.MALFORMED, detail)
+        self._inflate = zlib.decompressobj(ENCODINGS[name]) if name in ENCODINGS else None
+        self._received, self._decompressed = 0, 0
+
+    def add(self, piece: bytes) -> None:
+        """Count a piece before the client decompresses it; raise a CallFailure over the limit."""
+        self._received += len(piece)
+        self._decompressed += self._size_of(piece)
+        if self._decompressed > _MAX_REPLY:
+            detail = (
+                f"the reply is larger than {_MAX_REPLY >> 20} MiB: {self._received:,} bytes "
+                f"received, {self._decompressed:,} decompressed"
+            )
+            raise CallFailure(Cause.MALFORMED, detail)
+
+    def _size_of(self, piece: bytes) -> int:
+        """Return the size of a piece after decompression, counted no further than the limit."""
+        if self._inflate is None:
+            return len(piece)
+        remaining = _MAX_REPLY + 1 - self._decompressed
+        try:
+            return len(self._inflate.decompress(piece, remaining))
+        except zlib.error:  # raw deflate or damaged: counted by the largest ratio of deflate
+            return min(remaining, len(piece) * 1032)
