@@ -271,7 +271,8 @@ def _move_handlers(source: object, target: Any) -> None:
     """Let all handlers of `logging` that write to a stream write to another one."""
     for logger in (logging.root, *list(logging.root.manager.loggerDict.values())):
         for handler in getattr(logger, "handlers", ()):
-            if isinstance(handler, logging.StreamHandler) and handler.stream is source:
+            # that of `logging.lastResort` is a property that follows sys.stderr
+            if isinstance(handler, logging.StreamHandler) and vars(handler).get("stream") is source:
                 handler.setStream(target)
 
 

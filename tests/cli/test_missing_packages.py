@@ -42,47 +42,48 @@ def ragbench(tmp_path):
         (
             "openai",
             {"metrics": {"judge": JUDGE}},
-            f"chat model 'openai' needs openai: pip install 'ragbench[judge]'{WITHOUT}",
+            f"chat model 'openai' needs openai: pip install 'ragbench-eval[judge]'{WITHOUT}",
         ),
         (
             "openai",
             {"generators": {"gpt": {"type": "openai", "model": "m"}}},
-            "chat model 'openai' needs openai: pip install 'ragbench[judge]'",
+            "chat model 'openai' needs openai: pip install 'ragbench-eval[judge]'",
         ),
         (
             "sentence_transformers",
             {"retrievers": {"d": {"type": "dense", "chunk": {"by": "words", "size": 5}}}},
-            "retriever 'dense' needs sentence-transformers: pip install 'ragbench[dense]'",
+            "retriever 'dense' needs sentence-transformers: pip install 'ragbench-eval[dense]'",
         ),
         (
             "faiss",
             {"retrievers": {"d": {"type": "dense", "index": "faiss"}}},
-            "retriever 'dense' needs faiss-cpu: pip install 'ragbench[faiss]'",
+            "retriever 'dense' needs faiss-cpu: pip install 'ragbench-eval[faiss]'",
         ),
         (
             "sentence_transformers",
             {"retrievers": {"c": {"type": "cross_encoder", "retriever": "bm25"}}},
-            "reranker 'cross_encoder' needs sentence-transformers: pip install 'ragbench[dense]'",
+            "reranker 'cross_encoder' needs sentence-transformers: "
+            "pip install 'ragbench-eval[dense]'",
         ),
         (
             "sentence_transformers",
             {"retrievers": {"m": {"type": "mmr", "retriever": "bm25"}}},
-            "reranker 'mmr' needs sentence-transformers: pip install 'ragbench[dense]'",
+            "reranker 'mmr' needs sentence-transformers: pip install 'ragbench-eval[dense]'",
         ),
         (
             "transformers",
             {"generators": {"local": {"type": "huggingface", "model": "someone/tiny"}}},
-            "generator 'huggingface' needs transformers: pip install 'ragbench[huggingface]'",
+            "generator 'huggingface' needs transformers: pip install 'ragbench-eval[huggingface]'",
         ),
         (
             "bert_score",
             {"metrics": {"generation": ["bertscore"]}},
-            "metric 'bertscore' needs bert-score: pip install 'ragbench[bertscore]'",
+            "metric 'bertscore' needs bert-score: pip install 'ragbench-eval[bertscore]'",
         ),
         (
             "ray",
             {"executor": {"type": "ray", "workers": 2}},
-            "executor 'ray' needs ray: pip install 'ragbench[ray]'",
+            "executor 'ray' needs ray: pip install 'ragbench-eval[ray]'",
         ),
     ],
 )
@@ -102,7 +103,7 @@ def test_an_available_judge_is_left_out_without_its_package(ragbench, monkeypatc
     monkeypatch.setitem(sys.modules, "openai", None)
     done = ragbench(command, metrics={"judge": {**JUDGE, "when": "available"}})
 
-    reason = "chat model 'openai' needs openai: pip install 'ragbench[judge]'"
+    reason = "chat model 'openai' needs openai: pip install 'ragbench-eval[judge]'"
     assert done.returncode == 0, done.stderr
     assert f"judge openai was skipped: {reason} (when: available)" in done.stdout
 

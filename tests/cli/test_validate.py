@@ -106,7 +106,7 @@ def test_data_that_cannot_be_read(here):
     assert "Traceback" not in result.stderr
 
 
-def test_a_missing_package_is_a_note_and_no_verdict_on_the_data(here):
+def test_a_missing_package_is_an_error_as_in_a_run(here):
     metric = "python:tests.experiment.test_metric_options:polite(words=absent)"
     write_config(
         here,
@@ -114,11 +114,8 @@ def test_a_missing_package_is_a_note_and_no_verdict_on_the_data(here):
         f"generators: {{e: {{type: extractive}}}}\nmetrics: {{generation: ['{metric}']}}\n",
     )
 
-    result = CliRunner().invoke(validate, ["c.yaml"])
+    result = ragbench("validate", "c.yaml")
 
-    assert result.exit_code == 0, result.output
-    assert (
-        "note      metric 'polite' needs politeness: pip install 'ragbench-eval[polite]'"
-        in result.output
-    )
-    assert "warning" not in result.output
+    assert result.returncode == 2, result.stdout
+    message = "metric 'polite' needs politeness: pip install 'ragbench-eval[polite]'"
+    assert message in result.stderr

@@ -39,6 +39,10 @@ WITHOUT_REFERENCE: dict[str, str] = {
         "no package plans by these intervals; the power of its plans by counting and by samples in "
         "tests/stats/test_planning.py"
     ),
+    "unpaired_interval": (
+        "Newcombe's table of differences of two proportions, Welch's interval for many values, and "
+        "simulated coverage in tests/stats/test_unpaired.py"
+    ),
     "tilting_interval": (
         "no package here has it; a solver for the weights, 200,000 draws at a limit and, for hits, "
         "score_interval in tests/stats/test_tilting.py"

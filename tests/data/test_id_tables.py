@@ -122,7 +122,7 @@ def test_a_missing_value_is_a_missing_prediction(tmp_path, monkeypatch):
 
     done = CliRunner().invoke(run_command, ["ragbench.yaml"], catch_exceptions=False)
 
-    assert "4 scored, 1 failed (missing_answer 1), 0 not applicable" in done.stdout
+    assert "failed: 1 of given (missing_answer 1)" in done.stdout
     assert done.exit_code == 3, "a failed item, as any missing prediction"
 
 

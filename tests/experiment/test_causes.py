@@ -225,7 +225,7 @@ def test_hits_that_nobody_knows_are_not_held_against_the_judgements(config, tmp_
     experiment = rb.run_experiment(config)
     rows = rows_of(experiment, "mine")
 
-    assert any("mine: none of its" in warning for warning in experiment.record.warnings)
+    assert any("mine: its passages have no ids" in note for note in experiment.record.notes)
     assert not any("gold" in row["why"] and " not among " in row["why"] for row in rows.values())
     assert rows["q1"]["cause"] == "not_used", "the answer, Io, stands in what it read"
     assert {row["cause"] for row in rows.values()} != {"not_used"}

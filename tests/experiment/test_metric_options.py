@@ -79,7 +79,7 @@ def test_a_file_is_found_beside_the_config(config, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("absent", MissingExtra, r"metric 'polite' needs politeness: .*ragbench\[polite\]"),
+        ("absent", MissingExtra, r"metric 'polite' needs politeness: .*ragbench-eval\[polite\]"),
         ("nowhere", ConfigError, "words: found 'nowhere'; allowed: a file of words"),
     ],
 )

@@ -19,12 +19,12 @@ def test_a_retriever_that_fails_for_one_query_fails_that_query(config):
     experiment = rb.run_experiment(config, retrievers={"flaky": flaky})
 
     scores = {system["name"]: system["scores"] for system in experiment.summary["systems"]}
-    assert scores["flaky"]["map"]["failed"] == {"error": 1}
+    assert scores["flaky"]["map"]["failed"] == {"server_error": 1}
     assert scores["flaky"]["map"]["n"] == 3
     low, high = scores["flaky"]["map"]["bounds"]
     assert high - low == pytest.approx(1 / 4)
-    assert scores["flaky/extractive"]["rouge1"]["failed"] == {"error": 1}
-    assert scores["flaky/extractive"]["context_overlap"]["failed"] == {"error": 1}
+    assert scores["flaky/extractive"]["rouge1"]["failed"] == {"server_error": 1}
+    assert scores["flaky/extractive"]["context_overlap"]["failed"] == {"server_error": 1}
     assert scores["bm25"]["map"]["failed"] == {}
     assert experiment.summary["complete"] is False
     assert experiment.exit_code == 3

@@ -34,4 +34,4 @@ def test_a_prompt_beyond_its_context_fails_that_item_alone(llama):  # noqa: F811
         verdict = judge.score(answer="word " * 20_000)["fluency"]
 
     assert (verdict.status, verdict.cause) == ("failed", "too_long")
-    assert "2,048 fit" in verdict.reasoning
+    assert "available context size (2048 tokens)" in verdict.reasoning
