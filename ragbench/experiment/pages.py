@@ -182,8 +182,8 @@ def _write(
 def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     """Return the joined summary of several runs, and their comparisons with the first.
 
-    Runs that may not be compared have no comparisons, and warnings with the reasons. Level of the
-    intervals is that of the first run.
+    If any run may not be compared, there are no comparisons at all, and the summary has warnings
+    with the reasons. The level of the intervals is that of the first run.
 
     Raises:
         DataError: A folder is no run, or its files are wrong.

@@ -582,7 +582,8 @@ def _size(d: FloatArray) -> float:
 class QueriesWorse(Change):
     """At most so many queries became worse, each of these queries by `by` or more.
 
-    `by` is in the unit of the score, above 0; None counts every drop.
+    `by` is in the unit of the score, above 0; None counts every drop. Undecided without a baseline,
+    if no query has a score in both, or if failed queries could turn a pass into a fail.
     """
 
     conditions = ("max_queries_worse",)

@@ -143,8 +143,9 @@ class Limit(base.MeasureGate):
     def _at_worst_and_best(self, column: ScoreColumn, confidence: float) -> tuple[float, float]:
         """Return the compared number with all failed queries at one end, then at the other.
 
-        NaN for a score without bounds, or one that is no mean of queries. The mean comes with worst
-        first, the interval's end with the smallest value first.
+        For the mean the worst comes first, infinite on a side without a bound. For the interval's
+        end the smallest value comes first; both are NaN for a score without bounds or one that is
+        no mean of queries.
         """
         if self.decide != "interval":
             return bounds_of(column)

@@ -332,9 +332,10 @@ def _as_documents(value: Any) -> Sequence[Any]:
 
 
 def _inputs_of(target: Any) -> Sequence[str | dict[str, Any]]:
-    """Return the usual inputs that fit the schema of a Runnable, required keys first.
+    """Return the usual inputs whose keys the schema of a Runnable requires.
 
-    All of them if the schema names none of their keys; only text for an object without a schema.
+    Without any, those whose keys it names; without these, or if the schema cannot be read, all.
+    Only the text for the schema of a text, and for an object without a schema.
     """
     read_schema = getattr(target, "get_input_jsonschema", None)
     if not callable(read_schema):

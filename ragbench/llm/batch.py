@@ -341,7 +341,8 @@ class BatchChat(ChatModel):
     def _forget(self, note: BatchNote, keys: Collection[str]) -> None:
         """Remove calls from a note on disk; delete a note that has no calls left.
 
-        Unknown keys are ignored.
+        Unknown keys are ignored; without notes on disk it does nothing. OSError if the note cannot
+        be written or deleted.
         """
         if self._notes is None:
             return

@@ -383,7 +383,8 @@ class SystemPairs:
     def _basis(self) -> FloatArray:
         """Every system minus the first one: small numbers, of which differences lose little.
 
-        Summed over clusters, if there are any; NaN where either is not scored.
+        Shape (queries, systems), NaN where either is not scored. With clusters (clusters, systems):
+        sums over the scored queries, NaN for a cluster without any.
         """
         return self._by_unit(self._table, self._table[:, :1])
 

@@ -213,7 +213,10 @@ def _from_mapping(value: Mapping[str, Any], owner: str, pack: Pack) -> Collectio
 
 
 def _documents(items: object, owner: str) -> Iterator[Document]:
-    """Yield documents from records or mappings; a `DataError` names the position of a wrong one."""
+    """Yield documents from records or mappings, or from the rows of a data frame.
+
+    A `DataError` names the position of a wrong item, or says that the part is no list.
+    """
     for item, entry in _entries(items, "documents", owner, Document):
         yield item if isinstance(item, Document) else read_document(entry, "id")
 

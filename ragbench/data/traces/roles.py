@@ -306,8 +306,9 @@ def _question(
 def _documents(span: Span, rules: RoleRules) -> list[Document]:
     """Return the passages of a span, in its order.
 
-    [] if it failed and one of them, or its list, cannot be read. Raises `UnclearTrace` for the same
-    in a span without an error.
+    A missing list counts as one that cannot be read; an empty list gives []. [] if the span failed
+    and one of its passages, or its list, cannot be read. Raises `UnclearTrace` for the same in a
+    span without an error.
     """
     output = span.output if span.documents is None else span.documents
     passages = values.read_documents(output, rules.id_field, rules.corpus)

@@ -254,7 +254,9 @@ def build_generator(
 
     Raises:
         ConfigError: A built-in generator refuses an option, or that many samples.
-        AdapterError: Code of the user's fails, or returns no generator.
+        DataError: A file that the generator reads is missing or wrong.
+        OptionError: The user's class or function lacks an option.
+        AdapterError: Code of the user fails, or returns no generator.
     """
     if component is not None and not calls and calls_code(component):
         require_method(component, "generator")

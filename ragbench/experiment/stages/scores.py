@@ -128,10 +128,14 @@ class ScoreRanking(StoredStage):
     def _score_ids(
         self, qrels: Qrels, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], RunCounts | None]:
-        """Return the columns of measures that read ids, and the counts of the run.
+        """Return label -> column of measures that read ids, and the counts of the run, never None.
 
         A query without judgements has the cause `NO_JUDGEMENTS`. Values are in the order of the
-        queries of the run.
+        queries of the run. The ranking keeps the ranks of the judgements.
+
+        Raises:
+            AdapterError: A measure of the user fails.
+            DataError: The qrels lack the subtopics that a measure needs.
         """
         rules, columns = self.plan.config.metrics.retrieval, dict[str, ScoreColumn]()
         scored = score_run(
@@ -261,9 +265,10 @@ class ScoreAnswers(StoredStage):
         return Mapped(lambda name: answers.get(name, ()), self.plan.ids)
 
     def slots(self) -> list[Slot | None]:
-        """Return a slot for each sample and metric, sample by sample.
+        """Return a slot for each sample and metric, sample by sample; none is None.
 
-        The key depends on the texts alone, so that equal answers of two systems are scored once.
+        The key depends on what the metric reads, answers and gold answers or tool calls, so that
+        equal ones of two systems are scored once.
         """
         slots = list[Slot | None]()
         for sample in self._samples:
@@ -299,7 +304,11 @@ class ScoreAnswers(StoredStage):
         return sum(scorer.steps(n) for _, _, scorer in self._groups(todo)), "scores"
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Score each sample by the metrics of its slots."""
+        """Score each sample by the metrics of its slots, and keep each column.
+
+        AdapterError if a metric of the user fails; errors of making a scorer, such as a
+        MissingExtra, pass through.
+        """
         for sample, numbers, scorer in self._groups(todo):
             answers = self._samples[sample]
             texts = [*_texts_of(answers)]
