@@ -25,4 +25,4 @@ def test_every_promise_names_a_test(repository):
 
 
 def test_the_readme_leads_there(repository):
-    assert "(SECURITY.md)" in (repository / "README.md").read_text(encoding="utf-8")
+    assert "blob/main/SECURITY.md)" in (repository / "README.md").read_text(encoding="utf-8")
