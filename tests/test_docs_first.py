@@ -26,6 +26,12 @@ def test_the_first_programs_are_here():
     assert {"first-table.md", "first-langchain.md", "from-trec-eval.md"} <= {*PAGES}
 
 
+def test_the_list_for_coding_agents_names_pages():
+    links = re.findall(r"\]\(([^)]+)\)", (DOCS / "llms.txt").read_text(encoding="utf-8"))
+    assert "SKILL.md" in links
+    assert [link for link in links if not (DOCS / link).is_file()] == []
+
+
 @pytest.mark.costly
 @pytest.mark.parametrize("page", PAGES)
 def test_a_first_program_runs(page, tmp_path, monkeypatch):
