@@ -179,13 +179,16 @@ def test_its_errors_are_failures_by_cause(engine):
 
 
 def test_an_output_that_its_parser_rejects(engine):
-    """`json_object` with random weights: a 500 that is tried again, or a reply; never a crash."""
+    """`json_object` with random weights: a 500, or a reply; never a crash.
+
+    A 500 on JSON that was cut at its limit is unreadable, another one an error of the server.
+    """
     request = asking("x", max_tokens=8, extra={"response_format": {"type": "json_object"}})
 
     (outcome,) = ask_many(engine, [request])
 
     if isinstance(outcome, CallFailure):
-        assert outcome.cause.word == "server_error"
+        assert outcome.cause.word in ("server_error", "unreadable")
     else:
         assert outcome.finish_reason in ("length", "stop")
 
