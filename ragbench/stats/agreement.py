@@ -30,13 +30,13 @@ FEWEST = 3
 class Agreement:
     """Statistic of agreement between raters on n items, with its confidence interval.
 
-    `mean_agreement` and the functions that call it make it; limits are NaN below 3 items.
+    The functions of this module and of `correlation` return it; limits are NaN below 3 items.
 
     Attributes:
         value: Value of the statistic; NaN if it is undefined.
         lower: Lower limit; NaN if the rule is `undefined`.
         upper: Upper limit; NaN if the rule is `undefined`.
-        n: Number of items that count, with two ratings or more; groups where the rule is `mean`.
+        n: Number of items with two ratings or more; in `mean_correlation`, of groups.
         level: Level of measurement that the statistic assumes.
         rule: Method that gave the limits.
         reason: Reason for a missing value or interval, or for tables left out; else empty.
@@ -81,23 +81,23 @@ def mean_agreement(
       alone then covers in as few as 40 % of samples, and takes perfect agreement for certain.
 
     Args:
-        statistic: What is computed from one table.
+        statistic: Function of one table that returns the value, and the value without each item.
         tables: One (n, raters) table for each pair of raters; NaN where a rating is missing. A
             row counts where it has two ratings or more.
         level: The level of measurement, for the record.
         span: Smallest and largest possible value.
-        groups: What the n items belong to; items of a group vary together, so that the groups
-            are what is sampled. By default each item is its own group.
+        groups: n labels; items with equal ones vary together, so that the groups are the sample.
+            None: each item is its own group.
         confidence: Coverage that is aimed at.
-        rare: Whether ratings have few levels, of which one may be rare. Without, `plus_two` is
-            only for what varies in no item: of means of many ratings, normal and correlated by 0
-            to .95, the jackknife covers 93 % or more from 5 items on, and adding two to them makes
-            the interval up to four times as wide.
+        rare: True if ratings have few levels, of which one may be rare. False uses `plus_two` only
+            if leaving out items shows no spread: of means of many ratings, normal and correlated by
+            0 to .95, the jackknife covers 93 % or more from 5 items on, and adding two to them
+            makes the interval up to four times as wide.
 
     Returns:
-        The mean over the tables in which the statistic is defined, with the number of items. NaN
-        with the reasons, joined by `; `, where it is defined in none. The limits, which include the
-        value, are NaN below three items, and where too few items differ.
+        The mean over the tables in which the statistic is defined, with the number of items; NaN
+        where it is defined in none. `reason` joins those of undefined tables by `; `. The limits,
+        which include the value, are NaN below three items, and where too few items differ.
 
     Raises:
         OptionError: groups are not as many as items, or confidence is outside (0, 1).
@@ -145,11 +145,12 @@ def raw_agreement(
     Args:
         x: Ratings of n items; NaN where missing.
         y: Ratings of the same items by another.
-        groups: What the items belong to, see `mean_agreement`.
+        groups: A label for each item, see `mean_agreement`.
         confidence: Coverage that is aimed at.
 
     Returns:
-        A share in [0, 1]; NaN where no item has both ratings. Constants are no special case.
+        A share in [0, 1]; NaN where no item has both ratings. A rater who gives one level to all
+        items is no special case.
 
     Raises:
         OptionError: x and y are not of one length or hold an infinity, groups has another length,
@@ -219,13 +220,13 @@ def cohen_kappa(
         y: Levels that another gave to the same items.
         weights: `equal`, `linear` or `quadratic` in the distance of the two numbers; levels that
             no rater used count as distance all the same.
-        groups: What the items belong to, see `mean_agreement`.
+        groups: A label for each item, see `mean_agreement`.
         confidence: Coverage that is aimed at.
 
     Returns:
-        A value in [-1, 1]; 0 is chance. NaN with the reason where a rater gave one level to all
-        items: kappa would be 0 or 0 / 0, whatever the other one said. NaN too where no item has
-            both.
+        A value in [-1, 1]; 0 is chance. NaN with the reason where no item has both ratings, and
+        where a rater gave one level to all items: kappa would be 0 or 0 / 0, whatever the other
+        one said.
 
     Raises:
         OptionError: x and y are not of one length or hold an infinity, groups has another length,
@@ -361,7 +362,7 @@ def krippendorff_alpha(
             fewer than two ratings are left out.
         level: `nominal` (equal or not), `ordinal` (how many ratings lie between), or `interval`
             (squared distance).
-        groups: What the items belong to, see `mean_agreement`.
+        groups: A label for each item, see `mean_agreement`.
         confidence: Coverage that is aimed at.
 
     Returns:

@@ -34,11 +34,12 @@ def pearson(
     Args:
         x: n numbers; NaN where missing.
         y: Numbers for the same items.
-        groups: What the items belong to, see `mean_agreement`.
+        groups: A label for each item, see `mean_agreement`.
         confidence: Coverage that is aimed at.
 
     Returns:
-        A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
+        A value in [-1, 1]. NaN with the reason where fewer than two items have both numbers, or
+        where all their x or all their y are equal (but for rounding).
 
     Raises:
         OptionError: x and y are not of one length or hold an infinity, groups has another length,
@@ -64,8 +65,8 @@ def spearman(
 ) -> Agreement:
     """Return Pearson's correlation of the ranks; tied values share the mean of their ranks.
 
-    Arguments and result are those of `pearson`. The time is O(n^2): ten thousand items take
-    seconds.
+    Arguments and result are those of `pearson`, without its tolerance for rounding. The time is
+    O(n^2): ten thousand items take seconds.
 
     Raises:
         OptionError: x and y are not of one length or hold an infinity, groups has another length,
@@ -90,8 +91,8 @@ def kendall_tau_b(
     """Return the excess of pairs in the same order over pairs in the opposite order.
 
     A pair that is tied in x or y is in neither; the divisor is the geometric mean of the pairs
-    that are not tied in x, and in y. Arguments and result are those of `pearson`. The time is
-    O(n^2).
+    that are not tied in x, and in y. Arguments and result are those of `pearson`, without its
+    tolerance for rounding. The time is O(n^2).
 
     Raises:
         OptionError: x and y are not of one length or hold an infinity, groups has another length,
@@ -128,7 +129,8 @@ def mean_correlation(
     Args:
         x: n numbers; NaN where missing.
         y: Numbers for the same items.
-        groups: What each item belongs to; items without both numbers are left out first.
+        groups: n labels; items with equal ones are a group. Items without both numbers are left
+            out first.
         coefficient: `pearson`, `spearman` or `kendall`, computed in each group.
         confidence: Coverage of the interval of the mean over groups.
 
@@ -303,10 +305,11 @@ _COEFFICIENTS: dict[str, tuple[Statistic, Level]] = {
 
 
 def _signs(table: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
-    """Sum over j what the signs s = sign(x_k - x_j) and t = sign(y_k - y_j) of each item k say.
+    """Return sums over j of the signs s = sign(x_k - x_j) and t = sign(y_k - y_j) for each item k.
 
-    Gives the sums of s and t, of s t, of the squares of s and t (shape (2, n)), and of each of both
-    times the sums of s, or t, of item j (shape (2, 2, n)); in blocks, so that memory stays bounded.
+    The four parts: the sums S of s and T of t; the sum of s t; the sums of s^2 and t^2, shape
+    (2, n); the sums of s and t, each times the S_j and the T_j of item j, shape (2, 2, n). Pairs
+    are compared in blocks, so that memory stays bounded.
     """
     n = len(table)
     # for each item, the values below it minus those above it
@@ -357,12 +360,12 @@ def roc_auc(
     Args:
         scores: n numbers; NaN where missing.
         good: 1 or 0 for the same items; NaN where missing.
-        groups: What the items belong to, see `mean_agreement`.
+        groups: A label for each item, see `mean_agreement`.
         confidence: Coverage that is aimed at.
 
     Returns:
-        A value in [0, 1]; NaN with the reason where all items are good, or all bad. A constant
-        score gives 0.5 without an interval: it tells nothing apart.
+        A value in [0, 1]; NaN with the reason without items, or where all are good or all bad. A
+        constant score gives 0.5 without an interval: it tells nothing apart.
 
     Raises:
         OptionError: The two are not of one length, `scores` holds an infinity, `good` holds

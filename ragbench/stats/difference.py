@@ -44,8 +44,8 @@ class DifferenceInterval:
 
     Attributes:
         mean: Mean of the differences; NaN without any.
-        lower: Lower limit; NaN if the rule has no limits.
-        upper: Upper limit; NaN if the rule has no limits.
+        lower: Lower limit; NaN for `undefined`, and for `identical` with an unbounded range.
+        upper: Upper limit; NaN as `lower`.
         n: Number of queries that both systems scored.
         n_changed: Number of queries with a difference other than 0.
         sd: Standard deviation of the differences, from which further queries are planned; with
@@ -185,10 +185,8 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
     A difference below 1e-12 of the scores is rounding: 0.1 + 0.2 and 0.3 are the same score. A
     test that divides by the spread would take such differences for real, if they agree in sign.
 
-    Both are equal where the difference is 0; infinite scores give NaN or an infinity.
-
     Args:
-        system: Scores, one or more per query; NaN where not scored.
+        system: Finite scores, one or more per query; NaN where not scored.
         baseline: Scores of the baseline, of the same shape or one that broadcasts to it.
 
     Returns:

@@ -28,7 +28,7 @@ class Increase(NamedTuple):
     Attributes:
         increase: 0.2 is a fifth more; negative is less. NaN where the baseline's amount is 0.
         lower: Lower limit as such a share; NaN if the rule is `undefined`.
-        n: How many queries were compared.
+        n: Number of queries.
         rule: `ratio`, `quantile`, `same_factor` (one factor on every query), or `undefined`.
         upper: Upper limit, likewise.
     """
@@ -77,8 +77,8 @@ def increase_interval(
 
     Args:
         system: n amounts, 0 or more.
-        baseline: The baseline's, for the same queries.
-        quantile: Such as 0.95; None compares totals.
+        baseline: n amounts of the baseline, for the same queries.
+        quantile: Quantile to compare, such as 0.95; None compares totals.
         confidence: Coverage that is aimed at.
         clusters: n labels; queries with equal ones are one unit; None: each is one.
         resamples: How many samples are drawn with replacement.
@@ -87,12 +87,14 @@ def increase_interval(
     Returns:
         The increase as a share of the baseline. `undefined`, with NaN, without queries and where
         the baseline's amount is 0; 0 with the rule `same_factor` where all amounts are 0. Limits
-        are NaN where queries are too few.
+        are NaN, and the rule is `undefined`, where queries are too few, or where the baseline's
+        quantile is 0 in too many resamples.
 
     Raises:
         OptionError: An amount is negative or not finite, or an option is not allowed.
-        ValueError: The two have different lengths, quantile is outside 0..1, or with a quantile
-            resamples is below 1 or the seed negative.
+        ValueError: The two have different lengths of two or more, quantile is outside 0..1, or
+            with a quantile resamples is below 1 or the seed negative.
+        ZeroDivisionError: quantile is 0 or 1.
 
     Example:
         Every other query takes half as much again.

@@ -36,7 +36,7 @@ class MeanInterval:
     Attributes:
         mean: Mean of the values; NaN where there are none.
         lower: Lower limit; NaN where the rule is `undefined`.
-        rule: How the limits were found.
+        rule: Method that gave the limits.
         upper: Upper limit; NaN where the rule is `undefined`.
         n: Number of values.
     """
@@ -228,7 +228,10 @@ class CorrectedMean:
         return (self.upper - self.lower) / alone if alone else math.nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping, with null in place of NaN and `lambda` for the weight."""
+        """Return a JSON-ready mapping of the fields and `width_ratio`, with null for NaN.
+
+        Limits are the pairs `interval` and `labels_interval`; `weight` has the key `lambda`.
+        """
         return {
             "mean": self.mean,
             "judge_mean": self.judge_mean,
@@ -265,12 +268,12 @@ def ppi_mean(
     500 judgements, if people pass 50 to 97 % and the judge is lenient, harsh or noisy.
 
     Args:
-        labels: What people say of n items.
-        judged: What the judge says of the same items.
-        unlabelled: What the judge says of N other items.
-        random: Whether the n were drawn at random from all n + N. There is no default: labels of
+        labels: Labels of people for n items.
+        judged: Scores of the judge for the same items.
+        unlabelled: Scores of the judge for N other items.
+        random: True if the n were drawn at random from all n + N. There is no default: labels of
             the interesting cases correct nothing.
-        range: Smallest and largest possible label; limits are kept inside.
+        range: Smallest and largest possible label; mean and limits are kept inside.
         confidence: Coverage that is aimed at.
 
     Returns:
@@ -382,7 +385,7 @@ def ppi_difference(
         labels: Labels of n queries for the system, and for the baseline.
         judged: The judge's scores of the same.
         unlabelled: The judge's scores of N other queries, for both.
-        random: Whether the n queries were drawn at random from all.
+        random: True if the n queries were drawn at random from all.
         range: Smallest and largest possible label of ONE system.
         confidence: Coverage that is aimed at.
 

@@ -423,7 +423,7 @@ class _Standardized(NamedTuple):
 
     @classmethod
     def of(cls, differences: FloatArray) -> _Standardized:
-        """Return the facts of a table of differences; NaN counts as 0."""
+        """Return the roots, sums and marks of a table of differences; NaN counts as 0."""
         d = np.nan_to_num(differences)
         most = np.abs(d).max(axis=0, initial=0.0)
         largest = np.where(most > 0, most, 1.0)
@@ -440,10 +440,11 @@ class _Standardized(NamedTuple):
 
 
 def _highest(statistics: FloatArray, steps: Steps) -> FloatArray:
-    """Give, for each flip, what each column is compared with; most extreme column first.
+    """Return, for each flip, the largest statistic of the columns that a column is compared with.
 
-    With `single`, shape (flips, 1): the largest of all columns. With `down`, the largest of a
-    column and those after it, computed in place in `statistics`.
+    The most extreme column comes first. With `single`, shape (flips, 1): the largest of all
+    columns. With `down`, the shape stays: the largest of a column and those after it, computed in
+    place in `statistics`.
     """
     if steps == "single":
         highest: FloatArray = statistics.max(axis=1, keepdims=True, initial=-np.inf)

@@ -1,7 +1,7 @@
 """Tests of paired differences: randomization, t, Wilcoxon's signed ranks, McNemar.
 
 Each takes a table of n queries and m pairs of systems, NaN where a pair is not scored, and returns
-an array of shape (m,): p-values in (0, 1], 1 where no query changed, NaN where none is scored.
+an array of shape (m,): p-values, 1 where no query changed, NaN where none is scored.
 
 A sign flip is a 0 or 1 per query; 1 changes the sign of its difference. Flips of all queries reach
 all columns of a table at once, by one matrix product per block.
@@ -142,6 +142,7 @@ def randomization_p_values(
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
         resamples: Number of random signs.
         seed: Equal seeds give equal p-values, whatever other columns there are.
+        _sums: Source of the random sums of columns, as `SystemPairs.sums`; None draws them.
 
     Returns:
         Array of shape (m,), in the order of the columns: p-values in (0, 1]; 1 where no query

@@ -215,12 +215,12 @@ def queries_to_exclude(
         power: Probability that this limit falls short of the point.
 
     Returns:
-        A number of queries, at least 2. None for never: there is no difference, the point is the
+        A number of queries, at least 2. None for never: `differences` is empty, the point is the
         mean itself, or it is so near to it that ten million would not do.
 
     Raises:
-        OptionError: A difference is not finite or beyond largest, point is not inside it,
-            largest is not above 0, or a probability is outside (0, 1).
+        OptionError: A difference is not finite or beyond largest, point is not between -largest
+            and largest, largest is not finite and above 0, or a probability is outside (0, 1).
 
     Example:
         Each of ten queries gains or loses .2: equal systems, which `max_drop: 0.05` should pass.

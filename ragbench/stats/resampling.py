@@ -229,9 +229,9 @@ class LeftOut:
 
     Attributes:
         value: The statistic of all items; NaN where it is undefined.
-        without: Item -> statistic without it, NaN where that is undefined; empty if `value` is
-            undefined and has a `reason`.
-        reason: Why the value is undefined; empty if it is defined.
+        without: Statistic without each item, shape (items,); NaN where it then is undefined; empty
+            if `value` is undefined and has a `reason`.
+        reason: Why the value is undefined; '' if it is defined.
     """
 
     value: float
@@ -256,9 +256,9 @@ class JackknifeSpread:
     """Shifts of a statistic when groups of items are left out, on the scale from -1 to 1.
 
     Attributes:
-        value: The statistic.
-        shifts: What leaving out each group adds to it; NaN where it then is undefined.
-        n: How many items there are.
+        value: The statistic, on this scale.
+        shifts: Change of the statistic when each group is left out; NaN where it then is undefined.
+        n: Number of items.
         span: Smallest and largest possible value, on its own scale.
     """
 
@@ -275,7 +275,7 @@ class JackknifeSpread:
         groups: np.ndarray[Any, np.dtype[np.int64]],
         span: tuple[float, float],
     ) -> JackknifeSpread:
-        """Collect the mean over several tables.
+        """Return the spread of the mean of a statistic over several tables.
 
         `used` marks the rows of a table that count, `groups` numbers the group of each item, `span`
         is the smallest and largest value. Each result needs a value; a group without a used row

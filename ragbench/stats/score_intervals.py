@@ -50,9 +50,9 @@ def score_interval(
     100 show a loss of more than .02. Limits swap and change sign with lost and gained.
 
     Args:
-        lost: How many queries only the baseline gets right.
-        gained: How many only the system gets right.
-        n: How many both were asked; 0 has no limits.
+        lost: Number of queries that only the baseline gets right.
+        gained: Number of queries that only the system gets right.
+        n: Number of queries of both.
         confidence: Coverage that is aimed at.
 
     Returns:
@@ -363,7 +363,7 @@ def _above(values: FloatArray, alpha: float) -> float:
 def tail_distance(null: Tilted, mean: float, n: int) -> float:
     """Return the distance of a mean of n draws from the centre, in standard normal deviates.
 
-    It lies between the mean of `null`, from which they are drawn, and the largest value there.
+    The draws are from `null`; `mean` lies between its mean, the centre, and its largest value.
 
     Example:
         A mean of .7 in 100 throws of a coin is about 4 standard deviations from .5.

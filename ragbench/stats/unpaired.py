@@ -25,7 +25,8 @@ class UnpairedInterval(NamedTuple):
         mean: Mean of the system minus mean of the baseline.
         lower: Lower limit; NaN if the limits of one mean are unknown.
         upper: Upper limit; NaN as `lower`.
-        p: Smallest error rate at which the interval excludes 0, at least 1e-12; NaN without limits.
+        p: Smallest error rate at which the interval excludes 0, at least 1e-12; 1 if the means are
+            equal, NaN without limits.
     """
 
     mean: float
@@ -87,7 +88,10 @@ def unpaired_interval(
     if p == 1.0 and mean != 0:
 
         def rises(place: float) -> float:
-            """Return the distance by which the interval at p = 10^-place reaches beyond 0."""
+            """Return the distance by which the interval at p = 10^-place reaches beyond 0.
+
+            Negative if the interval excludes 0.
+            """
             low, _, high = limits(1 - 10**-place)
             return -low if mean > 0 else high
 
