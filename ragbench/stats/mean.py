@@ -114,7 +114,7 @@ def mean_interval(
         units = cluster_units(sample, codes, n_clusters) if len(sample) else sample
     constant = len(units) == 0 or bool(units.min() == units.max())
     if len(sample) == 0 or (constant and not bounded):
-        mean = float(sample[0]) if len(sample) else math.nan
+        mean = _mean(sample) if len(sample) else math.nan
         return MeanInterval(mean, math.nan, math.nan, len(sample), "undefined")
 
     rule: MeanRule

@@ -233,6 +233,13 @@ def test_copies_of_a_query_do_not_narrow_a_mean():
     assert clustered.upper - clustered.lower > 2 * (alone.upper - alone.lower)
 
 
+def test_one_cluster_of_an_unbounded_range_has_a_mean_without_limits():
+    interval = mean_interval([1.0, 3.0], range=UNBOUNDED, clusters=["a", "a"])
+
+    assert (interval.mean, interval.rule) == (2.0, "undefined")
+    assert math.isnan(interval.lower) and math.isnan(interval.upper)
+
+
 def test_hits_in_clusters_are_no_wilson_interval():
     found = mean_interval([1.0] * 30, clusters=["a", "b", "c"] * 10)
 
