@@ -44,7 +44,7 @@ class ScoreFacts:
 
     Attributes:
         name: Name in tables and keys.
-        kind: Whether it scores rankings, or answers by a formula or a judge.
+        kind: `retrieval`, `generation` (a formula on answers) or `judge`.
         direction: `higher` or `lower`, whichever is better.
         low: Smallest possible value; -inf without one.
         high: Largest possible value; inf without one.
@@ -65,12 +65,13 @@ class GateNames:
 
     Attributes:
         scores: Name -> declared score.
-        open_kinds: Kinds that may have other scores, as the data decide, or as a judge was skipped.
+        open_kinds: Kinds of which a run may have scores that `scores` lacks, because the data decide
+            on them or a judge was skipped.
         retrievers: Systems that have scores of rankings.
         pairs: Pairs of a retriever and a generator.
         apps: Systems that retrieve and answer in one, and have scores of both kinds.
         sweeps: Swept retriever -> the names of its combinations.
-        may_have_others: Whether the data set may bring systems of its own, with unknown names.
+        may_have_others: True if the data set may have systems with names that are not known yet.
     """
 
     scores: Mapping[str, ScoreFacts]
@@ -154,7 +155,7 @@ class GateProblem:
             leaves it out.
         nearest: The allowed name nearest to a wrong one; None without a near one.
         part: Number of the element in a list, from 0; None for the whole value.
-        at_key: Whether to report it at the key instead of its value.
+        at_key: True reports it at the key instead of its value.
     """
 
     key: str | None
@@ -229,7 +230,7 @@ class Gate(ABC):
 
     Attributes:
         subject: Key that names what the gate is about, such as `measure`.
-        of: Whether its value is a score, a cost or a judge.
+        of: Kind of the subject: `score`, `cost` or `judge`.
         conditions: Keys of conditions, of which the config allows one a gate.
         file_key: Key whose value may be a file, which the config puts into `file`; None without
             one.

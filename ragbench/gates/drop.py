@@ -47,10 +47,7 @@ Identical = Annotated[
 
 
 def few_clusters(n_clusters: int | None) -> str:
-    """Return the reason why so few clusters cannot decide.
-
-    Empty if they can, or without clusters. 10 clusters can decide.
-    """
+    """Return the reason why fewer than 10 clusters cannot decide; '' from 10 on, and for None."""
     if n_clusters is None or n_clusters >= MIN_CLUSTERS:
         return ""
     return f"{n_clusters} clusters are too few; from {MIN_CLUSTERS} on they can decide"
@@ -324,8 +321,8 @@ def power_of(spread: Spread, margin: float, confidence: float, *, widest: float)
 def _detectable(spread: Spread, margin: float, confidence: float, widest: float) -> float | None:
     """Return the smallest true change whose interval lies beyond the margin with power 0.8.
 
-    None if no change up to `widest` does, or if the spread is 0 or not known. A change in the unit
-    of the margin, found by bisection.
+    None if no change up to `widest` does, if the spread is 0 or NaN, or below two queries or
+    clusters. A change in the unit of the margin, found by bisection.
     """
     errors = stats.minimum_detectable_difference(1.0, spread.n_units, confidence=confidence)
 

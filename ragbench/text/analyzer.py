@@ -222,7 +222,8 @@ def _derived(word: str) -> str:  # step 2
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
     """Replace the longest ending of a word that is in `endings`, if the stem has m > `least`.
 
-    Of several endings only the longest is tried; else the word is returned unchanged.
+    Of several endings only the longest is tried; `ion` counts only after s and t. Else the word is
+    returned unchanged.
     """
     for length in range(7, 1, -1):
         if (ending := word[-length:]) in endings:

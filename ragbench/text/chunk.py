@@ -31,7 +31,8 @@ _BY = ("words", "sentences", "tokens", "langchain")
 class Chunking:
     """Options of cutting documents into chunks.
 
-    OptionError if an option is wrong, missing or without effect.
+    OptionError for an unknown `by`, and for an option that is missing, has no effect or does not
+    fit another one. The config checks types and ranges.
 
     Attributes:
         by: Unit of size and overlap, or `python:module:name` of code that cuts texts.
@@ -114,8 +115,8 @@ class Chunk:
 
     Attributes:
         text: The characters of the chunk.
-        start: Position of the first character in the text, from 0; None if a splitter changed the
-            text.
+        start: Position of the first character in the text, from 0; None for a piece of the user's
+            code that is empty or not in the text.
         end: Position after the last character; None if `start` is None.
     """
 
@@ -152,7 +153,7 @@ class Chunker:
         self._cut = self._by_spans() if chunking.code is None else self._by_code(chunking.code)
 
     def __call__(self, text: str) -> list[Chunk]:
-        """Return the chunks of a text, in order; none for a text without a word.
+        """Return the chunks of a text, in order; none for a blank text.
 
         Code of the user may return chunks for such a text too.
 
@@ -164,9 +165,10 @@ class Chunker:
     def chunks_of(self, document: Document) -> list[Document]:
         """Return the chunks of a document as documents, `d1#0`, `d1#1`, ...
 
-        Each has the title and the metadata of the document, and `chunk_start` and `chunk_end` in
-        its metadata. A document without text is one chunk, so that its title can be retrieved.
-        Numbers count from 0. AdapterError if the user's code fails or returns anything but texts.
+        Each has the title and the metadata of the document, with `chunk_start` and `chunk_end`
+        added, None without a position. A document without chunks gives one with an empty text, so
+        that its title can be retrieved. AdapterError if the user's code fails or returns anything
+        but texts.
         """
         parts = []
         for number, chunk in enumerate(self(document.text) or [Chunk("", 0, 0)]):
@@ -230,10 +232,10 @@ class Chunker:
 
 
 def cuts_texts(code: object) -> bool:
-    """Return True for a function whose only required parameter is a text: it returns pieces.
+    """Return True for a function with one required positional parameter: it returns pieces.
 
-    False for a class, and for a function that returns a splitter. A parameter named `chunk_size`
-    makes it a function that returns a splitter.
+    False if that parameter is named `chunk_size`, as in functions that return a splitter; False for
+    a class and other objects.
     """
     if not inspect.isfunction(code):
         return False
@@ -249,8 +251,9 @@ def cuts_texts(code: object) -> bool:
 def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
     """Return the keyword arguments for code that cuts texts or creates a splitter.
 
-    A splitter gets `chunk_size`, `chunk_overlap` and `args`; a function gets `args`, and `size` and
-    `overlap` if it takes them.
+    A splitter gets `chunk_size`, `chunk_overlap` and `args`; a function gets `args`, a `size` that
+    is not None and an `overlap` above 0. With `by: langchain` a function that does not take one of
+    the two is called without it.
 
     Raises:
         OptionError: The code cannot be called, a splitter gets no size, or a function does not take

@@ -49,8 +49,8 @@ def words(text: str, language: str = "en") -> list[str]:
     do dotted initials (`u.s`) and contractions (`don't`). An English possessive loses its ending;
     French, Italian and Catalan split at the apostrophe (`l'homme`). Runs of a script that is
     written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) become overlapping pairs
-    of characters, in every language, so that they can be found by their parts. An unknown language
-    is read like English, but possessives keep their ending.
+    of characters, in every language, so that they can be found by their parts. `language` is a
+    code: any other than `en` keeps possessives, and `az` and `tr` put I into lower case as ı.
 
     Example:
         >>> words("The U.S. spends 3.14 % of NASA's budget, doesn't it?")
@@ -121,7 +121,7 @@ def sentences(text: str) -> list[str]:
 
     Decimals, initials (`J. Smith`), common abbreviations and a full stop before a word in lower
     case end no sentence; quotes and brackets stay with the sentence that they close. Items of a
-    list and paragraphs are sentences of their own. An empty text has none.
+    list and paragraphs are sentences of their own. A blank text has none.
 
     Example:
         >>> sentences("Dr. Smith paid 3.14 euros. 'Really?' she asked. It was J. R. Smith.")
@@ -148,7 +148,9 @@ def _ends(text: str, start: int, end: int, cased: bool) -> bool:
     """Return True if the punctuation before `end` ends the sentence that began at `start`.
 
     It is False before a word in lower case (if the text is `cased`), after an abbreviation, an
-    initial or the number of a list item.
+    initial or the number of a list item. `etc.`, `U.S.` and the like, and initials, end a sentence
+    at the end of the text and before an English stop word; `no.` and the like do unless a digit
+    follows.
     """
     following = _NEXT_WORD.match(text, end)
     next_word = following.group(1) if following else ""
