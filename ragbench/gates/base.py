@@ -65,8 +65,8 @@ class GateNames:
 
     Attributes:
         scores: Name -> declared score.
-        open_kinds: Kinds of which a run may have scores that `scores` lacks, because the data decide
-            on them or a judge was skipped.
+        open_kinds: Kinds of which a run may have scores that `scores` lacks: the data decide on
+            them, or a judge was skipped.
         retrievers: Systems that have scores of rankings.
         pairs: Pairs of a retriever and a generator.
         apps: Systems that retrieve and answer in one, and have scores of both kinds.

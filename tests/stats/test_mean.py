@@ -237,7 +237,8 @@ def test_one_cluster_of_an_unbounded_range_has_a_mean_without_limits():
     interval = mean_interval([1.0, 3.0], range=UNBOUNDED, clusters=["a", "a"])
 
     assert (interval.mean, interval.rule) == (2.0, "undefined")
-    assert math.isnan(interval.lower) and math.isnan(interval.upper)
+    assert math.isnan(interval.lower)
+    assert math.isnan(interval.upper)
 
 
 def test_hits_in_clusters_are_no_wilson_interval():
