@@ -133,11 +133,13 @@ def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
     from ragbench.config.load import load_config
     from ragbench.data.loaders.base import Previewed
     from ragbench.experiment.plan.components import loads_by_code, uncalled_components
-    from ragbench.experiment.plan.plan import load_collection
+    from ragbench.experiment.plan.plan import check_without_data, load_collection
+    from ragbench.records.manifest import Choices
 
     settings = load_config(config, overrides=overrides)
     notes = [f"{name} is created by a run only" for name in uncalled_components(settings)]
     if loads_by_code(settings):
+        check_without_data(settings, Choices(judge=not no_judge))
         echo(f"ok: {config}")
         _show("data", [f"{settings.dataset.type}: loaded by a run only"])
         systems = (settings.retrievers, settings.generators, settings.apps)

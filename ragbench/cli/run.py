@@ -215,23 +215,25 @@ def plan(
         loads_by_code,
         uncalled_components,
     )
-    from ragbench.experiment.plan.plan import load_collection, make_plan
+    from ragbench.experiment.plan.plan import check_without_data, load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents
     from ragbench.experiment.stages.graph import forecast, plan_record
     from ragbench.records.manifest import Choices
 
     settings = load_config(config, overrides=overrides)
+    chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     not_created = list(uncalled_components(settings))
     if loads_by_code(settings):
         unknown = f"data set ({settings.dataset.type})"
         if as_json:
             output.write_json(to_json(plan_record(settings.name, [unknown, *not_created], None)))
+            check_without_data(settings, chosen)
             return
         output.echo(f"{settings.name}: queries and stages are unknown; nothing is sent")
         for name in (unknown, *not_created):
             output.echo(f"note: {name} is created by a run only")
+        check_without_data(settings, chosen)
         return
-    chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     plan = make_plan(settings, load_collection(settings), chosen, LiveComponents(), calls=False)
     plan_forecast = forecast(plan)
     if as_json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ragbench.config.tree import KeyPath, Node
+from ragbench.config.tree import KeyPath, Node, Report
 from ragbench.records.score import Kind
 from ragbench.registry import PYTHON
 
@@ -66,6 +66,19 @@ def lines_for_missing(node: Node, key: str) -> str | None:
     corpus = f", corpus: {node.text('corpus')}" if node.text("corpus") else ""
     entry = f"  {{type: records, path: questions.csv{corpus}}}   # a table, a row per question"
     return _format(["dataset:", entry])
+
+
+def report_listed_scores(node: Node, report: Report) -> bool:
+    """Report a value in place of a block that names scores, with the lines to write.
+
+    Return True if it did so: the value is a text or a list and names at least one known score.
+    """
+    if isinstance(node.value, dict):
+        return False
+    lines = lines_for_scores(part.value for part in node.elements or (node,))
+    if lines is not None:
+        report.wrong(node, f"{node.quote()} is not a mapping", lines)
+    return lines is not None
 
 
 def lines_for_scores(names: Iterable[object]) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ragbench.config.components import load_type, options_of
+from ragbench.config.first_guesses import report_listed_scores
 from ragbench.config.options import Context, resolve_path
 from ragbench.config.schema import JudgeBlock, RubricSource
 from ragbench.config.tree import KeyEntry, Node, Report, WrittenPath
@@ -71,6 +72,8 @@ def check_judges(node: Node, place: Place, context: Context) -> dict[str, JudgeB
         place: Place of the key `judge`.
         context: Report and folders of the config.
     """
+    if report_listed_scores(node, context.report):
+        return None
     are_named = all(isinstance(entry.node.value, dict) for entry in node.entries.values())
     if not isinstance(node.value, dict) or not are_named:
         block = _judge(None, KeyEntry(place, node), context)

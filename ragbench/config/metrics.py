@@ -11,7 +11,7 @@ from typing import Any
 
 from ragbench.comparison.cause_rules import CauseRules, RightAnswer, SupportedAnswer
 from ragbench.config import schema
-from ragbench.config.first_guesses import lines_for_scores
+from ragbench.config.first_guesses import report_listed_scores
 from ragbench.config.judges import check_judges, check_rubric, report_misplaced
 from ragbench.config.options import INVALID, Context, check_reference, check_value
 from ragbench.config.tree import UNREADABLE, Node, Report
@@ -36,9 +36,7 @@ def check_metrics(node: Node | None, context: Context) -> schema.Metrics:
         context: Report, folders and retrievers of the config.
     """
     block = node or Node({}, Place(), ("metrics",))
-    names = [part.value for part in block.elements or (block,)]
-    if (lines := lines_for_scores(names)) is not None:
-        context.report.wrong(block, f"{block.quote()} is not a mapping", lines)
+    if report_listed_scores(block, context.report):
         block = Node({}, block.place, block.path)
     context.check(block, {}, extra=_BLOCKS)
     retrieval = _retrieval(block.get("retrieval"), context)

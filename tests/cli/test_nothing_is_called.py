@@ -1,6 +1,7 @@
 """`validate` and `plan` import what a config names, and call nothing of it."""
 
 import json
+import sys
 
 import pytest
 
@@ -161,6 +162,68 @@ def test_a_data_set_in_python_is_not_loaded(here, command, name):
         planned = json.loads(run_command("plan", "c.yaml", "--json", cwd=here).stdout)
         assert planned["queries"] is None
         assert planned["not_made"][0] == f"data set (python:watched_code:{name})"
+
+
+ANSWERING = """
+retrievers: {bm25: {type: bm25}}
+generators: {first: {type: extractive}}
+"""
+DENSE = "retrievers: {bm25: {type: bm25}, own: {type: dense}}"
+KEYLESS = "metrics: {judge: {type: openai, model: m, rubrics: [fluency]}"
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+@pytest.mark.parametrize(
+    ("name", "systems", "package", "message"),
+    [
+        ("load", f"{ANSWERING}{KEYLESS}}}", None, "found 'OPENAI_API_KEY (not set)'"),
+        (
+            "load",
+            f"retrievers: {{b: {{type: bm25}}}}\n{KEYLESS}, retrieval: {{fill: {{}}}}}}",
+            None,
+            "found 'OPENAI_API_KEY (not set)'",
+        ),
+        ("load", DENSE, "sentence_transformers", "'dense' needs sentence-transformers"),
+        (
+            "load",
+            f"{ANSWERING}metrics: {{generation: [bertscore]}}",
+            "bert_score",
+            "metric 'bertscore' needs bert-score",
+        ),
+        ("Nothing", ANSWERING, None, "found watched_code:Nothing, allowed: a class with load"),
+    ],
+)
+def test_a_data_set_in_python_hides_no_missing_key_or_package(
+    here, monkeypatch, command, name, systems, package, message
+):
+    if package is not None:
+        monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    _config(here, f"{{type: 'python:watched_code:{name}'}}", systems)
+
+    done = run_command(command, "c.yaml", cwd=here, env={"HOME": str(here), "PATH": ""})
+
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    assert not (here / "called").exists()
+
+
+@pytest.mark.parametrize(
+    ("systems", "options"),
+    [
+        (f"{ANSWERING}{KEYLESS}}}", ["--no-judge", "--only", "bm25"]),
+        # answers may be in the data, or not: only a run can tell
+        (f"retrievers: {{b: {{type: bm25}}}}\n{KEYLESS}}}", ["--only", "recorded"]),
+        (f"{KEYLESS}}}", []),
+        (DENSE, ["--only", "bm25"]),
+        ("controls: [gold_context]\n" + ANSWERING, ["--only", "bm25/first"]),
+    ],
+)
+def test_a_plan_refuses_nothing_that_a_run_may_accept(here, monkeypatch, systems, options):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    _config(here, "{type: 'python:watched_code:load'}", systems)
+
+    done = run_command("plan", "c.yaml", *options, cwd=here, env={"HOME": str(here), "PATH": ""})
+
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,16 @@ def load(folder, text):
             DATASET + RETRIEVERS + GENERATORS,
         ),
         (
+            "metrics: {judge: [faithfulness]}",
+            f"metrics:\n  {JUDGE}[faithfulness]}}",
+            DATASET + RETRIEVERS + GENERATORS,
+        ),
+        (
+            "metrics: {judge: faithfulness}",
+            f"metrics:\n  {JUDGE}[faithfulness]}}",
+            DATASET + RETRIEVERS + GENERATORS,
+        ),
+        (
             "metrics: [faithfulness, ndcg@10, recall@5, token_f1, correctness]",
             "metrics:\n  retrieval: {measures: [ndcg@10, recall@5]}\n"
             f"  generation: [token_f1]\n  {JUDGE}[faithfulness, correctness]}}",
@@ -104,6 +114,7 @@ def test_the_error_has_the_lines_to_write(folder, guess, lines, rest):
     ("guess", "message"),
     [
         ("metrics: [faithfulnes]", "metrics: a list is not a mapping"),
+        ("metrics: {judge: [faithfulnes]}", "metrics.judge: a list is not a mapping"),
         ("metrics: [3]", "metrics: a list is not a mapping"),
         ("metrics: ['python:os:getcwd']", "metrics: a list is not a mapping"),
         ("metrics: {answers: [bleu]}", "metrics: unknown key 'answers'"),

@@ -90,6 +90,7 @@ _METHODS = {
     "reranker": RERANKER_METHODS,
     "generator": GENERATOR_METHODS,
     "app": APP_METHODS,
+    "loader": ("load",),
 }
 
 
@@ -158,7 +159,7 @@ def require_method(component: schema.Component, kind: str) -> None:
 
     Args:
         component: Entry that names the class.
-        kind: `retriever`, `reranker`, `generator` or `app`.
+        kind: `retriever`, `reranker`, `generator`, `app` or `loader`.
 
     Raises:
         AdapterError: The class has none of the methods.

@@ -12,10 +12,21 @@ from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.base import CorpusReader
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
-from ragbench.experiment.plan.components import build_app, build_generator
+from ragbench.experiment.plan.components import (
+    build_app,
+    build_generator,
+    check_startup,
+    require_method,
+)
 from ragbench.experiment.plan.groups import cluster_labels, document_id, slicings
 from ragbench.experiment.plan.records import LiveComponents, Plan, System
-from ragbench.experiment.plan.scores import choose_scores
+from ragbench.experiment.plan.scores import (
+    DEFAULT_MEASURES,
+    choose_answer_scores,
+    choose_scores,
+    fit_measures,
+    plan_fill,
+)
 from ragbench.experiment.plan.systems import (
     build_retrievers,
     check_live_names,
@@ -35,7 +46,7 @@ from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.store.arrays import ArrayStore
-from ragbench.types import Collection, Qrels, Query
+from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.packed_documents import record_ids
 
 # Number of ids up to which the nearest one is looked for: among more it would take seconds.
@@ -111,11 +122,7 @@ def make_plan(
     clusters, cluster_warnings = cluster_labels(config, queries)
     warnings += [*cluster_warnings, *map(_secret_warning, config.literal_secrets)]
     retrievers = build_retrievers(config, collection, systems, live, calls=calls)
-    entries, passed = config.generators, live.generators
-    generators = {
-        name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
-        for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair")
-    }
+    generators = _build_generators(config, systems, live, calls=calls)
     warnings += _generator_warnings(config, generators, systems)
     warnings += _coverage_warnings("retriever", retrievers, collection.queries, queries)
     warnings += _coverage_warnings("generator", generators, collection.queries, queries)
@@ -149,6 +156,67 @@ def make_plan(
         answering = [system.name for system in plan.answering_systems if system.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
+
+
+def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
+    """Check the components of a config whose data set only a run can load.
+
+    Calls no code of the user. Problems that depend on the data stay unknown.
+
+    Args:
+        config: Config of the experiment.
+        choices: Options of the command line; systems that `only` leaves out are not checked.
+
+    Raises:
+        ConfigError: A key is missing, or a component refuses an option.
+        AdapterError: The class of the loader or of a component lacks its methods; or a server is
+            missing.
+        MissingExtra: A component, metric or judge needs a package that is not installed.
+        DataError: Two systems share a name or file, or the model of a component cannot be loaded.
+    """
+    require_method(config.dataset, "loader")
+    if not (config.retrievers or config.apps):
+        return  # all systems are in the data
+    entries = {**config.retrievers, **config.generators, **config.apps}
+    recorded = [name for name in choices.only if name.partition("/")[0] not in entries]
+    # has all that the data may have, so that nothing is refused for its absence
+    unknown = Collection(
+        queries=[],
+        documents=[Document("unknown", "unknown")],
+        qrels=Qrels.from_dict({"unknown": {"unknown": 1}}),
+        expected_tool_calls={"unknown": ()},
+        given=dict.fromkeys(recorded, ()),
+    )
+    live = LiveComponents()
+    systems = choose_systems(config, unknown, choices.only, live)
+    answering = bool(names_of(systems, "pair", "app"))
+    _, judges, _ = choose_answer_scores(
+        config, unknown, choices, has_answers=answering, calls=False
+    )
+    rules = config.metrics.retrieval
+    fill, _ = plan_fill(config, choices, judges, calls=False)
+    fill, _ = fit_measures(fill, rules.measures or DEFAULT_MEASURES, rules.top_k)
+    if fill is not None:
+        judges = {**judges, fill.name: fill.judge}
+    retrievers = build_retrievers(config, unknown, systems, live, calls=False)
+    generators = _build_generators(config, systems, live, calls=False)
+    for name in names_of(systems, "app"):
+        build_app(name, config.apps[name], None, calls=False)
+    check_startup(config, retrievers, generators, judges)
+
+
+def _build_generators(
+    config: ExperimentConfig, systems: Sequence[System], live: LiveComponents, *, calls: bool
+) -> dict[str, Generator]:
+    """Create the generators of the pairs by name, in the order of the pairs; {} without pairs.
+
+    Errors and `calls` as in `build_generator`.
+    """
+    entries, passed = config.generators, live.generators
+    return {
+        name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
+        for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair")
+    }
 
 
 def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
