@@ -38,7 +38,7 @@ class SearchComponent(Configured):
 
     @property
     def encodings(self) -> Encodings | None:
-        """Return the number of texts that were encoded so far; None without an encoder.
+        """Return counts of the texts that were encoded so far; None without an encoder.
 
         Here None; a component with an encoder overrides it.
         """

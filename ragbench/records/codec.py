@@ -58,7 +58,10 @@ class Unfit(Exception):
         self.path: list[str] = []
 
     def inside(self, key: str) -> Unfit:
-        """Return this same error, with the key of the value added in front of its path."""
+        """Return this same error with the key of the value added.
+
+        The first key completes the problem if `name` says how; a further key comes before `path`.
+        """
         if self.name:
             self.problem, self.name = self.name.format(key) + self.problem, ""
         else:
@@ -87,7 +90,7 @@ def flat(default: Record | None = None) -> Any:
 
 
 def kind(value: Any) -> str:
-    """Return the type of a JSON value in words.
+    """Return the type of a JSON value in words; another type by its name in Python.
 
     Example:
         >>> kind([1]), kind(True), kind(1.5), kind(None)
@@ -177,7 +180,7 @@ def from_json(
 ) -> T:
     """Return the record in a JSON value, whose types and words are checked.
 
-    Unknown keys are ignored; missing keys get their defaults.
+    Unknown keys are ignored; a missing key of a field with a default gets the default.
 
     Args:
         record: Class of the record.
@@ -187,7 +190,8 @@ def from_json(
         path: Dotted path of the value in the file, for the error.
 
     Raises:
-        DataError: The value does not fit; the error names the file and the dotted path.
+        DataError: A value does not fit, or a key of a field without a default is missing; the error
+            names the file and the dotted path.
 
     Example:
         >>> from ragbench.records.gate import Decision
@@ -212,10 +216,11 @@ def from_json(
 
 
 def from_file(record: type[T], value: object, *, file: object, line: int | None = None) -> T:
-    """Return the record in a whole file, or in a line of it.
+    """Return the record in a whole file, or in a line of it; `line` is for the error.
 
     Raises:
-        DataError: The `schema` is not that of the record, or the value does not fit.
+        DataError: The `schema` is missing or not that of the record, or `from_json` raises it.
+        ValueError: The class has no field `schema`.
     """
     [schema] = (str(declared.default) for declared in fields(record) if declared.name == _SCHEMA)
     problem = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
@@ -228,7 +233,8 @@ def from_file(record: type[T], value: object, *, file: object, line: int | None 
 def cleaned(record: T, clean: Callable[[str], str]) -> T:
     """Return the record with `clean` applied to every text that may hold a secret (`Prose`).
 
-    Numbers and names that are no `Prose` stay. A record without such texts is returned as it is.
+    Numbers and names that are no `Prose` stay. A record whose class declares no such text is
+    returned itself.
     """
     cls: Any = type(record)
     changed = {name: change(getattr(record, name), clean) for name, change in _cleaners(cls)}
@@ -448,7 +454,10 @@ def _keys(record: Any) -> tuple[str, ...]:
 
 
 def _read_record(record: Any, value: Any) -> Any:
-    """Return the record in an object; raise `Unfit` for a missing key or a wrong value."""
+    """Return the record in an object.
+
+    Raise `Unfit` for anything but an object, a missing required key, or a wrong value.
+    """
     if type(value) is not dict:
         raise Unfit(f"found {kind(value)}", allowed="an object")
     arguments: dict[str, Any] = {}

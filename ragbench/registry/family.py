@@ -38,11 +38,14 @@ class Family:
     table: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """Return every type that can be named: built-in ones, then those of packages, sorted."""
+        """Return the built-in types in the order of the table, then types of packages, sorted.
+
+        A type of a package with the name of a built-in one is left out.
+        """
         return [*self.table, *(name for name in sorted(self._plugins()) if name not in self.table)]
 
     def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
-        """Import and return the component that a type names.
+        """Import and return the component that a type names; a built-in type comes first.
 
         Args:
             type_name: A built-in type, a type of an installed package, or `python:module:Name`.
@@ -50,7 +53,8 @@ class Family:
 
         Raises:
             OptionError: The type is unknown.
-            DataError: The module cannot be imported, or has no such name.
+            DataError: The module cannot be imported, or has no such name, or the `python:` path is
+                malformed.
         """
         if type_name.startswith(PYTHON):
             return load_object(type_name.removeprefix(PYTHON), search)
@@ -80,9 +84,9 @@ class Family:
 
 
 def _last_change(folder: str) -> int:
-    """Return when a package was last installed into a folder or removed, in ns since 1970.
+    """Return the time of the last change of a folder of packages, in ns since 1970.
 
-    0 if it is missing.
+    0 if the folder is missing.
     """
     try:
         return os.stat(folder or ".").st_mtime_ns
@@ -192,7 +196,11 @@ def _imported(path: str, search: Sequence[Path], check: ImportCheck | None = Non
 
 
 def _check_import(module: str, check: ImportCheck) -> None:
-    """Call `check` for a module and its parent packages, until one cannot be found."""
+    """Call `check` for the parent packages of a module, the outermost first, then for the module.
+
+    `check` gets the full name, and the file or folders of the package or module, none for a missing
+    one. An error of the search for a module ends the checks; an error of `check` is passed on.
+    """
     from importlib.util import find_spec
 
     # finding a module imports its parent packages, so that these are checked first

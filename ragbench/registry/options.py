@@ -161,7 +161,7 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """Return the options of a class or function by name, from its annotated keyword parameters.
 
     Parameters without an `Option` are inputs, not options, and are left out. In the order of the
-    parameters; {} if it declares none.
+    parameters; {} if it declares none. NameError if an annotation cannot be resolved.
     """
     is_cacheable = inspect.isclass(component) or inspect.isfunction(component)
     return {**_declared(component)} if is_cacheable else _read_options(component)
@@ -218,9 +218,9 @@ _declared = functools.lru_cache(maxsize=512)(_read_options)
 def check_values(
     owner: str, declared: Mapping[str, DeclaredOption], values: Mapping[str, Any]
 ) -> None:
-    """Check options by name.
+    """Check the values of options; a missing required option is no error here.
 
-    Required options that are missing are not told. No values pass.
+    An empty mapping passes.
 
     Args:
         owner: Component or function, for messages.
@@ -309,7 +309,7 @@ def _fields(
 
 
 def option_in(annotation: Any) -> Option | None:
-    """Return the `Option` in an annotation, also inside `Annotated[...] | None`.
+    """Return the first `Option` in an annotation or its parts, as in `Annotated[...] | None`.
 
     None without one.
     """

@@ -110,7 +110,8 @@ def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
     Raises:
         OptionError: An argument is unknown, or an object gets arguments.
         DataError: The path cannot be imported.
-        AdapterError: The function raises, or returns None or a coroutine.
+        AdapterError: The function raises anything but an error of ragbench, or the object is None
+            or a coroutine.
     """
     target = load_object(path)
     if is_factory(target):
@@ -204,7 +205,8 @@ def plain_signature(
         inputs_text: These inputs in words: `(prediction, references)`.
 
     Raises:
-        OptionError: It is no function, or has another number of inputs.
+        OptionError: It is no function, has another number of inputs, a keyword-only parameter
+            without a default, or `*args` or `**kwargs`.
     """
     allowed = f"a function of {inputs_text}, and of options with a default"
     if not inspect.isroutine(function):

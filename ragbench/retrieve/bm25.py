@@ -92,8 +92,8 @@ class BM25(Retriever):
         Replaces an earlier index. A large corpus is stored in `cache_folder`, if that is set.
 
         Raises:
-            DataError: No document has a word, the corpus is empty, or the index cannot be written
-                to the cache, for example to a full disk.
+            DataError: No document has a word, the corpus is empty, the index cannot be written to
+                the cache, for example to a full disk, or a path of the cache is a link.
         """
         arrays = self._stored_index(corpus)
         if arrays is None:
@@ -512,7 +512,8 @@ def relevance_model(
         terms: Number of terms that count of each document, and number of terms in the result.
 
     Returns:
-        Term -> share, largest first; shares add up to 1. Empty without documents.
+        Term -> share, largest first; shares add up to 1. Empty if no document with a term has a
+        weight above 0.
 
     Example:
         `fox`: 2 * 2/3 + 1 * 1/2, `red`: 2 * 1/3, `hen`: 1 * 1/2; then divided by their sum, 3.

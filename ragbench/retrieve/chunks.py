@@ -59,7 +59,7 @@ class Chunked(Retriever):
 
     @property
     def encodings(self) -> Encodings | None:
-        """Return the number of texts that the retriever has encoded; None without an encoder."""
+        """Return counts of the texts that the retriever has encoded; None without an encoder."""
         return self.retriever.encodings
 
     def check(self) -> None:
@@ -84,9 +84,9 @@ class Chunked(Retriever):
         done_chunks, done_documents = 0, 0
 
         def advance(count: int) -> None:
-            """Convert progress in chunks to progress in documents.
+            """Convert progress in chunks to progress in documents, and report it.
 
-            `count` chunks are done further.
+            `count` is the number of further chunks that are done.
             """
             nonlocal done_chunks, done_documents
             done_chunks += count
@@ -128,8 +128,8 @@ class Chunked(Retriever):
         """Return for each query the best chunks of at most `top_k` documents, best first.
 
         Asks the retriever again with twice the depth while its hits have too few documents. In the
-        order of the queries. AdapterError if a reply is no list of hits; other errors of the
-        retriever are passed on.
+        order of the queries. AdapterError if a reply is no list of hits, or a hit has no usable id
+        or score; errors of the retriever are passed on.
         """
         results: dict[int, Retrieved] = {}
         open_positions, depth = list(range(len(queries))), top_k

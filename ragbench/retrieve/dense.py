@@ -151,8 +151,9 @@ class Dense(Retriever):
         Replaces an earlier index.
 
         Raises:
-            DataError: The corpus is empty, the model returns a vector that is not finite, or the
-                vectors cannot be written to the cache, for example to a full disk.
+            DataError: The corpus is empty, the model returns a vector that is not finite, the
+                vectors cannot be written to the cache, for example to a full disk, or a path of the
+                cache is a link.
             MissingExtra: A package is not installed.
             OptionError: The model or the device does not exist.
         """

@@ -83,9 +83,9 @@ def to_retriever(target: Any) -> Retriever:
 def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
     """Return a retriever for a class, an object or a function; see `ragbench.registry.adapt`.
 
-    An object of LangChain (`invoke`, `similarity_search`), LlamaIndex (`retrieve(question)`) or
-    Haystack (`run(query=...)`) is wrapped by the adapter of its library. Objects of libraries are
-    recognised after `retrieve` and `combine` with the arguments of this protocol.
+    An object with `retrieve(queries, top_k)` or `combine` is returned without a wrapper. Any other
+    object of LangChain (`invoke`, `similarity_search`), LlamaIndex (`retrieve(question)`) or
+    Haystack (`run(query=...)`) is wrapped by the adapter of its library.
 
     Args:
         target: The user's class, object or function.

@@ -190,6 +190,8 @@ class ByteIds:
     def falling_order(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows sorted by group, then by the bytes of the id, largest first; shape (n,).
 
+        Rows of one group with equal ids have no fixed order.
+
         Args:
             group: Shape (n,): number of the group of each row; smaller groups come first.
         """

@@ -19,7 +19,8 @@ def id_bytes(identifier: str) -> bytes:
     """Return an id as the bytes of its file; ties of scores are broken by these bytes.
 
     Invalid UTF-8 of a file is a surrogate in the text, as Python reads it with `surrogateescape`,
-    and becomes its original byte. Any other lone surrogate (JSON can hold one) becomes three bytes.
+    and becomes its original byte. In a text with any other lone surrogate (JSON can hold one), each
+    surrogate becomes three bytes.
     """
     try:
         return identifier.encode("utf-8", "surrogateescape")
@@ -33,7 +34,7 @@ def check_ids(nested: Mapping[Any, Any], source: str) -> None:
     The numbers are not checked. An empty mapping is valid.
 
     Raises:
-        DataError: A value is no mapping, or an id is not text; names the query.
+        DataError: `nested` or a value is no mapping, or an id is not text; names the query.
     """
     # The fast check decides for nearly every caller; the loop only finds the bad place.
     if has_plain_form(nested, source) and all_text(nested.values()):
@@ -50,9 +51,9 @@ def check_ids(nested: Mapping[Any, Any], source: str) -> None:
 
 
 def has_plain_form(nested: Mapping[Any, Any], source: str) -> bool:
-    """Return True if all query ids are text and all values plain dictionaries.
+    """Return True if all query ids are text and all values plain dictionaries, or if none exist.
 
-    The document ids inside are not checked.
+    A dictionary of a subclass is not plain. The document ids inside are not checked.
 
     Raises:
         DataError: `nested` is no mapping.

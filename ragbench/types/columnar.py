@@ -66,7 +66,8 @@ class Run:
         infinite score is valid.
 
         Raises:
-            DataError: An id is not text, or a score is NaN or no number; names both ids.
+            DataError: `run` or a value is no mapping, an id is not text, or a score is NaN, no
+                number, or too large for a double; names query and document.
 
         Example:
             >>> Run.from_dict({"q1": {"d1": 0.5, "d2": 0.7}}).ranking("q1")
@@ -87,7 +88,8 @@ class Run:
         order of their first rows. `duplicates` has the number of dropped rows.
 
         Raises:
-            DataError: A column is missing, an id is not text, or a score is NaN or no number.
+            DataError: A column is missing, an id is not text, or a score is NaN, no number, or too
+                large for a double.
         """
         scores, duplicates = tables.rankings_of(frame)
         return replace(cls.from_dict(scores, name), duplicates=duplicates)
@@ -99,9 +101,11 @@ class Run:
         An item is a document id, a pair (id, score), or an object with `id` and `score`. If the
         scores of a query do not fall strictly, n, n - 1, ... 1 replace them. A repeated document
         counts once, at its first and so best position. A query without items stays, without hits.
+        `duplicates` and `substituted` count both.
 
         Raises:
-            DataError: An id is not text, or a score is NaN or no number; names both ids.
+            DataError: An id is not text, or a score is NaN, no number, or too large for a double;
+                names query and document.
 
         Example:
             >>> run = Run.from_rankings({"q1": ["d3", "d1", "d3"], "q2": [("d1", 0.9)]})
@@ -204,8 +208,8 @@ class Run:
         """Return the first `top_k` rows of some queries, in the order of `query_ids`.
 
         Queries that the run lacks are left out. Rows keep their stored order: call `best_first`
-        before. Returns the run itself if nothing is cut. `duplicates` and `substituted` are dropped
-        unless the run itself is returned.
+        before. Returns the run itself if its queries are the same, in this order, and no row is
+        cut; else a new run without `duplicates` and `substituted`.
 
         Example:
             >>> run = Run.from_dict({"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0}})
@@ -223,7 +227,10 @@ class Run:
         return self._rows(spans(begin, end), queries, borders(end - begin, len(queries)))
 
     def _rows(self, rows: IntArray, query_ids: tuple[str, ...], starts: IntArray) -> Run:
-        """Return a run of some rows with new queries and borders, without `duplicates`."""
+        """Return a run of some rows, in their order, with new queries and borders.
+
+        `duplicates` and `substituted` are dropped.
+        """
         documents: Sequence[str]
         # Packed ids stay packed: decoding them would cost an object per row.
         if isinstance(self.documents, TextIds):
@@ -284,8 +291,9 @@ class Qrels:
         The order stays, and an empty mapping gives qrels without queries.
 
         Raises:
-            DataError: An id is not text, a grade is no integer of 32 bits, or only some documents
-                have subtopics; names query and document.
+            DataError: `qrels` or a value is no mapping, an id is not text, a subtopic is neither
+                text nor an integer, a grade is no integer or beyond 2**31 - 1 (or below its
+                negative), or only some documents have subtopics; names query and document.
         """
         check_ids(qrels, "qrels")
         if _has_subtopics(qrels):
@@ -318,7 +326,7 @@ class Qrels:
     def of_queries(self, query_ids: Collection[str]) -> Qrels:
         """Return the judgements of some queries, in the order of these qrels.
 
-        Ids without judgements are ignored; no known id gives empty qrels.
+        Ids that these qrels lack are ignored; without an id that they have, the result is empty.
         """
         qrels = Qrels.from_dict({q: docs for q, docs in self.by_query.items() if q in query_ids})
         if self.subtopics is None:
@@ -358,7 +366,7 @@ class Qrels:
         return self._digest
 
     def query_fingerprints(self) -> QueryFingerprints:
-        """Return the fingerprints of the judgements of each query, in 12 hexadecimal digits.
+        """Return {part: {query id: fingerprint}}, each of 12 hexadecimal digits.
 
         The parts are `judgements`, and `subtopics` if the qrels have any. Queries without
         judgements are absent.
@@ -394,7 +402,10 @@ class Qrels:
 
 
 def _has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
-    """Return True for {query: {document: {subtopic: grade}}}, judging by the first document."""
+    """Return True for {query: {document: {subtopic: grade}}}, judging by the first document.
+
+    False if there is no document.
+    """
     # A pass over all documents would cost every caller; a mixed input fails later with its place.
     judged = next((row for row in qrels.values() if row), None)
     return isinstance(judged, Mapping) and isinstance(next(iter(judged.values())), Mapping)

@@ -133,7 +133,10 @@ class PackedDocuments(_Packed[Document]):
 
 
 def documents_by_id(documents: Sequence[Document]) -> Mapping[str, Document]:
-    """Return id -> document; of equal ids the last; packed documents are decoded when read."""
+    """Return {id: document}; of equal ids the last counts. Packed documents are decoded when read.
+
+    No documents give an empty mapping.
+    """
     if isinstance(documents, PackedDocuments):
         return documents.by_id
     return {document.id: document for document in documents}
@@ -164,8 +167,8 @@ class Content:
     """Hash and size of the documents of an index, which is rebuilt when the hash changes.
 
     Attributes:
-        key: Hash of ids, titles and texts in their order.
-        size: Bytes of all full texts in UTF-8: title, a space and text.
+        key: Hash of ids and full texts in their order.
+        size: Bytes of all full texts in UTF-8.
     """
 
     key: str

@@ -39,7 +39,10 @@ class Document:
 
     @property
     def full_text(self) -> str:
-        """Title and text with a space between, as retrievers index and generators read them."""
+        """Title, a space and text, as retrievers index and generators read them.
+
+        The text alone if the title is empty.
+        """
         return f"{self.title} {self.text}" if self.title else self.text
 
 

@@ -72,7 +72,7 @@ def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArra
     """Return the scores of all queries, one query after the other, shape (rows,).
 
     Raises:
-        DataError: A score is NaN or no number; names query and document.
+        DataError: A score is NaN, no number, or too large for a double; names query and document.
     """
     try:
         return plain_scores(run.values(), len(run), rows)

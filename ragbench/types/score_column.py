@@ -75,8 +75,8 @@ class ScoreColumn:
     def without_scores(self, rows: BoolArray | bool, cause: Cause) -> ScoreColumn:
         """Return the column with NaN and a cause in place of the scores of some items.
 
-        `rows` is True for these items, shape (n,), or for all; items that have a cause keep it. The
-        total is NaN if no score is left: the sum over no items would be 0.
+        `rows` is True for these items, shape (n,), or for all; items that have a cause keep it. A
+        stored `total` is kept, but is NaN if no score is left: the sum over no items would be 0.
         """
         values, causes = self.values.copy(), self.causes.copy()
         replaced = rows & (causes == Cause.SCORED)
@@ -87,8 +87,8 @@ class ScoreColumn:
     def take(self, rows: IntArray) -> ScoreColumn:
         """Return the column of some items, in the order of `rows`, without `details`.
 
-        A `total` is kept if `rows` has as many items as the column; for fewer items, the aggregate
-        is the mean of their values. Raises IndexError for a row beyond the items.
+        A stored `total` is kept if `rows` has as many items as the column; else `mean` is computed
+        from the values of the items. Raises IndexError for a row beyond the items.
         """
         return replace(
             self,

@@ -218,7 +218,9 @@ _TEXT = "[[text]]"
 
 
 def named_text(text: str, names: Mapping[str, str]) -> str:
-    """Return a text as `SentPrompt.texts` stores it: by its name if it has one.
+    """Return a text as `SentPrompt.texts` stores it: `[[name]]` if it has a name, else itself.
+
+    `[[text]]` precedes a text without a name that begins with `[[`.
 
     Args:
         text: Text of a prompt.

@@ -86,9 +86,7 @@ def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
 
 
 def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (query id, document id, value) of each row of a data frame.
-
-    It is raised at the call, before the first row.
+    """Return an iterator over (query id, document id, value) of each row of a data frame.
 
     Args:
         frame: Data frame.
@@ -96,7 +94,7 @@ def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple
         noun: `run` or `qrels`, for the message.
 
     Raises:
-        DataError: A column is missing.
+        DataError: A column is missing; raised at the call, before the first row.
     """
     columns: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
     present = [str(column) for column in columns]
@@ -220,7 +218,10 @@ def folded(name: str) -> str:
 
 
 def columns_named(free: Sequence[str], names: Iterable[str]) -> list[str]:
-    """Return the columns of `free` with one of the names, each once, in the order of the names."""
+    """Return the columns of `free` with one of the names, each once, in the order of the names.
+
+    Names are equal if `folded` gives the same text for both. [] if no column has one of them.
+    """
     by_name = [column for name in names for column in free if folded(column) == folded(name)]
     return list(dict.fromkeys(by_name))
 
@@ -244,7 +245,8 @@ def _is_of_ragas(value: object) -> bool:
 def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     """Return the rows of a table as mappings; missing cells are None, arrays are lists.
 
-    Keys become text; the order stays, and no rows give [].
+    Keys become text; the order stays, and no rows give []. A key that a mapping of the list lacks
+    stays absent.
 
     Args:
         table: Data frame (pandas, polars, Arrow, Hugging Face), list of mappings, or
@@ -310,7 +312,8 @@ def columns_by_part(
         Column by part; a part without a column is absent.
 
     Raises:
-        DataError: Two columns have names of one part, or a stated column does not exist.
+        DataError: A stated column does not exist, or two columns have a sure name of one part, or,
+            without a sure one, a likely name.
         OptionError: `columns` states a column for a part that is not among `parts`.
 
     Example:
@@ -365,7 +368,8 @@ def texts_of_table(
 def column_of(texts: object, owner: str, name: str) -> list[Any]:
     """Return the texts of a list, an array or a column of a data frame as a list.
 
-    Missing values are None; no texts give [].
+    Missing values of an array or column are None; those of a list or tuple stay as they are. No
+    texts give [].
 
     Args:
         texts: Texts, one per item.
