@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from ragbench.records.codec import Record
-from ragbench.types import Direction
+from ragbench.types import Aggregate, Direction
 from ragbench.types.json_fields import optional
 
 BASELINE_SCHEMA = "ragbench.baseline/1"
@@ -20,7 +20,6 @@ Ends = Annotated[tuple[float | None, float | None], "[low, high], or null"]
 Range = Annotated[tuple[float | None, float | None], "[low, high], null where unbounded"]
 # What a score looks at: a ranking, an answer by a formula, or an answer by a judge.
 Kind = Literal["retrieval", "generation", "judge"]
-Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

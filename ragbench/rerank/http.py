@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from ragbench.adapters.http import Endpoint, RequestOptions, Url
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
-from ragbench.rerank.base import HitLists, Reranker
+from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
 
 
@@ -82,7 +82,7 @@ class HttpReranker(Reranker):
         self, query: Query, hits: Sequence[ScoredDocument], top_k: int
     ) -> list[ScoredDocument]:
         count = min(top_k, len(hits))
-        texts = [_text(hit) for hit in hits]
+        texts = hit_texts(query, hits, "http")
         body = {"query": query.text, "documents": texts, "top_n": count, **self._model}
         scores = _read_scores(self._endpoint.post(body), len(hits))
         if len(scores) < count:
@@ -98,17 +98,6 @@ def _key(name: str) -> str:
         allowed = "the name of an environment variable that holds the key"
         raise OptionError("http", "api_key_env", f"{name} (not set)", allowed)
     return key
-
-
-def _text(hit: ScoredDocument) -> str:
-    """Return title and text of a hit, as retrievers index them; raise an error without a text.
-
-    AdapterError if it has none; title and text are joined by a space.
-    """
-    if hit.text is None:
-        allowed = "a retriever that returns texts, or a corpus"
-        raise AdapterError(f"the hit {hit.id!r} has no text to score, allowed: {allowed}")
-    return f"{hit.title} {hit.text}" if hit.title else hit.text
 
 
 def _read_scores(reply: Any, count: int) -> dict[int, float]:

@@ -11,6 +11,7 @@ from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option
 from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.types import Query, ScoredDocument
+from ragbench.types.checks import id_bytes
 
 Method = Literal["rrf", "weighted", "combsum", "combmnz"]
 
@@ -133,11 +134,7 @@ class Fusion(Retriever):
         if self.method == "combmnz":
             scores = {identifier: s * len(parts[identifier]) for identifier, s in scores.items()}
         # ids tie by their bytes, as in trec_eval
-        best = sorted(
-            scores,
-            key=lambda doc: (scores[doc], doc.encode("utf-8", "surrogateescape")),
-            reverse=True,
-        )
+        best = sorted(scores, key=lambda doc: (scores[doc], id_bytes(doc)), reverse=True)
         return [replace(hits[identifier], score=scores[identifier]) for identifier in best[:top_k]]
 
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:

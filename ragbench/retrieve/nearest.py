@@ -12,6 +12,7 @@ import numpy as np
 from ragbench.embed.base import Vectors
 from ragbench.embed.sentence_transformers import dot_products
 from ragbench.types import FloatArray, IntArray
+from ragbench.types.checks import id_bytes
 
 
 def id_ranks(ids: Sequence[str]) -> IntArray:
@@ -19,7 +20,7 @@ def id_ranks(ids: Sequence[str]) -> IntArray:
 
     Ranks count from 0 for the smallest; equal ids have consecutive ranks. Shape (n,).
     """
-    keys = [identifier.encode("utf-8", "surrogateescape") for identifier in ids]
+    keys = list(map(id_bytes, ids))
     ranks = np.empty(len(keys), dtype=np.int64)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
     return ranks

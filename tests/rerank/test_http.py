@@ -134,7 +134,7 @@ def test_a_hit_without_text_is_told():
     outcome, server = ask(lambda body: results((0, 1)), hits=[ScoredDocument("a")])
 
     assert outcome.cause is Cause.MALFORMED
-    assert "the hit 'a' has no text to score" in outcome.detail
+    assert "hit 'a' of query 'q1' has no text" in outcome.detail
     assert server.received == []
 
 
