@@ -114,7 +114,7 @@ def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object
 
 
 def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> list[str]:
-    """Return a list with one note on the documents without title and text; [] if there are none.
+    """Return a list with one note on the documents with blank title and text; [] without any.
 
     Without a corpus (`documents` is None) it is the note `missing`, if that is not empty. The note
     has their number and the first 5 ids.
@@ -161,7 +161,8 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
 
     Raises:
         DataError: The file cannot be read, there is no topic, a topic lacks the part, a `<top>` is
-            not closed, a line has no tab, or an id is missing, is empty, or comes again.
+            not closed, a line has no tab or no text, or an id is missing, is empty, has white
+            space, or comes again.
     """
     if plain_suffix(path) == ".jsonl":
         return read_queries(path)
@@ -393,7 +394,8 @@ def _read_html(path: Path) -> tuple[str, str]:
     """Return the visible text of a page, without scripts and styles, and its title.
 
     Return (text, title). The title is that of the page, else the first `<h1>`, else ''. Lines are
-    stripped, blank ones dropped. Raises MissingExtra without beautifulsoup4.
+    stripped, blank ones dropped. Raises MissingExtra without beautifulsoup4, OSError if the file
+    cannot be read.
     """
     try:
         from bs4 import BeautifulSoup

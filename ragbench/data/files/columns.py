@@ -167,8 +167,8 @@ def resolve_columns(
             it as an error.
 
     Raises:
-        DataError: A named column is missing, no column has the question, two columns fit one part,
-            or `answer` may be gold as well as generated.
+        DataError: A named column is missing, no column has the question or the turns, two columns
+            fit one part, or `answer` may be gold as well as generated.
     """
     mapping = columns or {}
     chosen = {part: column for part, column in mapping.items() if column is not None}

@@ -97,9 +97,10 @@ def parse_cell(entry: Entry, column: str, cell: str, allowed: str) -> Any:
 
 
 def read_printed_list(cell: str) -> list[Any] | None:
-    """Return a list that Python or NumPy printed, as in tables that pandas wrote.
+    """Return a list that Python printed, or a list of texts that NumPy printed without commas.
 
-    None for other text and other values. An empty list gives [].
+    Tables that pandas wrote have such cells. None for other text and other values. An empty list
+    gives [].
 
     Example:
         >>> read_printed_list("['a', 'b']"), read_printed_list("['a' 'b']"), read_printed_list("[a")
@@ -331,8 +332,9 @@ class ChatReader:
     def read(self, entry: Entry) -> Chat:
         """Return the conversation and the tool calls of one row.
 
-        If some row of the file has tool calls, a row without them has (), else None. Without
-        columns of a conversation, all fields are empty or None.
+        If some row of the file has a value in the column of tool calls, a row without one has (),
+        else None; a whole conversation has the calls of all its turns instead. Without columns of a
+        conversation, all fields are empty or None.
 
         Raises:
             DataError: Turns, calls, or the reworded question have a form that is not known, or a

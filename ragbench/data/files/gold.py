@@ -178,7 +178,8 @@ class GoldIds:
         """Return (id, grade) of each gold document of a row, in order.
 
         The grade is None without one. A document that stands twice with one grade counts once, at
-        its first place. NaN and the texts `nan`, `none` and `null` are empty cells.
+        its first place. NaN is an empty cell, and so are the texts `nan`, `none` and `null`, unless
+        the corpus has such a name.
 
         Args:
             entry: The row; an empty cell gives an empty list.

@@ -278,8 +278,8 @@ def split_run(
 def first_cut(text: bytes) -> int | None:
     """Return the offset of the first hit of the second query in a text; None for one query.
 
-    The text may begin and end within a line; such a line is not looked at. Comments and blank lines
-    are skipped.
+    The first line and a last one without a line end may be incomplete, and are not looked at.
+    Comments and blank lines are skipped.
     """
     last_query = None
     start = text.find(b"\n") + 1
