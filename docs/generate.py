@@ -18,7 +18,8 @@ START, END = "<!-- generated: rubrics -->\n", "<!-- end -->\n"
 
 HEAD = """# Reference
 
-Generated from the code by `make generated`; do not edit.
+Generated from the code by `make generated`; do not edit. In a table of options, `null` means that
+the option is not set, as if the line were missing, unless its text says what `null` does.
 
 ## Commands
 """

@@ -31,7 +31,9 @@ class Common:
         version: Word in the cache keys; None without one.
     """
 
-    timeout: Annotated[float | None, Option("Time limit of one call, in seconds.", gt=0)] = None
+    timeout: Annotated[
+        float | None, Option("Time limit of one call, in seconds; null: none.", gt=0)
+    ] = None
     concurrency: Annotated[int, Option("Number of concurrent calls.", ge=1)] = 1
     version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
 

@@ -120,7 +120,8 @@ class CallOptions:
         ),
     ] = 16
     timeout: Annotated[
-        float | None, Option("Time limit of one reply, in seconds, retries included.", gt=0)
+        float | None,
+        Option("Time limit of one reply, in seconds, retries included; null: none.", gt=0),
     ] = 60.0
     retries: Annotated[int, Option("Retries of errors that may be temporary.", ge=0)] = 6
 

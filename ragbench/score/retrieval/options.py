@@ -15,7 +15,7 @@ from ragbench.registry import Option
 LARGEST_EXPONENT = 1000
 
 # Number of ranks; None: the whole ranking.
-Cutoff = Annotated[int, Option("Use only the first k ranks.", ge=1)]
+Cutoff = Annotated[int, Option("Use only the first k ranks; null: all.", ge=1)]
 # Smallest grade of a relevant document.
 Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
 # Divisor of average precision at a cut-off.
