@@ -227,7 +227,7 @@ def _probe_judges(
         DataError: The data set has changed since the run, or its config cannot be read.
         OptionError: An address or variable of the run folder is not trusted.
         MissingExtra: The judge needs a package that is not installed.
-        AdapterError: A key or a server of the judge is missing.
+        ConfigError: The judge refuses an option, or its key is missing.
     """
     run, seed = request.run, request.seed
     questions = _read_questions(run)

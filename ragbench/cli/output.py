@@ -239,7 +239,7 @@ class Output:
 
     @property
     def parts(self) -> dict[str, bool]:
-        """Return the two parts as keyword arguments of a renderer."""
+        """Parts by name, `per_query` and `summary`, as keyword arguments of a renderer."""
         return {"per_query": self.per_query, "summary": self.summary}
 
 

@@ -74,8 +74,9 @@ def rank_run_file(
         none.
 
     Raises:
-        DataError: The file cannot be read, or a line is wrong.
-        OptionError: `workers` is below 1.
+        DataError: The file cannot be read, a line is wrong, or the qrels lack subtopics that a
+            measure reads.
+        OptionError: `workers` is below 1, or a measure reads texts or cannot average over ties.
     """
     threads = usable_cores() if workers is None else workers
     if threads < 1:

@@ -279,9 +279,11 @@ def _kind_of(name: Any, judge: Judge | None) -> Kind:
 
 
 def _missing_notes(evaluation: Evaluation, columns: str) -> list[str]:
-    """Return a note for each group of scores in which the same items failed, or all have no value.
+    """Return notes on scores with failed items, or without any value; [] if there are none.
 
-    `columns` are the columns that were read, for scores without any value.
+    Scores with equal numbers of missing values by cause share a note. A score without failed items
+    has none if `unknown_ids` is among its causes. `columns` is the text on the columns that were
+    read, for scores without any value.
     """
     groups: dict[str, list[str]] = {}
     for name, causes in evaluation.causes.items():

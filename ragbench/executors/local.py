@@ -84,9 +84,10 @@ class Local(Executor):
         return any(process.exitcode is not None for process in self._context.processes())
 
     def restart(self) -> str:
-        """Kill all processes, as a broken pool stays broken, and return how the first one ended.
+        """Kill all processes, as a broken pool stays broken, and return how one ended, as a phrase.
 
-        The next block starts another pool.
+        A process with an exit code or signal of its own comes before those that were killed, whose
+        phrase is `it was ended by SIGKILL`. The next block starts another pool.
         """
         for process in self._context.processes():
             process.kill()  # a process that was starting when the pool broke waits for ever

@@ -69,7 +69,8 @@ class Ray(base.Executor):
     def submit(self, pickled: bytes, apply: base.Apply, block: list[Any]) -> base.Results:
         """Start `compute` of a block on an actor; a `RuntimeError` after `close`.
 
-        The first block connects, and raises AdapterError if no cluster answers.
+        The first block connects, and raises AdapterError if no cluster answers, or one with another
+        version.
         """
         if self._closed:
             raise RuntimeError("the workers were ended")
@@ -115,7 +116,7 @@ class Ray(base.Executor):
     def close(self) -> None:
         """End the actors, and the cluster or connection that this executor opened.
 
-        Nothing before.
+        Before the first block it only makes `submit` raise.
         """
         self._closed = True
         if self._owns_connection is None:

@@ -38,7 +38,8 @@ class Outcome(Generic[Value]):
         value: Returned value; None if the call failed or was not made.
         cause: `SCORED` for a value, else the cause of the failure.
         detail: Message of the failure; empty if there is none.
-        latency_ms: Wall time of the call in milliseconds; None if no call was made.
+        latency_ms: Wall time of the call in milliseconds, or the time that the answer reports; None
+            if no call was made, or its worker was lost.
     """
 
     value: Value | None
@@ -154,7 +155,10 @@ def calling(
 def _next_outcome(
     done: queue.SimpleQueue[tuple[int, Outcome[Value]]],
 ) -> tuple[int, Outcome[Value]]:
-    """Wait for the next outcome, with breaks in which Python can handle Ctrl-C."""
+    """Return position and outcome of the next call that ends.
+
+    The wait has no limit, and breaks in which Python can handle Ctrl-C.
+    """
     while True:
         try:
             return done.get(timeout=_WAIT_S)
@@ -166,8 +170,8 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
     """Call a function for one item; return its value or the cause of the failure, with its time.
 
     No error of the function is raised, except for interrupts such as Ctrl-C. Causes are
-    `OVER_BUDGET` without a call, `TIMEOUT`, `MALFORMED` for an AdapterError, that of a CallFailure,
-    and for all else that of `failure_of_exception`.
+    `OVER_BUDGET` if no call is allowed, `TIMEOUT` after the time limit, `MALFORMED` for an
+    AdapterError, that of a CallFailure, and for all else that of `failure_of_exception`.
     """
     if (reason := calls.refused()) is not None:
         return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
@@ -196,8 +200,9 @@ def _with_retries(function: Callable[[Item], Value], calls: Calls) -> Callable[[
     """Return a function that tries again after errors that may be temporary.
 
     These are timeouts, errors of connections, and HTTP statuses such as 429 and 503, as
-    `failure_of_exception` recognises them. The last one is raised as a CallFailure, which names the
-    number of tries; other errors are raised as they are, and so are all without retries.
+    `failure_of_exception` recognises them. That of the last try is raised as a CallFailure, whose
+    detail names the number of tries if there were several; other errors are raised as they are, and
+    so are all without retries. No try starts after the time limit.
     """
     if not calls.retries:
         return function

@@ -66,7 +66,11 @@ class Comparison:
 
     @property
     def differences(self) -> list[dict[str, Any]]:
-        """Entries by measure and comparison: difference, interval, p-value, `differs`."""
+        """Entry of each comparison, measure by measure; [] if nothing was compared.
+
+        The keys are `measure` and the fields of `records.comparison.Difference`, such as `system`,
+        `baseline`, `difference`, `interval`, `p_adjusted` and `differs`. A missing number is None.
+        """
         return [
             {"measure": family.measure, **to_json(difference)}
             for family in self.record.measures
@@ -75,7 +79,10 @@ class Comparison:
 
     @property
     def gates(self) -> list[dict[str, Any]]:
-        """Decision for each condition and system; empty without conditions."""
+        """Decisions on the conditions of `fail_if`, one a system; [] without conditions.
+
+        A condition on a score of a skipped judge has one decision, without a system.
+        """
         return [to_json(gate) for gate in self.record.gates]
 
     @property
@@ -87,7 +94,7 @@ class Comparison:
     def exit_code(self, *, strict: bool = False) -> int:
         """Return 1 if a gate failed, with `strict` 4 if one is undecided, else 0.
 
-        It is 2 if nothing was compared and there are no gates.
+        It is 2 if `is_empty` and there are no gates.
         """
         verdicts = {gate.verdict for gate in self.record.gates}
         if self.is_empty and not verdicts:
@@ -97,7 +104,7 @@ class Comparison:
         return EXIT_UNDECIDED if strict and "undecided" in verdicts else EXIT_OK
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all results as a JSON mapping, null for a missing number."""
+        """Return all results as a JSON mapping, None for a missing number."""
         return to_json(self.record)
 
     def __str__(self) -> str:
@@ -183,7 +190,8 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
             the difference of two means with its interval. Another mix of questions may explain a
             difference. It excludes `intersect`, `fail_if` and `cluster`; no queries are moved.
         fail_if: Conditions: `ndcg@10 drop > 0.01`.
-        moved: Number of queries to list with the largest changes on the first measure.
+        moved: Number of queries to list for each comparison: those with the largest changes on the
+            first measure.
         family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
         cluster: `metadata.<key>`: queries with equal values are one unit, as in
             `statistics.cluster` of the YAML. One source has to be a run folder with metadata.
@@ -198,6 +206,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         DataError: A source cannot be read, or sources may not be compared: all differences.
         OptionError: An unknown measure, a text that is no condition, a `cluster` that is no key of
             metadata, or another value that is not allowed.
+        OSError: A file may not be opened.
 
     Example:
         >>> from ragbench import evaluate_run
@@ -304,6 +313,7 @@ def read_all(
     Raises:
         DataError: A source or the qrels cannot be read, or a run file comes without qrels.
         OptionError: A measure is unknown.
+        OSError: A file may not be opened.
     """
     judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_qrels(qrels)
     names = _names(sources)
@@ -321,7 +331,8 @@ def read_all(
 def _names(sources: Sequence[Source]) -> list[str]:
     """Return the name of each source: its path as the user wrote it, else a letter.
 
-    The letters are by position, from 'a', and start again after 'z'.
+    An experiment has the path of its run folder. The letters are by position, from 'a', and start
+    again after 'z'.
     """
     return [
         str(source.path if isinstance(source, HasRunFolder) else source)

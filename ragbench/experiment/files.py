@@ -150,7 +150,8 @@ def write_run(
     """Write the run folder, whole or not at all, and return the experiment.
 
     Its name is the id of the run. A repetition is written into its own folder, without `latest`.
-    The page is made from the written files. Secrets of the config are removed from all files.
+    The page is made from the written files. Secrets of the config are masked in all texts; names
+    and ids stay.
 
     Raises:
         DataError: The folder cannot be written.
@@ -187,9 +188,8 @@ def _query_files(
 ) -> dict[str, str | Iterable[str]]:
     """Return the files with a line per query, answer, verdict or text: path -> parts of the text.
 
-    `clean` removes secrets from a text. Files without lines are left out if they are optional.
-    Texts are made when they are written. `queries.jsonl` and `texts.jsonl` are left out without
-    lines, `prompts.jsonl` without prompts.
+    `clean` removes secrets from a text. Texts are made when they are written. `queries.jsonl` and
+    `texts.jsonl` are left out without lines, `prompts.jsonl` without prompts.
     """
     ids = plan.ids
     contents: dict[str, str | Iterable[str]] = {
@@ -241,15 +241,18 @@ def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]
 
 
 def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:
-    """Yield the lines of a run file; rankings are read when they are written, not before."""
+    """Yield the lines of the run file of a ranking, which is read here and not before.
+
+    A ranking without hits yields nothing.
+    """
     # a generator function: `ranking.run` of a large run file would fill the memory for all at once
     yield from run_lines(ranking.run)
 
 
 def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[str]:
-    """Yield the text of `per_query.csv`: a line per system and query, a column per score.
+    """Yield the text of `per_query.csv`: a header, then a line per system and query.
 
-    A cell is empty where a query has no value, or its system not the score.
+    A score has a column; its cell is empty where a query has no value, or its system not the score.
     """
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
     tables = (
@@ -357,11 +360,12 @@ def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
 
 
 def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
-    """Yield the texts of gold documents and of the first hits of each ranking, each text once.
+    """Yield the texts of gold documents and of the first 10 hits of each ranking.
 
-    An adapter may return another text under the id of a document: that one has its system and
-    query. Rows end at `MOST_CHARACTERS`. A text is cut at 8,000 characters; of each ranking the
-    first 10 hits count.
+    The first text of each id has no system and query. A hit with another text or title than the
+    first one of its id, as an adapter may return, has a row of its own with its system and query. A
+    text is cut at 8,000 characters; rows end before the one that would make more than
+    `MOST_CHARACTERS` in all.
     """
     hashes: dict[str, int] = {}
     characters = 0
@@ -415,7 +419,7 @@ def _shown_hits(
 ) -> Sequence[Sequence[ScoredDocument]]:
     """Return the first 10 hits of each query, empty if it failed.
 
-    Of run files those in the corpus.
+    Of run files, those of them that the corpus has; none without a corpus.
     """
     outcomes = ranking.outcomes
     if isinstance(outcomes, FileRankings):

@@ -77,7 +77,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
 def _with_questions(
     decisions: Sequence[Decision], question_of: Callable[[str], str]
 ) -> list[Decision]:
-    """Return the decisions with the question of each worst query, shortened to one line."""
+    """Return the decisions with the question of each worst query in a line of 500 characters."""
 
     def with_question(query: WorseQuery) -> WorseQuery:
         return replace(query, question=one_line(" ".join(question_of(query.query_id).split())))
@@ -96,7 +96,7 @@ def check_gates(
     A gate is a mapping as in the YAML (`{"measure": "ndcg@10", "min": 0.4}`), the same as text
     (`"{measure: ndcg@10, min: 0.4}"`), or a condition of `--fail-if` (`"ndcg@10 drop > 0.01"`).
     Paths in gates are relative to the working directory. Confidence, resamples, seed and clusters
-    are those of the run; an evaluation has the defaults, 95 % among them.
+    are those of the run; a baseline file or an evaluation has the defaults, 95 % among them.
 
     Args:
         run: An experiment, a run folder or the folder of an experiment (its newest run), a baseline
@@ -114,7 +114,7 @@ def check_gates(
     Raises:
         ConfigError: Wrong gates, all at once, each with what is allowed and the nearest spelling.
         OptionError: A text is no gate; `gates` is no list.
-        DataError: There is no such run, or a source cannot be read.
+        DataError: There is no such run, or a source or its clusters cannot be read.
 
     Example:
         Each of 30 queries loses half of its reciprocal rank.

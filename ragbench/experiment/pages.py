@@ -214,7 +214,8 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
 def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
     """Return the summary with the baselines of these comparisons, which are of the first run.
 
-    A system or score without a comparison has no baseline.
+    A system without a comparison has no baseline; a score names one only if it is not that of its
+    system.
     """
     baselines = {
         (difference.system, family.measure): difference.baseline

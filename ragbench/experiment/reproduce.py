@@ -138,13 +138,14 @@ def reproduce(
     Args:
         run: Run folder, or folder of an experiment, whose newest run it is.
         progress: Display of the progress; None shows nothing.
-        trust: Allow imports of modules from the run folder.
+        trust: Allow imports of modules from the run folder and the folder of its experiment.
         tell: Function that gets a line for each module before it is imported.
 
     Raises:
         DataError: There is no such run, it had live objects, a secret is not set, or a module lies
-            in the run folder and `trust` is not set.
-        ConfigError: The config of the folder is wrong, or its former place as well.
+            in one of these folders and `trust` is not set.
+        ConfigError: The config is wrong, with paths from the folder and with those from its former
+            place.
     """
     folder = resolve_run_folder(run).resolve()
     manifest = read_manifest(folder)
@@ -305,7 +306,8 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any], template: str) -> I
 def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifest) -> Iterator[str]:
     """Yield a phrase for each difference of signatures, scores and rankings of two run folders.
 
-    A file that only the new run has is not told. Raises DataError for a damaged `per_query.csv`.
+    Files that only the new run has are not compared; equal runs yield nothing. Raises DataError for
+    a damaged `per_query.csv`.
     """
     signatures = old_manifest.signatures, new_manifest.signatures
     yield from _changes(*signatures, "signature of {0} was {1}, is {2}")

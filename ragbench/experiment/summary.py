@@ -309,7 +309,10 @@ def _summarize_system(
 def _score_slice(
     rows: NDArray[np.intp], system: SystemScores, plan: Plan
 ) -> dict[str, SystemScore]:
-    """Return score -> mean, interval and counts over the queries at `rows`."""
+    """Return score -> mean, interval and counts over the queries at `rows`.
+
+    Without rows, mean and interval are None.
+    """
     confidence = plan.config.statistics.confidence
     clusters = None if plan.clusters is None else [plan.clusters[row] for row in rows]
     return {

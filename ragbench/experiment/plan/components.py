@@ -58,7 +58,7 @@ class Reranked(Retriever):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes of the reranker about the hits that it ordered."""
+        """Notes of the reranker about the hits that it ordered; empty without any."""
         return self.reranker.notes
 
     @property
@@ -459,7 +459,8 @@ def connect(planned: PlannedJudge, replies: Replies | None, *, can_leave_out: bo
     Raises:
         ConfigError: The judge refuses an option, or its key is missing.
         MissingExtra: A package that it needs is not installed.
-        AdapterError: A server is missing.
+        AdapterError: A factory of the user fails.
+        DataError: A model is not in the cache of the hub, and the hub cannot be reached.
     """
     judge, block = planned.judge, planned.block
     judge.keep_replies(replies)
@@ -543,10 +544,12 @@ def connected(
         budget: Limits of money and time that all requests share; None has no limit.
 
     Raises:
-        ConfigError: A component refuses an option.
+        ConfigError: A component refuses an option, or its key is missing; all such problems
+            together.
         MissingExtra: A package that a component needs is not installed.
-        AdapterError: A key or a server is missing.
-        DataError: The file of replies cannot be opened.
+        AdapterError: A factory of the user fails.
+        DataError: The file of replies cannot be opened, or a model is not in the cache of the hub,
+            which cannot be reached.
     """
     cache, also = (None, ()) if config is None else (config.cache, config.cache_also)
     secrets = {} if config is None else config.secrets
@@ -619,7 +622,7 @@ def check_startup(
     Raises:
         ConfigError: A key is missing, or a component refuses an option; all such problems together.
         MissingExtra: A package that a component needs is not installed.
-        AdapterError: A server is missing.
+        AdapterError: The executor cannot be created.
         DataError: A model is not in the cache of the hub, and the hub cannot be reached.
     """
 

@@ -43,7 +43,7 @@ def look_up(metadata: Mapping[str, Any], path: str) -> Any:
 
 
 def keys_of(entries: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the distinct keys of the entries, first one first, as a config writes them.
+    """Return the distinct keys of the entries as a config writes them, in order of first use.
 
     They are outermost keys with a prefix, such as `metadata.topic`; [] without any.
     """
@@ -123,9 +123,10 @@ def slicings(
     """Return the slices of the queries by each field of `statistics.slices`; empty without fields.
 
     They are in the order of the fields. `query_length` counts words between white space. A query is
-    answerable if it has a gold answer or a document with a grade above 0. By metadata, queries
-    without a value are the last slice, `(none)`, and a query with a list is in a slice per value.
-    `week(metadata.time)` takes the week of each value; `day` and `month` likewise.
+    answerable if it has a gold answer or a document with a grade above 0. By metadata, slices are
+    sorted by their names, queries without a value are the last slice, `(none)`, and a query with a
+    list is in a slice per value. `week(metadata.time)` takes the week of each value; `day` and
+    `month` likewise.
 
     Args:
         config: Config whose fields name `query_length`, `relevant`, `answerable`, metadata, or a
@@ -311,9 +312,9 @@ def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> lis
 def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:
     """Return the id of the document that contains a passage, by the rule of `match`.
 
-    The part of the passage's id before the separator, or a value of its metadata; None where the
-    metadata lack it, or the value is no valid id. An id without the separator is the id of the
-    document itself.
+    The part of the passage's id before its last separator, or a value of its metadata; None where
+    the metadata lack it, or the value is neither text nor integer, or no valid id. An id without
+    the separator is the id of the document itself.
     """
     if match.id is None:
         return before_last(passage.id, match.separator or "")

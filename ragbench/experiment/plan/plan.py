@@ -104,7 +104,8 @@ def make_plan(
     Raises:
         ConfigError: A component or a gate refuses an option or a name.
         DataError: The data lack what a retriever, a measure or a control needs.
-        OptionError: `only`, `limit` or the baseline names nothing that runs.
+        OptionError: `only`, `limit` or the baseline names nothing that runs, or a judge cannot
+            apply a rubric.
         AdapterError: Code of the user fails, or returns no component.
         MissingExtra: A component needs a package that is not installed.
     """
@@ -234,7 +235,10 @@ def _matching_texts(config: ExperimentConfig, collection: Collection) -> Experim
 def _generator_warnings(
     config: ExperimentConfig, generators: Mapping[str, Generator], systems: Sequence[System]
 ) -> Iterator[str]:
-    """Yield warnings, before money is spent, on answers that may all be the same."""
+    """Yield warnings on controls, pairs and samples that cost money and tell nothing.
+
+    In this order; nothing if all tell something.
+    """
     for name in dict.fromkeys(str(s.generator) for s in systems if s.control is not None):
         if generators[name].is_stored:
             yield (
@@ -325,7 +329,8 @@ def _judgement_warnings(
 ) -> list[str]:
     """Return a list with one warning if judged documents are not in the corpus, else [].
 
-    [] without qrels or corpus, and if no measure reads the qrels.
+    [] without qrels or corpus, if no measure reads the qrels, and where hits are matched by
+    document, if no document of the corpus has the metadata to match by.
 
     Raises:
         DataError: None of the judged documents is in the corpus.

@@ -216,12 +216,15 @@ class Plan:
         return next(system for system in self.systems if system.name == name)
 
     def component(self, noun: Noun, name: str) -> schema.Component | None:
-        """Return the config entry of a retriever, generator or app; None for a live object."""
+        """Return the config entry of a retriever, generator or app; None for a live object.
+
+        Also None for an unknown name.
+        """
         entries: Mapping[str, schema.Component] = getattr(self.config, f"{noun}s")
         return entries.get(name)
 
     def passages(self, generator: str) -> int:
-        """Return the number of passages that a generator gets; the default for a live object."""
+        """Return the number of passages that a generator gets; 5 for a live object."""
         component = self.component("generator", generator)
         return schema.DEFAULT_PASSAGES if component is None else component.passages
 
@@ -232,7 +235,7 @@ class Plan:
 
     @cached_property
     def corpus(self) -> Mapping[str, Document]:
-        """Id -> document of the corpus, and gold passages, which stand in none.
+        """Id -> document, of the corpus and of gold passages that stand in no corpus.
 
         Empty without both.
         """
@@ -244,13 +247,14 @@ class Plan:
 
     @property
     def all_judges(self) -> dict[str, PlannedJudge]:
-        """Judges of answers and the judge of passages, by name."""
+        """Judges of answers, and the judge of passages if there is one, by name."""
         return self.judges | ({} if self.fill is None else {self.fill.name: self.fill.judge})
 
     def judge_score(self, rubric: str, judge: str) -> str:
-        """Return the name of a judge's score: with the judge where the config has several.
+        """Return the name of a score: the rubric, such as `tone`, or `tone(judge=small)`.
 
-        A judge that is skipped counts, so that names do not depend on whether its key is set.
+        The judge stands in it if the config has several judges of answers. A judge that is skipped
+        counts, so that names do not depend on whether its key is set.
         """
         several = len(self.judges) + len(self.skipped_judges) > 1
         return add_option(rubric, "judge", judge) if several else rubric

@@ -52,8 +52,8 @@ def choose_measures(
 ) -> tuple[str, ...]:
     """Return the names of the measures: those of the config, or the default ones.
 
-    Default measures with a k above `top_k` are left out; without judgements and gold answers there
-    are none.
+    Default measures with a k above `top_k` are left out, and those without an average over ties if
+    ties are averaged; without judgements and gold answers there are none.
 
     Args:
         config: Config of the experiment.
@@ -156,9 +156,11 @@ def choose_answer_scores(
 
     Raises:
         ConfigError: A metric or judge refuses an option.
-        DataError: A metric reads tool calls, and the data have no gold ones.
+        DataError: A metric reads tool calls, and the data have no gold ones; or a file of nuggets
+            or of a rubric cannot be read.
         MissingExtra: A named metric needs a package that is not installed.
         AdapterError: The judge of a user fails, or is none.
+        OptionError: A rubric is unknown, or the judge cannot apply it.
     """
     if not has_answers:
         return (), {}, {}
@@ -205,7 +207,9 @@ def plan_fill(
         calls: False calls no code of the user.
 
     Raises:
-        ConfigError: The judge refuses an option or the rubric.
+        ConfigError: The judge refuses an option.
+        OptionError: The rubric is unknown, or the judge cannot apply it.
+        AdapterError, DataError: As `build_judge`.
     """
     rules, blocks = config.metrics.retrieval.fill, config.metrics.judges
     if rules is None or blocks is None:
@@ -288,9 +292,12 @@ def choose_scores(
 
     Raises:
         ConfigError: A metric or judge refuses an option.
-        DataError: The data lack what a measure or metric of the config reads.
-        OptionError: Ties are averaged, and a named measure has no average over ties.
+        DataError: The data lack what a measure or metric of the config reads, or a file of nuggets
+            or of a rubric cannot be read.
+        OptionError: Ties are averaged, and a named measure has no average over ties; or a judge
+            cannot apply a rubric.
         MissingExtra: A measure or metric needs a package that is not installed.
+        AdapterError: The judge of a user fails, or is none.
     """
     recorded = names_of(systems, "recorded")
     has_answers = bool(names_of(systems, "pair", "app")) or any(

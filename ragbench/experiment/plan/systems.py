@@ -123,6 +123,7 @@ def build_retrievers(
         DataError: A retriever searches a corpus, and the data set has none.
         ConfigError: A built-in component refuses an option.
         AdapterError: Code of the user fails, or returns no retriever.
+        MissingExtra: A retriever needs a package that is not installed.
     """
     built: dict[str, Retriever] = {}
     # sources may have sources themselves, and several retrievers may share one
@@ -229,10 +230,10 @@ def complete_systems(
 
 
 def never_compared(systems: Sequence[System]) -> list[str]:
-    """Warn of pairs that differ in retriever and generator, which no comparison can tell apart.
+    """Return a list with one warning on pairs that differ in retriever and generator, else [].
 
-    A generator that runs on several retrievers has pairs to compare, and needs no warning. Without
-    such pairs, [].
+    No comparison tells such pairs apart. They are those of generators with one retriever each, not
+    the same for all; a generator that runs on several retrievers has pairs to compare.
     """
     retrievers: dict[str, list[str]] = {}
     for system in systems:

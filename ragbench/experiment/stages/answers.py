@@ -152,7 +152,10 @@ def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
 
 
 def _with_cause(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
-    """Return the outcome, with the cause `MISSING_ANSWER` where the call returned no answer."""
+    """Return the outcome with its latency, and `MISSING_ANSWER` where no answer was returned.
+
+    The latency is the one that the answer reports, else that of the call.
+    """
     is_missing = outcome.value is None and outcome.cause is Cause.SCORED
     return with_latency(replace(outcome, cause=Cause.MISSING_ANSWER) if is_missing else outcome)
 
@@ -224,7 +227,11 @@ def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
 
 
 def _hits_of(passages: Sequence[Document]) -> list[ScoredDocument]:
-    """Return the passages of an answer as hits, in their order, also chunks of one document."""
+    """Return the passages of an answer as hits, in their order; [] without passages.
+
+    Chunks of one document get ids of their own, as `separate_chunks` makes them. A passage without
+    title and text has the text None.
+    """
     return separate_chunks(
         # a passage that is an id alone has the text of the corpus, or none
         [
@@ -450,7 +457,7 @@ class Generate(AnswerQueries):
         return Answers(self.system.name, outcomes, self.samples)
 
     def forecast(self) -> Step:
-        """Return the number of stored answers, and the cost of the others.
+        """Return a step with the number of stored answers, and the cost of the others.
 
         The passages of a control are known in a run only: the plan counts all its answers as not
         stored, which is an upper limit. A generator whose prompts are unknown has no cost.
@@ -492,7 +499,7 @@ class AskApp(AnswerQueries):
     def slots(self) -> list[Slot | None]:
         """Return a slot for each query, in order.
 
-        Its key depends on the query, the app and the run.
+        Its key depends on the query and the app, and without a `version` of the app on the run.
         """
         name = self.system.name
         key = self.workspace.component_key("app", name, stage=self.version)
@@ -525,7 +532,7 @@ class AskApp(AnswerQueries):
         return Answers(self.system.name, self.items(rows, default=PENDING))
 
     def forecast(self) -> Step:
-        """Return the number of stored answers; the cost of an app is unknown."""
+        """Return a step with the number of stored answers; the cost of an app is unknown."""
         _ = self.answers  # looks the answers up, which `node` counts
         return self.node(len(self.plan.queries))
 
@@ -556,7 +563,7 @@ class Recorded(AnswerQueries):
         return Mapped(_read_retrieved, records_of(self.plan.queries, self._rows))
 
     def slots(self) -> list[Slot | None]:
-        """Return no slot: the records hold the answers."""
+        """Return []: the records hold the answers."""
         return []
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:

@@ -76,7 +76,7 @@ class NoProgress:
 def keep_all(
     outcomes: Iterable[tuple[int, object]], rows: Sequence[int], keep: Keep, advance: Advance
 ) -> None:
-    """Store outcomes as they come, and count them as done.
+    """Store each outcome when it comes, and count it as done; no outcomes store nothing.
 
     Args:
         outcomes: Pairs of number and outcome; the number is a position in `rows`.
@@ -135,10 +135,10 @@ class Step:
     at_most: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """Return the node as `ragbench plan --json` prints it, without the parts that are empty.
+        """Return the step as `ragbench plan --json` prints it.
 
-        Keys are `stage`, `items`, `stored`, `unit`, `after`, and where they hold `at_most`,
-        `by_workers` and `cost`.
+        Keys are `stage`, `items`, `stored`, `unit` and `after` (steps likewise); `at_most` and
+        `by_workers` only if they are true, and `cost` only if there is one.
         """
         parts = {
             "stage": self.name,
@@ -313,13 +313,14 @@ class Stage:
         """
 
     def forecast(self) -> Step | None:
-        """Return the node of a plan: stored items and the cost of the others; None hides it."""
+        """Return the step of a plan: stored items and the cost of the others; None hides it."""
         return None
 
     def node(self, items: int) -> Step:
         """Return a step without a cost.
 
-        Without a look-up it has `items` items, none of them stored.
+        The counts are those of the look-up of the stage; without one, `items` items, none of them
+        stored.
         """
         work = self.workspace.work.get(self.title) or Work(items, 0)
         return Step(self.title, work.items, work.stored, self.unit)
@@ -395,7 +396,7 @@ class StoredStage(Stage, ABC):
         """
 
     def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
-        """Return (number of steps that progress shows for some items, their unit)."""
+        """Return (number of steps that progress shows for the items at `todo`, their unit)."""
         return len(todo), self.unit
 
     def items(self, rows: Collection[int] | None = None, default: Json = None) -> list[Json]:

@@ -202,7 +202,10 @@ class _Gold:
         return ranked_passages(ranking.outcomes[row], ranked[:depth], self.plan.corpus)
 
     def find_answer(self, words: GoldWords, passages: Sequence[Document | None]) -> tuple[int, str]:
-        """Return the rank of the first passage that has a gold answer, and what it has of it."""
+        """Return (rank of the first passage that has a gold answer, what it has of it).
+
+        Ranks are from 1. If none has one, (0, the words that were looked for).
+        """
         for rank, passage in enumerate(passages, start=1):
             how = "" if passage is None else words.find_in(passage.full_text, self.rules.words)
             if how:

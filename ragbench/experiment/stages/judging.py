@@ -48,9 +48,9 @@ _NO_KEY = frozenset(
 
 
 def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
-    """Return the texts of the passages of an answer; None where it failed or has no passages.
+    """Return the texts of the passages of an answer; [] if it has an empty list of passages.
 
-    None too if all passages are ids without a text.
+    None where it failed, does not tell its passages, or has ids without a text alone.
     """
     if outcome.value is None or outcome.value.contexts is None:
         return None
@@ -327,7 +327,7 @@ class JudgeAnswers(Verdicts):
         results.judgements.setdefault(system.name, []).append(rows)
 
     def forecast(self) -> Step | None:
-        """Return the number of stored verdicts and the cost of the others; None for a control.
+        """Return a step with stored verdicts and the cost of the others; None for a control.
 
         A pending answer is replaced by the gold answer, to estimate the length of the prompts.
         """

@@ -43,9 +43,10 @@ def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document
 def ranked_passages(
     outcome: Outcome[Retrieved], ranked: Sequence[str], corpus: Mapping[str, Document]
 ) -> list[Document | None]:
-    """Return the documents with the ids `ranked`, in this order; None for a hit without text.
+    """Return the documents with the ids `ranked`, in this order; None for one without text.
 
-    Of a repeated hit the first one counts.
+    None too for an id that no hit has. Of a repeated hit the first one counts; a failed outcome has
+    no hits.
     """
     hits = [] if outcome.value is None else outcome.value.documents
     documents = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
@@ -190,7 +191,10 @@ def _hit_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], str 
 def _name_documents(
     outcome: Outcome[Retrieved], document_of_hit: Callable[[ScoredDocument], str | None]
 ) -> Outcome[Retrieved]:
-    """Return an outcome whose hits name their documents, where these are known."""
+    """Return an outcome whose hits name the document that `document_of_hit` finds, or None.
+
+    A hit that names a document keeps it; a failed outcome is returned as it is.
+    """
     if outcome.value is None:
         return outcome
     hits = [
@@ -209,8 +213,9 @@ def _run_of(
 ) -> tuple[Run, int, bool]:
     """Return (run, number of hits that the corpus lacks, True if any hit is a chunk).
 
-    Chunks are those of `chunk:` in the config; of a file none is known. Queries that failed are not
-    in the run; without a corpus the number is 0.
+    Chunks are those of `chunk:` in the config; a run file has none. A repeated hit counts once.
+    Queries that failed, or that a retriever with stored hits lacks, are not in the run; without a
+    corpus the number is 0.
     """
     corpus_ids = None if corpus is None else frozenset(record_ids(corpus))
     if isinstance(outcomes, FileRankings):
@@ -338,7 +343,7 @@ def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
 
 
 def _chunks_of(ranking: RetrieverRun) -> dict[str, dict[str, str]]:
-    """Return the document of each chunk, by query and chunk id."""
+    """Return query -> id of each chunk -> its document; a query without chunks has {}."""
     return {
         query: {hit.id: hit.document for hit in hits if hit.document is not None}
         for query, hits in _hits(ranking)
@@ -348,8 +353,7 @@ def _chunks_of(ranking: RetrieverRun) -> dict[str, dict[str, str]]:
 def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, str]]:
     """Return the id that each passage was scored by, by query and passage id.
 
-    A passage that is missing was scored by its own id; all are in a ranking that was not matched.
-    It is empty for a ranking that was not matched.
+    A passage without an entry was scored by its own id; {} for a ranking that was not matched.
     """
     rules = plan.config.metrics.retrieval
     if ranking.unmatched is None:
@@ -432,7 +436,10 @@ def _document_of_hit(
 def _missing_document_key(
     ranking: RetrieverRun, match: Match, problem: str, corpus: Mapping[str, Document]
 ) -> DataError:
-    """Return the error for a metadata key that no hit has, with the keys that hits have."""
+    """Return the error for a metadata key that no hit has, with the keys that there are.
+
+    These are the keys of hits and of their corpus documents.
+    """
     hits_of_all = [hit for _, hits in _hits(ranking) for hit in hits]
     corpus_metadata = (corpus[hit.id].metadata for hit in hits_of_all if hit.id in corpus)
     keys = keys_of(chain((hit.metadata for hit in hits_of_all), corpus_metadata))
@@ -473,10 +480,13 @@ def _few_documents_warning(ranking: RetrieverRun, run: Run, k: int, top_k: int) 
 
 
 def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
-    """Replace passages by the gold passages whose words they contain; raise without any text.
+    """Replace passages by the gold passages whose words they contain.
 
     A passage without a text matches nothing and is told in a warning; of equal overlaps the best
     graded gold passage counts.
+
+    Raises:
+        DataError: No passage has a text.
     """
     rules, corpus = plan.config.metrics.retrieval, plan.corpus
     overlap = rules.match.overlap or passage_matching.DEFAULT_OVERLAP

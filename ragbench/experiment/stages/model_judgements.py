@@ -210,7 +210,7 @@ class JudgePassages(Stage):
             results.warnings += self.filled.warnings
 
     def forecast(self) -> Step | None:
-        """Return an upper limit: first hits of every retriever, none shared.
+        """Return a step with an upper limit: first hits of every retriever, none shared.
 
         None without a fill.
         """

@@ -131,7 +131,7 @@ class JudgePairs(Stage):
         return list(combinations(names, 2))
 
     def forecast(self) -> Step | None:
-        """Return an upper limit of verdicts and their cost; None with fewer than two systems."""
+        """Return a step with an upper limit of verdicts and cost; None below two systems."""
         plan, judge = self.plan, self.judge
         if len(self._rivals) < 2:
             return None

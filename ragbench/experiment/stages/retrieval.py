@@ -62,6 +62,9 @@ def retrieve(
         rankings: For each source of a retriever over others, the hits of each of the n queries.
         executor: Workers that search the index where its files are on this machine; None, or a
             retriever without such an index, searches here.
+
+    Raises:
+        AdapterError: The search on workers fails as a whole; see `Executor.map`.
     """
     is_local = executor is not None and executor.is_here
     index = retriever.index_search(top_k) if is_local else None
@@ -187,7 +190,8 @@ def note_encodings(workspace: base.Workspace, name: str) -> None:
 def retriever_key(workspace: base.Workspace, name: str, top_k: int) -> str:
     """Return the key of a retriever's hits: a hash of its entry, corpus, sources and `top_k`.
 
-    The queries are in the keys of the items. It has 32 hexadecimal digits.
+    The entry of a live object is its name and the run. The queries are in the keys of the items. It
+    has 32 hexadecimal digits.
     """
     retriever = workspace.plan.retrievers[name]
     inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
@@ -353,7 +357,7 @@ class Retrieve(base.StoredStage):
         _ = self.outcomes
 
     def forecast(self) -> base.Step:
-        """Return the number of queries whose hits are stored."""
+        """Return a step with the number of queries, and of those whose hits are stored."""
         _ = self.outcomes  # looks them up, which `node` counts
         return self.node(len(self.plan.queries))
 
@@ -405,7 +409,10 @@ class Rank(base.Stage):
 
     @property
     def is_known(self) -> bool:
-        """Return True if the hits of all queries are stored; False for an app."""
+        """Return True if no query is pending: its hits are stored, or its retrieval failed.
+
+        False for an app and for recorded systems.
+        """
         outcomes = () if self.source is None else self.source.outcomes
         return self.source is not None and (
             isinstance(outcomes, FileRankings) or base.PENDING not in outcomes
@@ -425,7 +432,10 @@ def key_after(outcome: Outcome[Any]) -> str | None:
 
 
 def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
-    """Index the documents; raise `AdapterError` for any error but those of this package."""
+    """Index the documents; raise `AdapterError` for an error of the user's code.
+
+    Errors of this package and Ctrl-C pass through. `advance` counts all documents in the end.
+    """
     n_reported = 0
 
     def count(n: int = 1) -> None:

@@ -131,7 +131,7 @@ class ScoreRanking(StoredStage):
         """Return label -> column of measures that read ids, and the counts of the run, never None.
 
         A query without judgements has the cause `NO_JUDGEMENTS`. Values are in the order of the
-        queries of the run. The ranking keeps the ranks of the judgements.
+        queries of the plan. The ranking keeps the ranks of the judgements.
 
         Raises:
             AdapterError: A measure of the user fails.
@@ -225,9 +225,9 @@ class ScoreRanking(StoredStage):
         results.warnings += dict.fromkeys(warning for _, item in pairs for warning in item.warnings)
 
     def forecast(self) -> Step | None:
-        """Return the number of stored columns; None for apps and recorded systems.
+        """Return a step with the number of stored columns; None for apps and recorded systems.
 
-        Whether those have a ranking is known in a run only.
+        Whether those have a ranking is known in a run only. None too without measures.
         """
         if self._rank.source is None or not self.plan.measures:
             return None
@@ -340,7 +340,10 @@ class ScoreAnswers(StoredStage):
         return any(metric.declaration.computes for metric in self.plan.metrics)
 
     def forecast(self) -> Step | None:
-        """Return the number of stored columns; None without metrics, and for a control."""
+        """Return a step with the number of stored columns; None without metrics.
+
+        None too for a control.
+        """
         if not self.plan.metrics or self._answer.system.role == "control":
             return None
         if self._answer.is_known:
@@ -400,7 +403,10 @@ def _calls_key(calls: CallRows) -> str:
 
 
 def _metric_key(metric: Metric) -> str:
-    """Return a hash of a metric, its options, the files that they name, and its code."""
+    """Return a hash of a metric with its options, version and facts, and of library versions.
+
+    Facts are the further parts of its signature. The hash has 32 hexadecimal digits.
+    """
     declared_facts = metric.declaration.facts
     facts = declared_facts(metric.options) if callable(declared_facts) else declared_facts
     definition = (metric.canonical, metric.declaration.version, dict(facts))

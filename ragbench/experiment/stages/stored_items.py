@@ -81,7 +81,7 @@ def component_key(
         inputs: Other parts of the key, JSON-ready.
 
     Raises:
-        TypeError: An input is not JSON-ready.
+        TypeError: A mapping in an input has keys of different types.
     """
     # names and comments of the config are no part: a renamed component keeps its results
     parts: dict[str, Any] = {"inputs": inputs}
@@ -155,9 +155,11 @@ def item_key(item: JudgedItem, sample: int) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_of(cls: Any) -> str:
-    """Return a hash of the ragbench modules that define a component, and of packages it names.
+    """Return a hash of the ragbench modules of a class, and of versions of its packages.
 
-    Modules of other packages and of users are not read. Cached for the process.
+    The modules are those of the class and its bases; the packages are those that the class names.
+    Modules of other packages and of users are not read. An object that is no class has none. Cached
+    for the process.
     """
     # `getattr`: a class of a third party need not inherit the base that declares these
     pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
@@ -248,6 +250,7 @@ def cause_of(stored: object) -> Cause:
     Raises:
         TypeError: The item is no JSON object.
         KeyError: It has an unknown cause.
+        AttributeError: Its cause is no text.
     """
     if not isinstance(stored, Mapping):
         raise TypeError(f"found {stored!r}, allowed: an object")
