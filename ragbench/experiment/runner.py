@@ -17,7 +17,7 @@ from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
 from ragbench.experiment.files import write_run
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.components import build_executor, connected
@@ -29,6 +29,7 @@ from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_
 from ragbench.experiment.summary import make_summary
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
+from ragbench.registry import shown
 from ragbench.store.items import StageStore
 
 # Lock file in the folder of an experiment.
@@ -43,6 +44,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     generators: Mapping[str, Any] | None = None,
     apps: Mapping[str, Any] | None = None,
     dataset: object = None,
+    documents: object = None,
     choices: Choices | None = None,
     progress: RunProgress | None = None,
     repetition: Repetition | None = None,
@@ -61,8 +63,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             functions of a question.
         dataset: Data in place of the config's: the path of a file of records, a data frame (pandas,
             polars, Arrow) or a list of mappings, a row per question, by the names of ragas and
-            deepeval too; a mapping of `queries`, `documents`, `qrels` and `answers`; or a
-            `Collection`.
+            deepeval too; the path of a folder in the layout of BEIR; a mapping of `queries`,
+            `documents`, `qrels` and `answers`; or a `Collection`.
+        documents: Documents beside `dataset`, which retrievers search: the path of a folder of
+            texts or of a table, a data frame with a row per document, or a list of texts, of
+            mappings `{id, text}`, of `Document`s or of documents of LangChain. None: those of the
+            data set.
         choices: Options of this run alone: a sample of the queries, some of the systems, no judge.
         progress: Display of the progress; None shows nothing.
         repetition: Folders for the repetition of a finished run, beside the store and the runs of
@@ -79,8 +85,11 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         AdapterError: A component cannot be created.
         MissingExtra: A component needs a package that is not installed.
         OptionError: A live object has a name of the config, or one that is not allowed; or `only`,
-            `limit` or the baseline names nothing that runs.
+            `limit` or the baseline names nothing that runs; or `documents` without `dataset`.
     """
+    if documents is not None and dataset is None:
+        allowed = "documents beside dataset=; the config names its own: dataset: {corpus: docs/}"
+        raise OptionError("run_experiment", "documents", shown(documents), allowed)
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
     config = _load_config(source, overrides or {}, live, has_dataset=dataset is not None)
     progress, choices = progress or NoProgress(), choices or Choices()
@@ -88,7 +97,9 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     with progress.stage("load", 1, "data sets") as stage:
         # keep: later runs map the arrays of a large corpus instead of parsing it again
         collection = (
-            load_collection(config, keep=True) if dataset is None else collection_of(dataset)
+            load_collection(config, keep=True)
+            if dataset is None
+            else collection_of(dataset, documents=documents)
         )
         stage.advance()
     plan = make_plan(config, collection, choices, live)

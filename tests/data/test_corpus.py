@@ -90,7 +90,7 @@ def test_folders_and_files_that_are_no_corpus(write, tmp_path, problem):
         "corpus.xlsx: 'corpus.xlsx' is no corpus; allowed: .jsonl, .json, .csv, .tsv "
         "(also with .gz), .parquet, or a folder of .txt and .md files"
     )
-    assert problem(lambda: read_corpus(tmp_path / "no.jsonl")) == "no.jsonl: no such file"
+    assert problem(lambda: read_corpus(tmp_path / "no.jsonl")) == "no.jsonl: no such file or folder"
     write("bad/a.txt", b"ok\n\xff\n")
     assert problem(lambda: read_corpus(tmp_path / "bad")) == (
         "bad/a.txt:2: bad UTF-8: 0xff at byte 1 of the line"

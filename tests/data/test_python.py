@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.data.loaders.python import as_collection, as_loader
+from ragbench.data.loaders.python import as_collection, as_loader, collection_of
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.types import Answered, Collection, Document, Qrels, Query
 
@@ -146,3 +146,89 @@ def test_a_collection_with_plain_qrels_is_read():
 def test_no_query_at_all_is_an_error():
     with pytest.raises(DataError, match="no queries"):
         as_collection({"queries": []}, "mine")
+
+
+ROWS = [{"question": "How hot is Io?", "relevant": "io.md"}]
+TEXTS = {"io.md": "Io is hot.", "europa.md": "Europa is cold."}
+
+
+def langchain(texts, source):
+    documents = pytest.importorskip("langchain_core.documents")
+    return [
+        documents.Document(page_content=text, metadata={"source": source(name)})
+        for name, text in texts.items()
+    ]
+
+
+def frame(texts):
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"doc_id": [*texts], "content": [*texts.values()]})
+
+
+FORMS = {
+    "mappings": lambda texts: [{"id": name, "text": text} for name, text in texts.items()],
+    "documents": lambda texts: (Document(name, text) for name, text in texts.items()),
+    "a frame": frame,
+    "langchain": lambda texts: langchain(texts, "/abs/{}".format),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_documents_beside_a_table(form):
+    collection = collection_of(ROWS, documents=FORMS[form](TEXTS))
+
+    (judged,) = collection.qrels.to_dict().values()
+    assert judged == {collection.documents[0].id: 1}
+    assert [document.text for document in collection.documents] == [*TEXTS.values()]
+    assert collection.documents[0].id.endswith("io.md")
+
+
+def test_a_folder_of_documents_beside_a_file_of_questions(tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name, text in TEXTS.items():
+        (tmp_path / "docs" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "qa.csv").write_text("question,relevant\nHow hot is Io?,io\n", encoding="utf-8")
+
+    collection = collection_of(str(tmp_path / "qa.csv"), documents=tmp_path / "docs")
+
+    assert [*collection.qrels.to_dict().values()] == [{"io.md": 1}]
+
+
+@pytest.mark.parametrize("chunks", [[*TEXTS.values()], langchain])
+def test_texts_and_chunks_of_one_file_have_hashes_as_ids(chunks):
+    documents = chunks(TEXTS, lambda name: "all.md") if callable(chunks) else chunks
+    collection = collection_of([{"question": "?", "reference": "hot"}], documents=documents)
+
+    assert len({document.id for document in collection.documents}) == 2
+    assert "2 documents have no id: hashes of their texts" in collection.notes
+
+
+def test_documents_in_place_of_those_of_a_data_set():
+    documents = [Document("1", "b"), Document("d2", "c")]
+    of_mapping = collection_of(MAPPING, documents=documents)
+    of_collection = collection_of(as_collection(MAPPING, "mine"), documents=documents)
+
+    assert of_mapping.documents == of_collection.documents == documents
+    assert of_mapping.fingerprints == of_collection.fingerprints
+
+
+def test_a_folder_of_beir_as_data_set(repository):
+    folder = repository / "datasets/example"
+    assert len(collection_of(folder).queries) == 78
+    assert [d.text for d in collection_of(str(folder), documents=["a"]).documents] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([], "documents: no documents; allowed: at least one"),
+        ([3], "documents: found an integer; allowed: a text, a mapping with text"),
+        ([{"txt": "a"}], "documents: documents[0]: no text (columns: txt); allowed: text"),
+        ({"a": "b"}, "run_experiment: documents: found 'dict', allowed: a path, a data frame"),
+        ("no", "no: no such file or folder"),
+    ],
+)
+def test_documents_that_cannot_be_read(documents, message):
+    with pytest.raises((DataError, OptionError)) as caught:
+        collection_of(ROWS, documents=documents)
+    assert str(caught.value).startswith(message)

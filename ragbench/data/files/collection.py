@@ -10,17 +10,18 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ragbench.data.files import rows
 from ragbench.data.files.fields import content_id, counted
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.errors import DataError, MissingExtra
+from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.records.codec import kind
 from ragbench.types import Document, Query
 from ragbench.types.packed_documents import PackedDocuments
+from ragbench.types.tables import is_frame, plain, rows_of
 
 # The parts of a TREC topic that can be the query.
 TopicField = Literal["title", "description", "narrative"]
@@ -273,16 +274,18 @@ def read_corpus(path: Path, load: Load = load_list) -> Corpus:
             corpora on disk.
 
     Raises:
-        DataError: There is no document, one cannot be read, has no text column, or repeats an id,
-            or the ending of the file is none of .jsonl, .json, .csv, .tsv (also with .gz) and
-            .parquet.
+        DataError: The path does not exist, there is no document, one cannot be read, has no text
+            column, or repeats an id, or the ending of the file is none of .jsonl, .json, .csv, .tsv
+            (also with .gz) and .parquet.
         MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
         OSError: A .html file cannot be read.
     """
     if os.path.isdir(path):
         return _read_folder(path, load)
+    if not os.path.exists(path):
+        raise DataError("no such file or folder", file=path)
     suffixes = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
-    if os.path.exists(path) and plain_suffix(path) not in suffixes:
+    if plain_suffix(path) not in suffixes:
         allowed = f"{rows.SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
     documents, notes = load(path.parent, [Path(path.name)], lambda notes: _read_rows(path, notes))
@@ -300,10 +303,72 @@ def _read_rows(path: Path, notes: list[str]) -> Iterator[Document]:
             wrong kind, or an id is bad or comes again.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
-    entries: dict[str, rows.Entry] = {}
+    return _documents_of(rows.read_rows(path, "corpus"), notes)
+
+
+def corpus_of(value: object) -> Corpus:
+    """Return the documents that a program passes as a corpus, checked.
+
+    Texts, and rows without an id, get a hash of their text as id. Documents of LangChain without
+    ids have their `metadata.source` as id, if each has another one.
+
+    Args:
+        value: Path of a folder or file as `read_corpus` takes it, a data frame with a row per
+            document, or a list of texts, mappings, `Document`s and documents of LangChain.
+
+    Raises:
+        DataError: There is no document, or one cannot be read; see `read_corpus`.
+        OptionError: The value is none of these.
+        MissingExtra: The format of a file needs an extra.
+
+    Example:
+        >>> corpus_of(["Io is hot.", {"id": "io", "text": "Io."}]).documents[1].id
+        'io'
+    """
+    if isinstance(value, (str, Path)):
+        return read_corpus(Path(value))
+    items: list[Any]
+    if is_frame(value):
+        items = rows_of(value, "documents")
+    elif isinstance(value, Iterable) and not isinstance(value, Mapping):
+        items = list(value)
+    else:
+        allowed = "a path, a data frame, a list of texts, of mappings or of documents"
+        raise OptionError("run_experiment", "documents", type(value).__name__, allowed)
+    values = [_document_values(item) for item in items]
+    if all(hasattr(item, "page_content") for item in items):
+        sources = [str(row["metadata"].get("source", "")) for row in values]
+        # the chunks of one file have one source, which names none of them
+        if len({*sources} - {""}) == len(items):
+            values = [{"id": name, **row} for name, row in zip(sources, values, strict=True)]
+    notes: list[str] = []
+    entries = (
+        rows.Entry("documents", None, row, record=f"documents[{position}]")
+        for position, row in enumerate(values)
+    )
+    documents = list(_documents_of(entries, notes))
+    if not documents:
+        raise DataError("no documents", file="documents", allowed="at least one")
+    return Corpus(documents, notes=[*corpus_notes(documents), *notes])
+
+
+def _document_values(item: object) -> dict[str, Any]:
+    """Return the fields of a document that a program passes; a bare text has the field `text`."""
+    if isinstance(item, Document):
+        return {f.name: getattr(item, f.name) for f in fields(item)}
+    values = plain({"text": item} if isinstance(item, str) else item)
+    if not isinstance(values, dict):
+        allowed = "a text, a mapping with text, ragbench.Document, a document of LangChain"
+        raise DataError(f"found {kind(item)}", file="documents", allowed=allowed)
+    return values
+
+
+def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[Document]:
+    """Yield the document of each row; raise and add to `notes` as `_read_rows` does."""
+    first_rows: dict[str, rows.Entry] = {}
     without_id = repeated = 0
     columns: dict[str, str] = {}
-    for entry in rows.read_rows(path, "corpus"):
+    for entry in entries:
         columns = {part: name for part in _NAMES if (name := _column(entry, part))}
         if "text" not in columns:
             names = ", ".join(entry.values) or "none"
@@ -311,10 +376,10 @@ def _read_rows(path: Path, notes: list[str]) -> Iterator[Document]:
         document = _row_document(entry, columns)
         without_id += "id" not in columns
         # without an id, the same text is the same document
-        if "id" not in columns and document.id in entries:
+        if "id" not in columns and document.id in first_rows:
             repeated += 1
             continue
-        check_unique(document.id, columns.get("id", "id"), entry, entries)
+        check_unique(document.id, columns.get("id", "id"), entry, first_rows)
         yield document
     if without_id:
         same = f"; {repeated} repeated ones left out" if repeated else ""

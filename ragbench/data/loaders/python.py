@@ -10,22 +10,24 @@ a mapping:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.data.files.collection import corpus_notes, read_document, read_metadata
+from ragbench.data.files.collection import corpus_notes, corpus_of, read_document, read_metadata
 from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.fields import error_maker
-from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
+from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, is_csv, read_rows
 from ragbench.data.loaders.base import (
     CorpusReader,
     Loader,
     fingerprint_collection,
     finish_collection,
 )
-from ragbench.data.loaders.records import Records, RecordTable
+from ragbench.data.loaders.beir import Beir
+from ragbench.data.loaders.records import RecordTable
 from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError
 from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
@@ -108,7 +110,9 @@ PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
 
 
 def collection_of(
-    value: object, columns: Mapping[str, str | list[str] | None] | None = None
+    value: object,
+    columns: Mapping[str, str | list[str] | None] | None = None,
+    documents: object = None,
 ) -> Collection:
     """Return the data set that a program passes, checked.
 
@@ -116,11 +120,13 @@ def collection_of(
 
     Args:
         value: A `Collection`, a mapping of parts as a user's loader returns it, or a table with a
-            row per question: a data frame, a list of mappings, or the path of a file of records.
+            row per question: a data frame, a list of mappings, or the path of a file of records;
+            or the path of a folder in the layout of BEIR.
         columns: Part -> column of a table whose columns have other names; None for the usual ones.
+        documents: Corpus in place of that of the value, as `corpus_of` takes it; None for none.
 
     Raises:
-        OptionError: The value is none of these, or `columns` names an unknown part.
+        OptionError: The value or `documents` is none of these, or `columns` names an unknown part.
         DataError: A row or id is wrong, no column has the question, there is no query, or the rows
             are steps of traces; or a file cannot be read.
         AdapterError: A mapping or `Collection` is no data set; see `as_collection`.
@@ -132,19 +138,31 @@ def collection_of(
         >>> collection.queries[0].text, list(collection.answers.values()), list(collection.given)
         ('Why?', [['So.']], ['given'])
     """
-    if isinstance(value, (Collection, Mapping)):
+    corpus = None if documents is None else corpus_of(documents)
+    if isinstance(value, (str, Path)) and os.path.isdir(value):
+        value = Beir(path=Path(value)).load()
+        if corpus is None:
+            return value
+    if isinstance(value, Collection):
+        value = value if corpus is None else replace(value, documents=corpus.documents)
         return as_collection(value, "dataset")
+    if isinstance(value, Mapping):
+        part = {} if corpus is None else {"documents": corpus.documents}
+        return as_collection({**value, **part}, "dataset")
+    check_mapping(columns or {}, "dataset")
+    file, cells = "dataset", False
     if isinstance(value, (str, Path)):
-        return Records(path=Path(value), columns=columns).load()
-    if not is_table(value):
+        file, cells = str(value), is_csv(Path(value))
+        entries = list(read_rows(Path(value), "dataset"))
+    elif is_table(value):
+        entries = [
+            Entry(file, None, row, record=f"row {number}")
+            for number, row in enumerate(rows_of(value, file), start=1)
+        ]
+    else:
         allowed = "a path, a data frame, a list of mappings, {queries, documents, ...}, Collection"
         raise OptionError("dataset", "data", shown(value), allowed)
-    check_mapping(columns or {}, "dataset")
-    entries = [
-        Entry("dataset", None, row, record=f"row {number}")
-        for number, row in enumerate(rows_of(value, "dataset"), start=1)
-    ]
-    table = RecordTable(entries, columns=columns, corpus=None, file="dataset")
+    table = RecordTable(entries, columns=columns, corpus=corpus, file=file, cells=cells)
     return finish_collection(table.collection(), None)
 
 

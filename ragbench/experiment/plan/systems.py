@@ -139,7 +139,8 @@ def build_retrievers(
                 f"retriever '{name}' searches a corpus, and the data set has none",
                 file=config.path,
                 record=f"retrievers.{name}",
-                allowed="a data set with documents, or a retriever that brings its own",
+                allowed="a data set with documents (corpus: in the YAML, documents= in Python), or "
+                "a retriever that brings its own",
             )
     return built
 
