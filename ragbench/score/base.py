@@ -26,8 +26,8 @@ Respell = Callable[[str, str], "tuple[str, str]"]
 def split_options(text: str) -> list[str]:
     """Split options at their commas, except inside quotes and braces; empty list for no text.
 
-    Parts are stripped. Nothing between two commas is left out, white space gives an empty part. A
-    quote that is not closed splits the text too, and is dropped.
+    Parts are stripped. Two commas in a row give no part between them, with white space between
+    them an empty one. A quote that is not closed splits the text too, and is dropped.
 
     Example:
         >>> split_options('model="a, b", idf=true')
@@ -139,7 +139,7 @@ def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
 def _number(text: str) -> Any:
     """Return a number, or the text if it is none; 2.0 gives 2, so that names are unique.
 
-    Whole numbers of at least 2^53 stay floats.
+    Whole numbers of at least 2^53 stay floats; `nan` and `inf` are numbers.
     """
     try:
         number = float(text)

@@ -288,7 +288,7 @@ def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
     Args:
         x: Levels of n items, NaN where missing: such items are not counted.
         y: Levels that another gave to the same items.
-        levels: All levels, in the order of rows and columns.
+        levels: All levels, one or more, in the order of rows and columns.
 
     Returns:
         Array of counts, shape (levels, levels); all 0 without items.

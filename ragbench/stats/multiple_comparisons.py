@@ -340,7 +340,8 @@ class SystemPairs:
         """Return the sums of systems minus others, pair by pair, under the flips of the seed.
 
         Shape (resamples, pairs); the same as those of `random_flips`, rounding aside. A query that
-        either system did not score counts 0. OptionError for a wrong cluster, seed or number.
+        either system did not score counts 0. OptionError if there is not one cluster label per
+        query, IndexError for the number of a system that the table lacks.
         """
         one, other = np.asarray(systems, np.intp), np.asarray(rivals, np.intp)
         d = np.nan_to_num(self._by_unit(self._table[:, one], self._table[:, other]))

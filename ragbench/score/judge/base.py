@@ -59,7 +59,7 @@ class JudgedItem:
     def question_messages(self) -> list[tuple[str, str]]:
         """Return label and text of the earlier messages and the question; empty without a question.
 
-        Turns are numbered from 1; those without text are left out.
+        Turns are numbered from 1; those without text are left out, but keep their number.
 
         Example:
             >>> item = JudgedItem("And in May?", turns=(Turn("user", "Is it warm in April?"),))

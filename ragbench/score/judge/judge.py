@@ -89,7 +89,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
             OptionError: Unknown judge, rubric or option, a rubric that the judge cannot apply, no
                 key, or `replies` for a judge that calls no model.
             AdapterError: Code of the user that creates the judge fails.
-            DataError: A file that is no rubric, or no store of replies.
+            DataError: A file is no rubric or no store of replies, or `type` is code that cannot be
+                imported or is no judge.
         """
         self._arguments = (model, rubrics, type, replies, client, options)
         # without a type, the kind of client decides between these two
@@ -207,8 +208,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 and so is any other column of a data frame.
 
         Raises:
-            DataError: A mapping has an unknown key, or contexts, references, queries or
-                guidelines are no texts. No answer is judged then.
+            DataError: `rows` are no list of mappings or data frame, a mapping has an unknown key,
+                or a value has a form that `score` refuses. No answer is judged then.
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
         return judge_all(self._judge, items_of(rows), self.rubrics)

@@ -393,9 +393,6 @@ def no_average(name: str) -> OptionError:
 
 
 def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:
-    """Return the declaration of a measure function; None for other objects.
-
-    None too for a function that is no measure.
-    """
+    """Return the declaration of a measure function; None for other functions and objects."""
     spec = getattr(kernel, "measure_spec", None)
     return spec if isinstance(spec, MeasureSpec) else None

@@ -19,6 +19,9 @@ _share_of_list = partial(_measure, cutoff="required", nan_means=Cause.EMPTY_RANK
 def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by how rarely a judged non-relevant document precedes a relevant one.
 
+    A retrieved relevant document counts 1 - min(n, R) / min(R, N), with n of the N judged
+    non-relevant ones above it, and 1 if n is 0. The sum is divided by the number R of relevant
+    documents.
     Unjudged documents are left out of the ranking instead of counting as not relevant, so the
     measure is kind to systems that were not judged themselves. Negative grades count as unjudged.
 

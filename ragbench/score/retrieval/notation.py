@@ -80,7 +80,8 @@ class Measure:
         label: Name as the caller wrote it, for tables and keys.
         spec: What the implementation declares.
         kernel: The function of the record that `spec.reads` names.
-        options: The options that differ from their default, without the cut-off.
+        options: The options that differ from their default, without the cut-off; a value after `@`
+            that is no rank, such as a recall, is one of them.
         k: The cut-off; None looks at whole rankings.
     """
 
@@ -155,12 +156,12 @@ def parse_measures(
     """Return the measures of several names, in order; `ndcg_cut.5,10` gives two.
 
     Args:
-        names: Names as `parse_measure` takes them, or a single one.
+        names: Names as `parse_measure` takes them, `Measure` objects, or a single one.
         trec_eval_defaults: Let a bare `P`, `recall`, `Rprec_mult` and so on stand for trec_eval's
             cut-offs, and `official`, `set` and `all_trec` for its sets. A family that is asked for
             with parameters has these alone.
-        trec_eval: Whose sets: 9 or 10.
-        implied: Option -> value for the measures that have it and whose name does not say it; None
+        trec_eval: Version of trec_eval that has these sets, 9 or 10.
+        implied: Option -> value for the measures that have it and whose name does not set it; None
             for none.
 
     Returns:

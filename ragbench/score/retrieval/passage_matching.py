@@ -48,10 +48,7 @@ class PassageWords:
 
 
 class GoldPassages:
-    """Gold passages of one query, indexed by their words.
-
-    `found_in` raises nothing; texts are given as document id -> words.
-    """
+    """Gold passages of one query, document id -> words, indexed by their words."""
 
     def __init__(self, texts: Mapping[str, PassageWords], overlap: float = DEFAULT_OVERLAP) -> None:
         """Index the words; a text without words matches no passage.
@@ -94,7 +91,8 @@ class Credits:
 
     Attributes:
         documents: Id of the gold passage per rank, best first; None without credit.
-        several: Number of passages that matched more than one gold passage without credit.
+        several: Number of retrieved passages that matched two or more gold passages that were
+            still open.
     """
 
     documents: list[str | None]

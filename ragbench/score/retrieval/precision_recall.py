@@ -285,7 +285,7 @@ def eleven_point_average(
 
 
 def _levels(text: str) -> tuple[float, ...]:
-    """Read `{0.2,0.5,0.8}`.
+    """Return the levels of a text such as `{0.2,0.5,0.8}`, in its order.
 
     OptionError for anything but numbers from 0 to 1; spaces and missing braces are allowed.
     """

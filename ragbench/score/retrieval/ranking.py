@@ -282,7 +282,7 @@ def rank(
         ties: How equal scores are ordered: `docid` (descending, as bytes: trec_eval's rule),
             `stable` (as listed), or `average`: measures give their expectation over all orders.
         trec_eval: 10 compares scores as doubles; 9 as 32-bit floats, so that it sees more ties.
-        depth: Look at the first so many retrieved documents of a query only; None at all.
+        depth: Number of retrieved documents of a query that count; None: all.
 
     Returns:
         Judged documents that were retrieved, in rank order by query; empty arrays without any.

@@ -60,7 +60,8 @@ def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -
 def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by 1 / rank of its first relevant document.
 
-    Only the first one counts: right for questions that one good passage answers.
+    Only the first one counts: right for questions that one good passage answers. 0 if none is among
+    the first k, without k if none was retrieved.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
@@ -139,7 +140,7 @@ def rbp(
 
     A perfect ranking of few relevant documents stays below 1: the reader finds nothing behind them.
     A persistence p of 0.5 looks at about two documents, 0.8 at five, 0.95 at twenty. With
-    `gain=graded` each document counts by its grade over the largest grade in the qrels.
+    `gain=graded` a relevant document counts by its grade over the largest grade in the qrels.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without

@@ -341,7 +341,8 @@ def score_passages(
     measures it is empty.
 
     Raises:
-        OptionError: A measure cannot average over ties.
+        OptionError: A measure cannot average over ties, or its tokenizer is unknown.
+        MissingExtra: A tokenizer needs a package that is not installed.
 
     Example:
         >>> from ragbench.score.retrieval.notation import parse_measures

@@ -101,10 +101,9 @@ def precision(
 ) -> float:
     """Return the share of the first k ranks that hold a relevant document.
 
-    The divisor is k for a shorter list too; without k it is the number of distinct ids.
-
-    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
-    its first place.
+    The divisor is k for a shorter list too; without k it is the number of distinct ids. NaN without
+    a relevant document; a list that has none of them gives 0. A repeated id counts at its first
+    place.
 
     Raises:
         OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
@@ -232,8 +231,10 @@ def dcg(
 ) -> float:
     """Return the sum of the gains of the first k documents, discounted by rank.
 
-    NaN if no judged document gains anything; a list that has none of them gives 0. A repeated id
-    counts at its first place.
+    A grade gains itself, or 2^grade - 1 with `gain="exp"`. The gain is divided by log2(rank + 1);
+    with `discount="jk"` by the logarithm to `base` of the rank, from rank `base` on. NaN if no
+    judged document gains anything; a list that has none of them gives 0. A repeated id counts at
+    its first place.
 
     Raises:
         OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
@@ -265,8 +266,8 @@ def ndcg(
 ) -> float:
     """Return the discounted gain over that of the best ranking of all judged documents.
 
-    NaN if no judged document gains anything; a list that has none of them gives 0. A repeated id
-    counts at its first place.
+    Options as for `dcg`; k cuts the best ranking too. NaN if no judged document gains anything; a
+    list that has none of them gives 0. A repeated id counts at its first place.
 
     Raises:
         OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
@@ -288,8 +289,11 @@ def ndcg(
 
 @_measure("bpref")
 def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
-    """Return the mean share of judged non-relevant documents that rank below a relevant one.
+    """Return the mean credit of the relevant documents, less for non-relevant ones above them.
 
+    A retrieved relevant document counts 1 - min(n, R) / min(R, N), with n of the N judged
+    non-relevant ones above it, and 1 if n is 0. The sum is divided by the number R of relevant
+    documents.
     NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
     its first place.
 

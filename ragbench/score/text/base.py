@@ -61,17 +61,17 @@ class OverlapScore(NamedTuple):
 class RougeScore(OverlapScore):
     """Precision, recall and F of a prediction by a ROUGE type, each 0..1.
 
-    All are 0 if a text is empty or no unit is shared.
+    All are 0 if no token or n-gram is shared, as where a text is empty.
     """
 
     __slots__ = ()
 
     @classmethod
     def of_counts(cls, hits: int, n_prediction: int, n_reference: int) -> RougeScore:
-        """Return the scores of a prediction that shares `hits` tokens with its reference.
+        """Return the scores of a prediction that shares `hits` units with its reference.
 
-        All are 0 without a hit, also for empty texts. ZeroDivisionError if there are hits and an
-        empty text.
+        Units are tokens or n-grams; the other two numbers count those of each text. All scores are
+        0 without a hit, also for empty texts. ZeroDivisionError for hits in an empty text.
         """
         if not hits:
             return NO_OVERLAP
@@ -119,9 +119,10 @@ class BleuScore(NamedTuple):
     Attributes:
         score: 0..1: sacrebleu's sentence BLEU with effective order, divided by 100.
         precisions: Clipped n-gram precisions for n = 1, 2, ..., 0..1, not smoothed.
-        brevity_penalty: 1 unless the prediction is shorter than the closest reference.
+        brevity_penalty: 1, or exp(1 - reference_length / prediction_length) for a prediction that
+            is shorter; 0 for an empty one, 1 if both are empty.
         prediction_length: Tokens of the prediction.
-        reference_length: Tokens of the reference whose length is closest.
+        reference_length: Tokens of the reference whose length is closest; the shorter of two.
     """
 
     score: float
@@ -364,9 +365,10 @@ def declaration_of(function: object) -> Declaration | None:
 def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
     """Return a declaration for a user's plain function of a prediction and optional references.
 
-    The function returns a number or True or False; more is better, without known range. Exceptions
-    of the function become `AdapterError` with the name of the metric. The same function and name
-    give the same declaration. AdapterError if the function takes other arguments.
+    The function returns a number, True or False; more is better, and the range is unbounded. A
+    function with references gives no value to an item without one. Exceptions of the function
+    become `AdapterError` with the name of the metric. The same function and name give the same
+    declaration. AdapterError if the function takes other arguments.
     """
     inputs, signature = plain_signature(
         function, f"metric '{name}'", (1, 2), "(prediction) or (prediction, references)"

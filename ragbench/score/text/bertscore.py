@@ -90,7 +90,8 @@ def choose_layer(model: str, num_layers: int | None) -> int:
 
     Raises:
         OptionError: `num_layers` is None, and the table does not have the model.
-        OSError: bert-score is not installed, and `num_layers` is None.
+        DataError: `num_layers` is None, and the installed bert-score has no table.
+        OSError: `num_layers` is None, and bert-score is not installed.
     """
     if num_layers is not None:
         return num_layers
@@ -186,7 +187,8 @@ class BERTScorer:
         Raises:
             MissingExtra: bert-score, which brings torch and transformers, is not installed.
             OptionError: No such model, layer, baseline or device.
-            DataError: The hub cannot be reached, or the baseline cannot be read.
+            DataError: The hub cannot be reached, or the baseline or bert-score's table of layers
+                cannot be read.
         """
         checkpoint, layer, self._baseline = _choose(model, num_layers, rescale, baseline)
         batches = {"batch_tokens": batch_tokens, "batch_size": batch_size}
@@ -241,10 +243,10 @@ class BERTScorer:
     def score_rows(
         self, rows: Sequence[Row], weights: TokenWeights, advance: Advance | None = None
     ) -> list[BertScore]:
-        """Return scores per row, with weights from `weights`; rows are not checked.
+        """Return scores per row, in order, with weights from `weights`; rows are not checked.
 
-        A row with an empty prediction or only empty references scores 0. In the order of the rows,
-        also where `advance` is called in another.
+        A row scores 0 if its prediction, or all its references, have no token. `advance` is called
+        with the number of further scored rows.
         """
         scores = [NOTHING] * len(rows)
         with self._lock:
@@ -264,11 +266,10 @@ class BERTScorer:
         return scores
 
     def _best(self, prediction: WeightedTokens, references: list[WeightedTokens]) -> BertScore:
-        """Return the largest precision, recall and F over the references, rescaled if asked.
+        """Return the largest precision, recall and F over the references, rescaled by a baseline.
 
-        Each is the largest by itself, as in bert-score.
-
-        Both sides have a token.
+        Each is the largest by itself, as in bert-score. There is at least one reference, and each
+        text has a token.
         """
         pairs = [match(prediction, reference) for reference in references]
         best = BertScore(*map(max, zip(*pairs, strict=True)))
@@ -287,7 +288,7 @@ def _choose(
     Raises:
         MissingExtra: bert-score is not installed.
         OptionError: No such model, layer or baseline.
-        DataError: The baseline cannot be read.
+        DataError: The baseline or bert-score's table of layers cannot be read.
     """
     embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
     checkpoint, layer = embed.find_checkpoint(OWNER, model), choose_layer(model, num_layers)

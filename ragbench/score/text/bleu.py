@@ -96,7 +96,7 @@ def bleu_of(
 
 
 def _open(options: Options) -> Scorer:
-    """Return a scorer that counts a row once, for all metrics that are asked for.
+    """Return a scorer that counts a row once, and computes from it a value per metric.
 
     A text that is among the last 100 is not tokenized again.
 

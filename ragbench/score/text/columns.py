@@ -202,10 +202,8 @@ class Counted:
 def signature_of(metric: str | base.Metric) -> str:
     """Return the signature of a metric as in the docs, without data.
 
-    `...` replaces the fingerprint of the references, and all that depends on a model.
-
-    Raises:
-        OptionError: An unknown metric or option.
+    `...` replaces the fingerprint of the references, and all that depends on a model. Errors are
+    those of `parse_metric`.
 
     Example:
         >>> signature_of("exact_match")

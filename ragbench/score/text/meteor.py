@@ -71,7 +71,8 @@ class WordNet:
     ) -> float:
         """Return nltk's METEOR of a tokenized prediction with the best of its references.
 
-        From 0 to 1; one caller at a time.
+        From 0 to 1. `weights` has `alpha`, `beta` and `gamma`. Callers in threads wait for each
+        other.
         """
         from nltk.translate.meteor_score import meteor_score
 

@@ -100,8 +100,8 @@ def text_notes(
 ) -> list[str]:
     """Return notes on words that the metrics ignore in these texts, each note once.
 
-    In the order of the metrics; empty and missing texts are left out. OptionError for an unknown
-    metric.
+    In the order of the metrics; empty and missing texts are left out. Errors are those of
+    `parse_metric`, and of loading a metric's model.
 
     Example:
         >>> len(text_notes(["東京です"], [["東京"]], ["bleu"])), text_notes(["a"], [], ["bleu"])

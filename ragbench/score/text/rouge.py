@@ -55,7 +55,7 @@ RougeTokenizer = Annotated[
 def _tokenizer(name: str, stemmer: bool) -> Tokenize:
     """Return the tokenizer of a name, with stems of ASCII words if `stemmer`.
 
-    The last results stay in memory. MissingExtra for a tokenizer that needs a package.
+    Results are cached. MissingExtra for a tokenizer that needs a package.
 
     Raises:
         OptionError: There is no such tokenizer.
@@ -123,7 +123,7 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
 
 
 def _open(options: Options) -> Scorer:
-    """Return a scorer that computes a row once, for all types and parts that are asked for.
+    """Return a scorer that computes a row once, and takes from it a value per metric.
 
     A text that is among the last 100 is not tokenized again. Of several references each type takes
     the one with the best F.
@@ -203,11 +203,11 @@ def rouge(
 ) -> RougeScores:
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
-    The numbers are those of rouge-score, bit for bit; note that it takes the reference first. An
-    empty text on either side gives 0. rougeLsum takes each line as a sentence. rouge-score knows
-    the letters a-z alone: where most words of a reference have none of them, `auto` takes words of
-    all letters instead, and characters in scripts without spaces. Of several references each type
-    takes the one with the best F.
+    The numbers are those of rouge-score, bit for bit; note that it takes the reference first. A
+    pair with an empty text gives 0. rougeLsum takes each line as a sentence. rouge-score knows the
+    letters a-z alone: where most words of a reference have none of them, `auto` takes words of all
+    letters instead, and characters in scripts without spaces. Of several references each type takes
+    the one with the best F, the first of equals.
 
     Returns:
         Type -> precision, recall and F, each from 0 to 1, in the order of `types`; empty for no

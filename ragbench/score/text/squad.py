@@ -136,10 +136,11 @@ def exact_match(
 
     Case, punctuation, articles, full-width forms and white space do not count. An empty or blank
     prediction gives 0; other texts without a word after normalisation are equal. Of several
-    references one must be equal. MissingExtra for a tokenizer that needs a package.
+    references one must be equal.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
+        MissingExtra: The tokenizer needs a package that is not installed.
 
     Example:
         >>> exact_match("The Eiffel Tower!", ["eiffel tower", "la tour Eiffel"])
@@ -197,11 +198,10 @@ def contains(
 
 
 def _open_token_f1(options: Options) -> Scorer:
-    """Return a scorer that compares a row once, for those of its metrics that are asked for.
+    """Return a scorer that compares a row once, and takes from it a value per metric.
 
-    These are precision, recall and F; of several references the one with the largest F counts.
-
-    A tokenizer is looked up at the first row: OptionError or MissingExtra.
+    Values are precision, recall or F; of several references the one with the largest F counts. A
+    tokenizer is looked up at the first row: OptionError or MissingExtra.
     """
     tokens = answer_tokens("token_f1", options["tokenize"], options["articles"])
 
@@ -235,12 +235,13 @@ def token_f1(
     """Return the F1 of the words that a prediction shares with its best reference.
 
     Words are those of the normalised texts (see `exact_match`); repeated words count as often as
-    both sides have them. In scripts without spaces between words, characters count. A text without
-    a word, on either side, gives 0. Values are from 0 to 1; `token_f1.precision` and `.recall` are
-    those of the reference with the best F, the first of equals.
+    both sides have them. In scripts without spaces between words, characters count. A pair in which
+    a text has no word gives 0. Values are from 0 to 1; `token_f1.precision` and `.recall` are those
+    of the reference with the best F, the first of equals.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
+        MissingExtra: The tokenizer needs a package that is not installed.
 
     Example:
         Two of three words are right, and two of two are there: 2 * 2/3 * 1 / (2/3 + 1).

@@ -21,8 +21,8 @@ async def rate(vote: Vote) -> Verdict:
     """Return the rating of an item; for a rubric on passages, the mean of their ratings.
 
     Levels are weighted by their probabilities if the server returns log-probabilities. The score is
-    from 0 to 1, the level from 1 to that of the rubric. A rubric on passages needs at least one:
-    ZeroDivisionError else.
+    from 0 to 1, the level from 1 to the rubric's number of levels. ZeroDivisionError for a rubric
+    on passages without a passage.
 
     Raises:
         CallFailure: A request failed.
