@@ -207,9 +207,11 @@ class Problem:
         )
 
     def _cleaned_line(self, clean: Callable[[str], str]) -> tuple[str | None, int | None, int]:
-        """Return (cleaned line, column from 1, width) of the caret; unchanged without a line.
+        """Return (cleaned line, column from 1, width of the caret); unchanged without a column.
 
-        If a replacement crosses the border of the marked part, the caret marks the whole line.
+        A caret behind unchanged text keeps its column, and its width up to the end of the line.
+        Behind changed text it moves with the marked part; if a replacement crosses a border of that
+        part, it marks the whole line.
         """
         if self.source is None or self.column is None:
             return self.source, self.column, self.width
@@ -236,10 +238,10 @@ _MOST_NAMES, _FEW_NAMES = 12, 6
 
 
 def shorten_names(allowed: str) -> str:
-    """Cut a comma-separated list of more than 12 names to its first 6 and their number.
+    """Cut a list of more than 12 names, joined by ', ', to its first 6 and the number of others.
 
-    Beside the nearest spelling, the whole list is not needed. A shorter list, and a text that is no
-    list of names, is returned as it is.
+    Beside the nearest spelling, the whole list is not needed. A shorter list, and one with a blank
+    within a name, is returned as it is.
     """
     names = allowed.split(", ")
     if len(names) <= _MOST_NAMES or any(" " in name for name in names):
@@ -288,10 +290,11 @@ class DataError(RagbenchError):
 
 
 class OptionError(RagbenchError, ValueError):
-    """Argument outside the allowed values, of an option of `owner`.
+    """Argument outside the allowed values, of an option of `owner`, such as a function.
 
-    It is a ValueError as well. `nearest` is a suggested spelling; None suggests none. If it equals
-    `found`, as for a number in quotes, the message says to leave out the quotes.
+    It is a ValueError as well. `nearest` is a suggested spelling, beside which a long list of
+    allowed names is shortened; None suggests none. If it equals `found`, as for a number in quotes,
+    the message says to leave out the quotes.
 
     Example:
         >>> print(OptionError("map", "k", 0, "an integer >= 1"))

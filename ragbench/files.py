@@ -47,7 +47,7 @@ def cache_folder(configured: str | None = None) -> Path:
 
 
 def check_cache(folder: Path) -> Path:
-    """Return a cache folder, which may not exist; raise a DataError if a file is in its place."""
+    """Return a cache folder, which may not exist; DataError if it is or leads through a file."""
     file = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if file.exists() and not file.is_dir():
         raise DataError("is a file", file=file, allowed="a folder for the cache")
@@ -284,8 +284,8 @@ def locked_beside(path: Path, tell: Callable[[], object] = int) -> Iterator[None
     """Hold a lock for writing `path` during the block, by a hidden file beside it.
 
     The hidden file is removed afterwards; a killed process may leave it, without its lock. A
-    process that has to wait calls `tell` first. There is no time limit. Raises OSError if the
-    hidden file cannot be opened.
+    process that has to wait calls `tell` first. There is no time limit. Missing folders are
+    created. Raises OSError if the hidden file cannot be opened.
     """
     lock = path.with_name(f".{path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -316,9 +316,10 @@ def try_lock(stream: IO[bytes]) -> bool:
 
 
 def point_at(link: Path, target: str) -> None:
-    """Make `link` a symbolic link to `target`; without support for links, a file with the name.
+    """Make `link` a symbolic link to `target`; without support for links, a file with that line.
 
-    An existing link or file is replaced. Raises OSError if the folder cannot be written.
+    An existing link or file is replaced, and missing folders are created. Raises OSError if the
+    folder cannot be written.
     """
     with temporary_beside(link) as temporary:
         try:
@@ -330,7 +331,7 @@ def point_at(link: Path, target: str) -> None:
 
 
 def network_file_system(path: Path) -> str | None:
-    """Return the type of the network file system of a path, such as `nfs4`.
+    """Return the type of the network file system of a path, such as `nfs4` or `fuse.sshfs`.
 
     None for local disks, and on systems without `/proc/self/mounts`. The path need not exist.
     """

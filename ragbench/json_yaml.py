@@ -49,13 +49,14 @@ def load_json(
     of repeated keys the last counts.
 
     Args:
-        text: The text, or its bytes in UTF-8.
+        text: The text, or its bytes in UTF-8, UTF-16 or UTF-32.
         deepest: Largest depth of nested lists and objects.
         most: Largest number of values.
         hooks: Keyword arguments of `json.loads`, such as `object_pairs_hook`.
 
     Raises:
-        ValueError: The text is not JSON (a `JSONDecodeError`), not UTF-8, too deep, or too large.
+        ValueError: The text is not JSON (a `JSONDecodeError`; a blank one too), bytes are not text
+            in their encoding, or the text is too deep or too large. Errors of hooks pass through.
 
     Example:
         >>> load_json('{"a": [1]}')
@@ -81,7 +82,9 @@ def _count(text: str | bytes, sign: str) -> int:
 
 
 def first_repeated(keys: Sequence[str]) -> str:
-    """Return the first key that occurs twice; a `StopIteration` if none does.
+    """Return the first of the keys that occur more than once: `a` of `a b b a`.
+
+    Raises a `StopIteration` if no key is repeated.
 
     It counts in one pass: a search for each of a million keys would take hours.
     """
@@ -92,10 +95,11 @@ def first_repeated(keys: Sequence[str]) -> str:
 def load_yaml(text: str, *, typed: bool = False) -> Any:
     """Parse a YAML document; scalars are texts unless `typed`.
 
-    An empty text gives None. Untyped, null is '' or the word.
+    An empty text gives None. Untyped, null is '' or the word. Of repeated keys the last counts.
 
     Raises:
-        YamlError: The text is not YAML, nested more than 100 deep, or too large by its aliases.
+        YamlError: The text is not a single YAML document, is nested more than 100 deep, has more
+            than a million values with all copies of its aliases, or a value does not fit its type.
 
     Example:
         >>> load_yaml("{a: [no, 1]}"), load_yaml("{a: [no, 1]}", typed=True)
@@ -147,7 +151,7 @@ def _check_size(value: object, deepest: int, most: float = math.inf) -> None:
 
 
 def _children(level: list[_Node]) -> list[_Node]:
-    """Return the lists and objects directly inside the given ones."""
+    """Return the lists and objects directly inside the given ones, in their order."""
     return [
         part
         for node in level

@@ -97,9 +97,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def ragbench_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Return a function that runs an experiment once per session, also with xdist.
 
-    The function takes a YAML file and `overrides`. It also takes the other arguments of
-    `ragbench.run_experiment`, such as objects; such an experiment runs at each call. It returns an
-    `Experiment`, and raises as `run_experiment` does.
+    The function takes a YAML file and `overrides`. It also takes a config as a mapping, and the
+    other arguments of `ragbench.run_experiment`; such an experiment runs at each call. It returns
+    an `Experiment`, and raises as `run_experiment` does.
     """
 
     def run(source: Any, overrides: Mapping[str, Any] | None = None, **live: Any) -> Any:
@@ -115,7 +115,7 @@ def ragbench_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 def assert_retrieval(
     run: Any, qrels: Any, at_least: Mapping[str, float], *, decide: str = "mean"
 ) -> None:
-    """Assert that the measures of a run reach their limits.
+    """Assert that the measures of a run reach their limits; without measures nothing fails.
 
     An undecided measure, such as one without values, is a warning, or fails with
     `--ragbench-strict`.
@@ -151,17 +151,19 @@ def assert_not_worse(
     """Assert that no measure dropped by more than its margin, by the rule of gates.
 
     An undecided measure is a warning, or fails with `--ragbench-strict`. With `--ragbench-update`
-    the function writes the baseline file and compares nothing.
+    and a baseline file, the function writes the file and compares nothing. Without measures nothing
+    fails.
 
     Args:
         now: An experiment, a run folder, or a result of `ragbench.evaluate_run`.
-        baseline: The same, or a baseline file; `--ragbench-baseline` replaces a file or None.
+        baseline: The same, or a baseline file (`*.json`); `--ragbench-baseline` replaces a file or
+            None.
         measures: Measure -> the largest drop of its mean that passes.
         system: The system to compare; None compares all systems of both sides.
 
     Raises:
         AssertionError: A measure dropped; the message has its interval and the worst queries.
-        DataError: The two cannot be compared.
+        DataError: A comparison is refused, no measure can be compared, or a source cannot be read.
         OptionError: There is no baseline.
         ConfigError: A measure or the system is unknown, or a margin is not allowed.
     """
@@ -290,7 +292,11 @@ class _Item(pytest.Item):
 
 
 class GateItem(_Item):
-    """Gate as a test, which runs the experiment of its file."""
+    """Gate as a test, which runs the experiment of its file.
+
+    Attributes:
+        gate: Name of the gate, and its line in the file from 1 or None.
+    """
 
     def __init__(self, *, gate: tuple[str, int | None], **options: Any) -> None:
         super().__init__(**options)
@@ -312,7 +318,7 @@ class GateItem(_Item):
             raise pytest.skip.Exception(why, _use_item_location=True)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return file, line from 0 and title of the gate."""
+        """Return file, line from 0 (0 if it is unknown) and title of the gate."""
         # pytest shows the points of a bare name as colons, hence the word before it
         return self.path, (self.gate[1] or 1) - 1, f"gate {self.name}"
 

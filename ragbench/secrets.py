@@ -113,7 +113,7 @@ def is_secret_variable(name: str) -> bool:
 def is_secret_place(keys: Sequence[str]) -> bool:
     """Return True if a key on the path to a value is secret, as all keys below `headers` or `auth`.
 
-    No keys give False.
+    A last key that is a harmless header, below another key, gives False. No keys give False too.
 
     Example:
         >>> is_secret_place(["headers", "X-Tenant"]), is_secret_place(["headers", "Accept"])
@@ -134,7 +134,10 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_key_like(name: str, value: str) -> bool:
-    """Return True if `name` ends in `key` and `value` is long and mixes letters and digits.
+    """Return True if `name` ends in `key` or `keys`, and `value` looks random.
+
+    Such a value has 12 or more characters with letters and digits, without blanks and '/'. A name
+    with up to four digits behind it, as `answer_2024`, does not look random.
 
     Example:
         >>> is_key_like("my_key", "7b2d6f0c19aa4e"), is_key_like("key", "answer_2024")
@@ -155,7 +158,9 @@ def _looks_random(value: str) -> bool:
 
 
 def secrets_of_process(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return {name: value} of the variables whose name and value both look secret.
+    """Return {name: value} of the variables whose name is secret and whose value looks random.
+
+    Such a value has 12 or more characters with a letter and a digit, and is no path of a file.
 
     Libraries read keys from the environment by themselves and show them in their errors, so that a
     config need not name them.
@@ -261,6 +266,8 @@ def mask_secrets(value: str) -> str:
 
 def mask_addresses(text: str) -> str:
     """Return a text with `***` for logins and named keys in the addresses in it.
+
+    A user without a password stays.
 
     Example:
         >>> mask_addresses("GET http://me:pw@host/v1?api_key=ab&k=10")

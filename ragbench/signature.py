@@ -37,7 +37,10 @@ class Signature:
 
     @classmethod
     def of(cls, name: str, **parts: Any) -> Signature:
-        """Build a signature; a part that is None is left out, True and False become yes and no."""
+        """Build a signature; a part that is None is left out, True and False become yes and no.
+
+        Other values become text, in which `|` and line breaks are escaped.
+        """
         texts = ((key, _word(value)) for key, value in parts.items() if value is not None)
         return cls(name, tuple(texts))
 
@@ -64,7 +67,10 @@ class Signature:
         return dict(self.parts).get(name)
 
     def with_parts(self, **parts: Any) -> Signature:
-        """Return a signature with further parts at its end; those that are None are left out."""
+        """Return a signature with further parts at its end; those that are None are left out.
+
+        A repeated part stands twice, and `part` returns the last.
+        """
         return Signature(self.name, self.parts + Signature.of("", **parts).parts)
 
     def replacing(self, **parts: Any) -> Signature:
@@ -147,8 +153,8 @@ def file_digest(path: Path) -> bytes:
 def fingerprint_json(value: Any, length: int = 12) -> str:
     """Return the fingerprint of a JSON-like value; the order of keys does not matter.
 
-    Values that JSON lacks count by their text. Raises TypeError for keys of different types,
-    ValueError for a circle.
+    Values that JSON lacks count by their text. Raises TypeError for keys that JSON lacks or that
+    cannot be sorted, ValueError for a circle.
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
     return fingerprint([text], length)

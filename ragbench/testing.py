@@ -100,7 +100,8 @@ class ChatServer:
     def answer(self, request: Received) -> Answer:
         """Record a request and return its answer, a text as an `Answer` with status 200.
 
-        An error of an answer function is raised, and an IndexError for an empty sequence.
+        An error of an answer function is raised, and an IndexError for an empty sequence; in the
+        server either closes the connection.
         """
         with self._lock:
             number = len(self.received)

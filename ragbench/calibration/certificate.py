@@ -443,8 +443,8 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
 def confusion(ratings: Ratings) -> certificate.Confusion:
     """Count the labels of all raters (rows) by the judge's level (columns).
 
-    Empty if the scale has no levels; other labels are rounded to the nearest level. Levels rise
-    from `low` to `high` of the scale.
+    Empty if the scale has no levels; other labels are rounded to the nearest level. Levels go from
+    `low` to `high` of the scale, of which `high` may be the smaller number.
     """
     levels = ratings.scale.levels
     if not levels:

@@ -164,9 +164,9 @@ def _compare(
 def _flip_interval(
     sides: Sequence[FloatArray], queries: Sequence[str], confidence: float
 ) -> Ends | None:
-    """Return the confidence limits of the flip rate; None if there are too few queries.
+    """Return the confidence limits of the flip rate, from 0 to 1; None if they are undefined.
 
-    Limits are from 0 to 1; below three answers there are none.
+    They are undefined below three answers. If all answers flip, they are Wilson's for the queries.
     """
     # the share that flips is one minus the share that agrees
     same = raw_agreement(*sides, groups=list(queries), confidence=confidence)

@@ -217,7 +217,8 @@ def _report(gate: Node, problems: Iterable[GateProblem], report: Report) -> None
 def _file_of(gate: Gate, entry: Node, names: GateNames, context: Context) -> Path | None:
     """Return the file that a gate names; None if it names none, or a system instead.
 
-    A missing file, or a name near that of a system, is reported and gives None.
+    None too for a name without ending that may be a system of records, read later. A missing file,
+    or a name near that of a system, is reported and gives None.
     """
     node = None if gate.file_key is None else entry.get(gate.file_key)
     if node is None or node.value is None:

@@ -278,9 +278,10 @@ class TreeCheck:
         return tree
 
     def _name(self, name: str | None) -> str:
-        """Return the name of the experiment; default: the file name without forbidden characters.
+        """Return the name of the experiment; default: the file name with `-` for other characters.
 
-        A name that no folder can have is reported and returned.
+        Without a usable file name it is `experiment`. A name that no folder can have is reported
+        and returned.
         """
         if name is None:
             stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.path.stem if self.path else "")

@@ -83,7 +83,7 @@ def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
 
 
 def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] | None:
-    """Return the metrics of `metrics.generation`; None if a name is not text.
+    """Return the metrics of `metrics.generation`; None if it is no list of texts.
 
     Unknown names are reported and left out. Repeated names are reported and left in.
     """

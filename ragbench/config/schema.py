@@ -325,6 +325,12 @@ class ExperimentConfig:
         budget: Limits in USD, tokens and minutes.
         gates: Checked gates, in the order of the file.
         output: Folder of the runs, relative to the working directory.
+        controls: Passages that generators get besides those of retrievers, each once.
+        metrics: Scores of the run.
+        statistics: Options of intervals and tests.
+        causes: Rules for the cause of each lost answer.
+        cache: Folder of stored work; None means `RAGBENCH_CACHE`, else `.ragbench`.
+        cache_also: Further cache folders, which are only read.
     """
 
     name: str

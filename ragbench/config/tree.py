@@ -134,7 +134,7 @@ class Report:
         """Return every problem as one error, in file order; those of overrides come last.
 
         Args:
-            subject: Name of the config in the first line.
+            subject: Name of the config in the last line of the message.
             clean: Removes secrets from a text; applied to every problem.
         """
         # problems without a line, of overrides, come last

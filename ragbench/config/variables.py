@@ -189,7 +189,10 @@ def in_secret_option(path: KeyPath) -> bool:
 
 
 def is_secret_value(path: KeyPath, value: str) -> bool:
-    """Return True if the keys of a value name a secret, and the value may be one."""
+    """Return True if a key names a secret, or the last key ends in `key` and the value is random.
+
+    Numbers of list elements are no keys here; for the last case see `is_key_like`.
+    """
     name = next((key for key in reversed(path) if not key.isdigit()), "")
     return in_secret_option(path) or secrets.is_key_like(name, value)
 

@@ -242,7 +242,10 @@ class _YamlReader:
             return Node(UNREADABLE, place, path, text)
 
     def _mapping(self, yaml_node: Any, place: Place, path: KeyPath, depth: int) -> Node:
-        """Return the node of a mapping; repeated and unusable keys are reported."""
+        """Return the node of a mapping; repeated and unusable keys are reported.
+
+        Unusable keys are left out, and the first of repeated ones counts.
+        """
         self._check_tag(yaml_node, "mapping", place, path)
         entries: dict[str, KeyEntry] = {}
         for key_node, value in yaml_node.value:

@@ -345,6 +345,8 @@ class ChatGenerator(llm.Connected, Generator):
 
         Raises:
             CallFailure: The call failed, the model refused, or the reply ran out of tokens.
+            Errors of `engine` and of `ChatEngine.ask` are passed on, such as an OptionError for a
+            missing key.
         """
         passages = fit(contexts, self._context_tokens)
         reply = self.engine.ask(replace(self._request_for(query, passages), sample=sample))
@@ -405,7 +407,7 @@ class OpenAIGenerator(ChatGenerator):
 
     The passages are numbered, best first. The tokens of `context_tokens` are estimated: four ASCII
     characters, or one other character, each. OptionError for a wrong option or an unknown prompt,
-    DataError for a prompt file that cannot be read.
+    DataError for a prompt file that cannot be read or is no prompt.
     """
 
     declares = OpenAIGeneratorOptions

@@ -377,8 +377,9 @@ class LangchainGenerator(ChatGenerator):
     A chat model receives the prompt, and its replies are stored; a chain receives `input` and does
     the rest itself. If a chain retrieves, its answers are judged by its own passages, which
     callbacks record. Parameters such as the temperature are those of the model. OptionError for an
-    option that the kind of object does not use, or a client beside a factory; AdapterError for an
-    object without `invoke`, DataError for a factory that cannot be imported.
+    option that the kind of object does not use, an unknown prompt, and unless exactly one of
+    `factory` and `client` is set; AdapterError for an object without `invoke`, DataError for a
+    factory that cannot be imported or a prompt file that is none.
     """
 
     declares = LangchainGeneratorOptions

@@ -76,6 +76,9 @@ class BatchChat(ChatModel):
     Args:
         chat: Client of the server, used for all requests about batches.
         replies: Store of replies, beside which the notes are written; None writes no notes.
+
+    Raises:
+        DataError: The folder of notes is a link.
     """
 
     price_share = PRICE_SHARE

@@ -188,8 +188,8 @@ class FirstCalls:
     async def turn(self, model: str, parameters: frozenset[str]) -> AsyncGenerator[None, None]:
         """Wait until no other call tests any of these parameters, then hold the test if one is new.
 
-        Without new parameters, nothing waits. A call waits at most 10 s for each test. A failed
-        call counts as a test, a cancelled one does not.
+        Without new parameters, nothing waits. A call waits at most 10 s for a test; then its own
+        parameters count as tested. A failed call counts as a test, a cancelled one does not.
 
         Args:
             model: Name of the model.

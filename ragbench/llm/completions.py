@@ -42,10 +42,10 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     """Return the reply of the body of a completion, as JSON text or as a mapping.
 
     Raises:
-        CallFailure: The body is no JSON, holds an error, or holds no choice, or its content is no
-            text. It is retryable for a body that is no JSON, since a proxy answered or the body
-            was cut, for no choice, for other content, and for a choice without text that calls
-            tools; for an error, its status decides.
+        CallFailure: The body is no JSON object, holds an error, or holds no choice, or its content
+            is no text. It is retryable for another body, since a proxy answered or the body was
+            cut, for no choice, for other content, and for a choice without text that calls tools;
+            for an error, its status decides.
     """
     completion = parse_body(body) if isinstance(body, str) else body
     if isinstance(completion.get("error"), Mapping):
@@ -242,7 +242,8 @@ def word_request(request: ChatRequest, refused: Refusals, *, stream: bool = Fals
     """Return the body of a request without the parameters that its model refuses.
 
     The token limit has two names in the protocol, of which a model accepts one. A refused
-    `stream_options` is not in `left_out`, since the reply stays the same.
+    `stream_options` is not in `left_out`, since the reply stays the same. Parameters of `extra`
+    replace those of the same name.
 
     Args:
         request: Request to send.

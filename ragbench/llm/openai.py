@@ -288,7 +288,10 @@ class OpenAILike(OpenAIChat):
 
 
 def is_azure(address: str) -> bool:
-    """Return True for an address of Azure's classic interface, with a deployment and a version."""
+    """Return True for an address of Azure's classic interface.
+
+    Its path has `/deployments/` or ends in `/openai`, and its query an `api-version`.
+    """
     path, _, query = address.partition("?")
     by_deployment = "/deployments/" in path or path.rstrip("/").endswith("/openai")
     return by_deployment and "api-version=" in query

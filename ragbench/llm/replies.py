@@ -221,9 +221,9 @@ class Replies:
                         entry.future.set_exception(error)
 
     def missing(self, request: ChatRequest, key: str) -> DataError:
-        """Return the error for a missing reply of a read-only store; it quotes the request.
+        """Return (not raise) the error for a missing reply of a read-only store.
 
-        The error is returned, not raised. It quotes the first 60 characters of the last message.
+        It quotes the first 60 characters of the last message, and says what to do.
 
         Args:
             request: Request without a stored reply.

@@ -166,7 +166,10 @@ def _probes(probes: Mapping[str, ProbeFound]) -> Iterator[str]:
 
 
 def _flips(probe: ProbeFound) -> str:
-    """Return the share of answers with another level in a probe; empty without such a share."""
+    """Return the share of answers with another level in a probe, as the end of its line.
+
+    Causes of answers that were left out follow. '' without such a share.
+    """
     if probe.flip_rate is None:
         return ""
     rate = with_interval(probe.flip_rate, probe.flip_interval)
@@ -222,7 +225,10 @@ def _ratio(correction: Correction) -> str:
 
 
 def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
-    """Yield explanations of the numbers, and counts of rows that were left out."""
+    """Yield explanations of the numbers, counts of rows left out, and reasons of missing numbers.
+
+    Statistics with the same reason share a line.
+    """
     labels = rubric.labels
     yield f"[low, high]: {confidence * 100:g} % interval for other samples of queries"
     yield f"AUC: {rubric.good} are good; all other numbers use all levels"

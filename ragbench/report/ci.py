@@ -124,7 +124,8 @@ def step_summary(report: str) -> str:
 def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
     """Return the worst queries as lines of an aligned table: id, score, baseline score, question.
 
-    Empty without queries; without the baseline column if no query has a baseline.
+    A line of heads comes first. [] without queries; without the baseline column if no query has a
+    baseline.
     """
     if not worst:
         return []

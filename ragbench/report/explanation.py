@@ -62,10 +62,9 @@ class Explanation:
         return [f for f in self.comparisons.causes if self.system in (None, f.system)]
 
     def groups(self) -> Iterable[tuple[str, AnswerCause, list[CauseRow]]]:
-        """Yield system, cause and queries, in the order of the tables.
+        """Yield system, cause and rows, in the order of the run's systems and of `CAUSES`.
 
-        Right answers are included only if `right` is the selected cause. A group without queries is
-        left out.
+        Right answers are included only if a cause is selected. A group without rows is left out.
 
         Raises:
             KeyError: A row has a system that the run lacks.
@@ -88,8 +87,9 @@ class Explanation:
 def render_table(explanation: Explanation, width: int = 100) -> str:
     """Return an explanation as text: a line per system, changed causes, then the queries.
 
-    `width` is the columns of the terminal: sentences are wrapped, questions are cut. Of a system
-    and cause that are not selected, 10 queries are listed. The text ends with a line end.
+    `width` is the columns of the terminal: sentences are wrapped, questions are cut. Unless a
+    system or a cause is selected, at most 10 queries of each system and cause are listed. The text
+    ends with a line end.
     """
     # names come from files, so that they may hold control codes
     title = f"{printable(explanation.summary.name)}: {TITLE}"
@@ -182,6 +182,6 @@ def _slice_lines(system: SystemSummary, width: int) -> list[str]:
 
 
 def _legend(explanation: Explanation) -> list[str]:
-    """Return a line with sign and meaning for each cause that occurs, in the order of `CAUSES`."""
+    """Return sign and meaning of each cause that a run's system has, in the order of `CAUSES`."""
     counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
     return [f"{CAUSE_SIGNS[cause]} {CAUSE_SAYS[cause]}" for cause in CAUSES if counts[cause]]

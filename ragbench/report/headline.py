@@ -68,8 +68,8 @@ def headline(
 ) -> str:
     """Return a sentence on the best system by a measure, and on its difference from its baseline.
 
-    The sentence has mean, difference, interval and p, starts in lower case, and has no full stop.
-    It says so if the systems were not compared, or if no system has a mean.
+    The sentence has mean, difference, interval and p, and no full stop. It says so if the systems
+    were not compared, or if no system has a mean.
 
     Args:
         measure: Name of the measure.
@@ -103,8 +103,9 @@ def lead(summary: Summary, families: Iterable[MeasureComparison] = ()) -> str:
     """Return the first sentence of a report: questions that a system answers, and lost ones.
 
     Counts are those of the causes. A system without any answer finds the gold instead. Lost
-    questions are sorted by their number. '' if the system has no causes, or if it is never right
-    and a measure tells nothing: then the reason is the first sentence.
+    questions are sorted by their number; those of an unknown cause count separately. If none is
+    right and some are unknown, it is the list of all causes. '' if the system has no causes, or if
+    it is never right and a measure tells nothing: then the reason is the first sentence.
 
     Example: 'mychain answers 21 of 30 questions; lost: 5 not retrieved, 4 not used'.
     """
@@ -133,7 +134,8 @@ def leading_system(summary: Summary) -> SystemSummary | None:
     """Return the system with which a report starts: the user's own, else the best one.
 
     The best one has the most right answers, or finds the gold of most questions if no system
-    answers; of equal ones the first. Controls do not compete. None without any causes.
+    answers; of equal ones the first. Controls, and systems without causes, do not compete. None if
+    no system is the user's own and none competes.
     """
     users = None if summary.user_system is None else summary.system(summary.user_system)
     rivals = [s for s in summary.systems if s.causes and s.role != "control"]
@@ -272,7 +274,7 @@ def legend(
     """Return sign and meaning of the signs that occur in the sections.
 
     `several_answers` is True if a query has several answers, which the intervals then cover. In a
-    fixed order: scores, differences, verdicts; [] without signs.
+    fixed order: scores, differences, verdicts, then `-`; [] without signs.
     """
     confidence = percent(comparisons.confidence or 0.95)
     cells = [cell for s in sections for m in s.measures for cell in m.scores]

@@ -240,8 +240,9 @@ _MOST_DOUBTS = 6
 def _doubts(summary: Summary) -> Iterator[str]:
     """Yield reasons to distrust the scores: failed items, few queries, an uncertified judge.
 
-    Nothing if there are none; at most 6 scores with failed items are listed. One passed gate on a
-    certificate counts for all judges. Fewer than 50 queries are few.
+    Nothing if there are none; at most 6 scores with failed items are listed, and the others
+    counted. Queries are few if no score has 50 of them. One passed gate on a certificate counts for
+    all judges.
     """
     failed = [
         f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "
@@ -315,8 +316,8 @@ def _slice_grids(
     """Yield a table for each field: a row per slice and system with its scores and causes.
 
     The scores are the first of each kind and judge; summary.json has all. Controls have no row. Of
-    many slices, only the last are shown, the newest of a time; fewer with `narrow`. Nothing without
-    slices.
+    many slices, only the last are shown, the newest of a time: as many as fill 400 rows (12 with
+    `narrow`), at least 2. Nothing without slices.
     """
     systems = [s for s in summary.systems if s.causes_by and s.role != "control"]
     measures = list(dict.fromkeys(next(iter(next(iter(g.values())))) for g in groups.values()))
@@ -345,8 +346,8 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
     """Return the slices that got worse, and a line per field; None without any slice.
 
     Rows are sorted by p-value. The line of a field has the number of slices, and the names of
-    slices with too few queries for a test. At most 10 rows; equal p-values are ordered by the size
-    of the loss.
+    slices with too few queries for a test. At most 10 rows; of equal p-values the largest loss
+    comes first.
     """
     rows = comparisons.slices
     if not rows:

@@ -48,7 +48,10 @@ _LISTED_CHANGES, _TREND_SYSTEMS, _TREND_VALUES = 3, 12, 60
 
 
 def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
-    """Return the chapter on the differences between several runs; None for a single run."""
+    """Return the chapter on the differences between several runs; None for a single run.
+
+    Tables without rows are left out.
+    """
     if len(compared.runs) < 2:
         return None
     names = [*map(printable, short_names(compared.sources))]
@@ -148,7 +151,10 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
 
 
 def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Container[str]) -> str:
-    """Return the systems of each verdict with both means; many systems of one are counted."""
+    """Return the systems of each verdict with both means; more than 3 of one are counted.
+
+    Verdicts have the order of `_ORDER`. '' if none of the systems is compared.
+    """
     name_of = {system.name: system.system for system in compared.systems}
     groups: dict[Outcome, list[str]] = {outcome: [] for outcome in _ORDER}
     for row in family.comparisons:

@@ -88,8 +88,9 @@ class ScoredFile:
     def rows(self) -> Iterator[tuple[str, dict[str, float | None]]]:
         """Yield (query id, score -> value), sorted by the bytes of the ids as in trec_eval.
 
-        A query that the run lacks, or that has no judgements, has no row. The value of a score that
-        does not apply to a query is None. The keys are in the order of the scores.
+        A query that the run lacks, or that has no judgements, has no row. A value that is missing
+        for another cause, as of a score that does not apply to the query, is None. The keys are in
+        the order of the scores.
         """
         columns = self.evaluation.columns
         values = {name: column.values.tolist() for name, column in columns.items()}
@@ -253,6 +254,7 @@ def _cells(scored: ScoredFile, keys: Sequence[Key]) -> list[str]:
 def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
     """Return name and parameter of a measure in trec_eval; None if trec_eval does not have it.
 
+    A measure without a parameter has ''.
     `level` is the smallest relevant grade of the whole call: trec_eval's `-l`.
 
     Example:

@@ -83,9 +83,10 @@ def build_section(
 
 
 def baselines_of(summary: Summary, scores: Scores) -> dict[str, str | None]:
-    """Return the baseline of each system of a section; None for a system that is a baseline.
+    """Return the baseline of each system of a section, by its first score.
 
-    A system that the summary lacks is absent. By the first score of each system.
+    None for a system without one, such as the baseline itself. A system that the summary lacks is
+    absent. In the order of the summary.
     """
     return {
         system.name: system.baseline_by(next(iter(scores[system.name]), ""))
@@ -191,9 +192,9 @@ Key = tuple[int, tuple[tuple[str, int], ...], int]
 def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     """Return lines with the numbers of scored, failed and not applicable items of a section.
 
-    One line if all scores have the same counts. Otherwise a line for the most frequent counts, one
-    for each other number of not applicable items, and one for each system with failed items, with
-    their causes and the bounds of the means. [] without scores.
+    Scores with the same counts and causes share a line, with the most frequent first. Counts with
+    failed items have a line for each system, with the bounds of its means. The last lines are on
+    systems of which some of several answers failed, but no query did. [] without scores.
     """
     # equal counts are stated once, however many scores have them
     groups: dict[Key, list[tuple[str, str]]] = {}

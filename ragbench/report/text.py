@@ -23,7 +23,8 @@ _LONGEST_LINE = 10_000
 def significant(value: float | None) -> str:
     """Format a number with three significant digits and all digits before the point.
 
-    None is `-`, NaN a ValueError.
+    From a million on and below 0.0001 it has an exponent. None is `-`; NaN and infinities are a
+    ValueError, here and in the other functions of numbers.
 
     Example:
         >>> [significant(x) for x in (0.4020000001, 1, 0, 1234.5, 0.00001234, None)]
@@ -74,8 +75,8 @@ def difference(value: float, pair: Sequence[float | None] | None) -> tuple[str, 
     """Return a difference and its interval as text, with signs and the same number of decimals.
 
     The largest of the numbers has two significant digits, or three if that needs at most three
-    decimals: the fourth decimal of a difference of means is noise. The interval is empty without
-    both ends.
+    decimals: the fourth decimal of a difference of means is noise. Huge and tiny numbers have
+    exponents. The interval is empty without both ends.
 
     Example:
         >>> difference(0.0441, [0.02299, 0.0656]), difference(-0.3125, None)
@@ -104,7 +105,7 @@ def probability(p: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share (0 to 1) as a percentage without trailing zeros: `95 %`, `99.5 %`."""
+    """Format a share (0 to 1) as a percentage: `95 %`, `99.5 %`; of at most six digits."""
     return f"{share * 100:.6g} %"
 
 
@@ -137,8 +138,9 @@ def listed(words: Sequence[str], word: str = "and") -> str:
 def printable(text: object) -> str:
     r"""Return a text on one line, with every invisible character written as an escape.
 
-    Line breaks become spaces. Characters that could move the cursor, turn the direction of the text
-    or break a UTF-8 file become visible instead of active. A text is cut after 10,000 characters.
+    Each run of white space, as a line break, becomes a blank; at the ends there is none. Characters
+    that could move the cursor, turn the direction of the text or break a UTF-8 file become visible
+    instead of active. A text is cut after 10,000 characters, with a remark. An object is its `str`.
 
     Example:
         >>> print(printable("two\nlines"), printable("red\x1b[31m"))
