@@ -20,7 +20,7 @@ from ragbench.data.runs.query_view import QUESTIONS_FILE
 from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
 from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.records.causes import CauseFlow
+from ragbench.records.causes import AnswerCause, CauseFlow
 from ragbench.records.comparison import (
     ComparedRuns,
     ComparedSystem,
@@ -175,11 +175,19 @@ def compare_sources(
                     name: summarize(column, confidence=method.confidence, clusters=clusters)
                     for name, column in row.scores.columns.items()
                 },
+                causes=_cause_counts(row, matching) if matching.unpaired else {},
             )
             for row in rows
         ),
         notes=matching.notes,
     )
+
+
+def _cause_counts(row: ComparedRow, matching: Matching) -> Mapping[AnswerCause, int]:
+    """Return cause -> number of queries of a row; {} if its source is no run folder."""
+    summary = matching.sources[row.source].summary
+    systems = () if summary is None else summary.systems
+    return next((s.causes for s in systems if s.name == row.scores.name), {})
 
 
 def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:

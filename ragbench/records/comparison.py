@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragbench.records.causes import CauseFlow
+from ragbench.records.causes import AnswerCause, CauseFlow
 from ragbench.records.codec import Record
 from ragbench.records.gate import DropFacts, Verdict
 from ragbench.records.score import Ends, Kind, SystemScore
@@ -314,6 +314,8 @@ class ComparedSystem(Record):
         retriever: Name of the retriever; None for an app and for a system of the records.
         generator: Name of the generator; None for a retriever alone.
         scores: Its scores over the common queries, or over its own if the comparison is unpaired.
+        causes: Cause -> number of its queries, in an unpaired comparison of run folders; else
+            empty, as `causes` of the comparison has the moves of the common queries.
     """
 
     name: str
@@ -323,6 +325,7 @@ class ComparedSystem(Record):
     retriever: str | None
     generator: str | None
     scores: Mapping[str, SystemScore]
+    causes: Mapping[AnswerCause, int] = optional({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ from ragbench.report.runs import changed_lines, moved_causes, moved_head
 from ragbench.report.sections import count_lines
 from ragbench.report.text import (
     MISSING,
+    cause_lines,
+    cause_sentence,
     counted,
     difference,
     draw,
@@ -49,7 +51,7 @@ _EMPTY_RANKING = "(nothing retrieved)"
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
     *("difference", "low", "high", "p", "p_adjusted", "verdict", "n", "n_changed", "n_failed"),
-    *("effect_size", "minimum_detectable", "direction"),
+    *("effect_size", "minimum_detectable", "direction", "n_baseline"),
 )
 
 
@@ -230,6 +232,8 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
         lines += ["", *side_by_side(start, groups, width), *block.counts]
     if differences := list(_differences(comparison)):
         lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *differences, strict=True)))]
+    if lost := cause_lines(comparison.systems, width):
+        lines += ["", "where answers are lost", *lost]
     for moved in comparison.moved:
         # after the tables: the verdicts matter first
         lines += _moved(moved, width)
@@ -312,6 +316,7 @@ def render_csv(comparison: ComparedRuns) -> str:
                     headline.outcome_of(row, family.direction),
                     *(None if n is None else str(n) for n in (row.n, row.n_changed, row.n_failed)),
                     *(row.effect_size, row.minimum_detectable, family.direction),
+                    str(row.n if row.n_baseline is None else row.n_baseline),
                 ]
             )
     return to_csv(COLUMNS, rows)
@@ -336,6 +341,10 @@ def render_markdown(comparison: ComparedRuns) -> str:
         blocks.append(list_lines(block.counts))
     if differences := list(_differences(comparison)):
         blocks.append(table_lines(DIFFERENCE_HEADS, differences, numbers=True))
+    with_causes = [system for system in comparison.systems if system.causes]
+    blocks.append(
+        list_lines(f"{printable(s.name)}: {cause_sentence(s.causes)}" for s in with_causes)
+    )
     for moved in comparison.moved:
         if moved.queries:
             blocks += folded(moved_head(moved), [_moved_table(moved)])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove
 
 if TYPE_CHECKING:
+    from ragbench.records.comparison import ComparedSystem
     from ragbench.records.summary import SystemSummary
 
 MISSING = "-"
@@ -324,7 +325,9 @@ def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
     return "".join(CAUSE_SIGNS[cause] * n for cause, n in cells.items())
 
 
-def cause_lines(systems: Sequence[SystemSummary], width: int | None = None) -> list[str]:
+def cause_lines(
+    systems: Sequence[SystemSummary | ComparedSystem], width: int | None = None
+) -> list[str]:
     """Return a line per system with its name, a bar of its causes and their counts.
 
     Systems without causes are left out. `width` wraps long lines; None does not. [] if no system

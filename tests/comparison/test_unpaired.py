@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
 from ragbench.errors import DataError, OptionError
+from ragbench.records.codec import to_json
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.comparison import (
     render_csv,
     render_latex,
@@ -98,6 +102,34 @@ def test_the_words_say_that_the_questions_differ():
         assert "unpaired, as the questions differ" in text
     (row,) = csv.DictReader(io.StringIO(render_csv(result)))
     assert (row["verdict"], row["n"], row["n_changed"], row["n_failed"]) == ("worse", "30", "", "")
+    assert row["n_baseline"] == "40"
+
+
+def with_causes(source, **causes):
+    """The source as a run folder, whose summary counts the causes of bm25."""
+    parts = {"retriever": "bm25", "generator": None, "ranking_of": "bm25", "scores": {}}
+    counted = SystemSummary(name="bm25", type="retriever", causes=causes, **parts)
+    return replace(source, summary=Summary(name="app", systems=(counted,)))
+
+
+def test_each_week_shows_where_its_questions_were_lost():
+    old = with_causes(week("w42", OLD), right=20, not_retrieved=20)
+    new = with_causes(week("w43", NEW, start=100), right=6, not_retrieved=4, refused=20)
+
+    result = compared(old, new)
+
+    table = render_table(result).splitlines()
+    place = table.index("where answers are lost")
+    assert [re.split(r"  +", line)[::2] for line in table[place + 1 : place + 3]] == [
+        ["bm25 (w42)", "of 40 queries: 20 right, 20 not retrieved"],
+        ["bm25 (w43)", "of 30 queries: 6 right, 4 not retrieved, 20 refused"],
+    ]
+    assert "- bm25 (w42): of 40 queries: 20 right, 20 not retrieved" in render_markdown(result)
+    assert [row["causes"] for row in to_json(result)["systems"]] == [
+        {"right": 20, "not_retrieved": 20},
+        {"right": 6, "not_retrieved": 4, "refused": 20},
+    ]
+    assert "where answers are lost" not in render_table(compared(week("w", OLD), week("v", NEW)))
 
 
 def test_evaluations_of_different_questions():
