@@ -220,7 +220,8 @@ class Collection:
         answers: Gold answers by query id; a query without one is absent.
         expected_tool_calls: Gold tool calls by query id, in order; empty if no call is right.
         given: Recorded answers of each system, by name.
-        fingerprints: Short content hash of each part: `corpus`, `queries`, `qrels`, `answers`.
+        fingerprints: Short content hash of each part that the data set has: `corpus`, `queries`,
+            `qrels`, `answers`, `expected_tool_calls`, `given`.
         notes: Sentences on how the data were read, such as counts and duplicates.
         warnings: Sentences on problems that make scores doubtful, such as unplaced gold passages.
     """

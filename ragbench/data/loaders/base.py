@@ -232,7 +232,8 @@ class CorpusReader:
             read: Yields the documents, and appends notes to the list that it gets.
 
         Raises:
-            DataError: As `read` raises; or a file changes while it is read.
+            DataError: As `read` raises; or a file changes while it is read, or the store cannot be
+                written.
             OSError: A file that exists cannot be opened.
         """
         sources = [folder / file for file in files]
@@ -266,7 +267,7 @@ class CorpusReader:
 
         They are stored under a hash of all of them, so that the next run stores no second copy.
         `origin` names their origin for the store. They come in the given order; without a store, or
-        if they are small or cannot be packed, as a list.
+        if they are small or cannot be packed, as a list. DataError if the store cannot be written.
         """
         corpus = list(documents)
         size = sum(len(document.full_text) for document in corpus)

@@ -79,8 +79,8 @@ def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") ->
         owner: Name of the loader for messages.
 
     Raises:
-        AdapterError: `target` has no method `load` and cannot be called, or refuses its options;
-            see `adapt`.
+        OptionError: An option is unknown, or an object that exists gets options.
+        AdapterError: `target` has no method `load` and cannot be called, or its constructor fails.
     """
     loader = adapt(target, options, owner, methods=("load",), wrap=_Function, arguments="()")
     return PythonLoader(loader.load, owner)
@@ -123,7 +123,9 @@ def collection_of(
             row per question: a data frame, a list of mappings, or the path of a file of records;
             or the path of a folder in the layout of BEIR.
         columns: Part -> column of a table whose columns have other names; None for the usual ones.
-        documents: Corpus in place of that of the value, as `corpus_of` takes it; None for none.
+            Only a table uses it.
+        documents: Corpus in place of that of the value, as `corpus_of` takes it; None keeps that of
+            the value.
 
     Raises:
         OptionError: The value or `documents` is none of these, or `columns` names an unknown part.

@@ -72,7 +72,8 @@ class Trec(CorpusReader):
         `documents` is None without a corpus.
 
         Raises:
-            DataError: A file cannot be read, or the qrels judge a query that the topics lack.
+            DataError: A file cannot be read or has a wrong line, or the qrels judge a query that
+                the topics lack.
         """
         topics = read_topics(self._topics, self._field)
         judgements = read_judgements(self._qrels)
@@ -112,7 +113,7 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
     Raises:
         DataError: A file cannot be read or is empty, there is no document, a document is not closed
-            or has no id, or an id comes again.
+            or has no id, text stands outside of the documents, or an id comes again.
     """
     if plain_suffix(path) == ".jsonl":
         yield from read_documents(path)
@@ -165,7 +166,7 @@ def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _document(content: bytes, path: Path, line: int) -> Document:
-    """Return the document of a section; raise a `DataError` unless it has one id.
+    """Return the document of a section; raise a `DataError` unless its first <DOCNO> has one word.
 
     A missing title is ''; several titles are joined by blanks.
     """

@@ -240,7 +240,7 @@ class QueryViews:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        """Lines of `causes.csv`, by system and query; a `DataError` without the file."""
+        """Lines of `causes.csv`, by system and query; a `DataError` if it is missing or damaged."""
         return run_lines.read_causes(self.folder / run_lines.CAUSES_FILE)
 
     def unscored(self, query: str) -> list[manifest.UnscoredRow]:
@@ -251,7 +251,11 @@ class QueryViews:
         return self._lines("unscored.jsonl").read(manifest.UnscoredRow, query)
 
     def ranking_ms(self, system: SystemSummary) -> Mapping[str, float]:
-        """Return query -> milliseconds of the retriever of a system; {} if unknown or an app."""
+        """Return query -> milliseconds of the retriever of a system; {} if they are unknown.
+
+        An app, a control, a recorded system, and a system without a ranking have none. For others a
+        missing or damaged `costs.csv` is a `DataError`.
+        """
         timed = system.type in ("retriever", "pair") and system.name in self.rankings
         return self._latency.get(system.ranking_of or "", {}) if timed else {}
 
@@ -267,18 +271,21 @@ class QueryViews:
         return run_lines.ranking_files(self.folder, self.summary)
 
     def texts_of(self, query: str) -> run_lines.Texts:
-        """Return the stored texts of documents for one query, known or not."""
+        """Return the stored texts of documents for one query, whose id is not checked."""
         return run_lines.Texts(self._lines(TEXTS_FILE, "id"), query)
 
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
-        """System -> score -> value of each query, in the order of `ids`, NaN without a value."""
+        """System -> score -> value of each query, in the order of `ids`, NaN without a value.
+
+        A `DataError` if `per_query.csv` is missing or damaged.
+        """
         return run_lines.read_columns(self.folder / SCORES_FILE, self.ids)
 
     def passage(self, query: str, document: str) -> manifest.TextRow | None:
-        """Return the text of a passage as the first system retrieved it.
+        """Return the text of a passage as the first system with a stored text retrieved it.
 
-        None if it is not stored.
+        The text common to all systems counts for each of them. None if neither is stored.
         """
         texts = self.texts_of(query)
         rows = (texts(system.name, document) for system in self.summary.systems)

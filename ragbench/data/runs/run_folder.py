@@ -50,6 +50,8 @@ def metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
     """Return query id -> metadata of a file `queries.jsonl`, in its order; {} if it is empty.
 
+    Of several rows of a query the last one counts.
+
     Raises:
         DataError: The file is missing, or a line is no such row.
     """
@@ -221,7 +223,7 @@ Column = str | Sequence[str] | FloatArray | None
 def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]) -> Iterator[str]:
     r"""Yield the text of `to_csv` for tables of n rows, some thousand rows at a time.
 
-    Each header comes once. Infinities are empty cells as NaN is.
+    The header comes once, also without tables. Infinities are empty cells as NaN is.
 
     Args:
         header: Names of the columns.
@@ -358,8 +360,9 @@ def write_run_folder(
         is_latest: True lets `latest` point at the run; False for a copy of an older result.
 
     Raises:
-        DataError: The folder exists or cannot be written. Nothing remains of it; other errors, such
-            as from `finish`, pass through.
+        DataError: The folder exists or cannot be written, and nothing remains of it; or `latest`
+            cannot be written, and the folder stays. Errors of `finish` other than OSError pass
+            through.
     """
     folder = experiment / run_id
     try:
@@ -443,7 +446,7 @@ def read_record(path: Path, record_type: type[R]) -> R:
 
     Raises:
         DataError: The file is missing or cannot be read, is no JSON, of another version, in a merge
-            conflict, or lacks a field.
+            conflict, or lacks a field or has a wrong value in one.
     """
     try:
         text = path.read_bytes().decode("utf-8")
@@ -468,10 +471,11 @@ def read_summary(folder: Path) -> Summary:
 
 
 def read_comparisons(folder: Path) -> Comparisons:
-    """Return the comparisons of a run folder; empty if the file is missing with one system.
+    """Return the comparisons of a run folder; empty for a run of one system without the file.
 
     Raises:
-        DataError: The file is damaged, or missing with several systems or none.
+        DataError: The file is damaged, or it is missing and the run has several systems or none, or
+            no readable summary.
     """
     path = folder / COMPARISONS
     if not path.is_file() and (n := len(read_summary(folder).systems)) != 1:

@@ -81,7 +81,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
 
     Raises:
         DataError: The folder does not exist, cannot be read, or has no run.
-        OptionError: No run has the score.
+        OptionError: The runs have scores, but none has this one.
     """
     root = Path(folder)
     if not os.path.isdir(root):

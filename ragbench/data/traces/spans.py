@@ -50,7 +50,7 @@ _KINDS = {word: kind for kind, words in _KIND_WORDS.items() for word in words}
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _FAILED = ("error", "status_code_error", "2")
 _FRACTION = re.compile(r"\.(\d+)")
-# Seconds since 1970: March 1973, and the year 9999. A smaller number comes from a clock that starts
+# Seconds since 1970: March 1973, and the year 9892. A smaller number comes from a clock that starts
 # with its process.
 _FIRST_TIME, _LAST_TIME = 1e8, 2.5e11
 
@@ -172,8 +172,8 @@ def seconds(value: Json) -> float | None:
 def read_time(value: Json) -> datetime | None:
     """Return a time in UTC, from ISO 8601 or a number as `seconds` reads it.
 
-    None if it cannot be read, lies after the year 9999, or is a number below 10^8 (March 1973),
-    which counts the seconds of a process.
+    None if it cannot be read, lies more than 2.5 * 10^11 s after 1970 (year 9892), or is a number
+    below 10^8 (March 1973), which counts the seconds of a process.
 
     Example:
         >>> read_time("2025-10-19T23:30:00-02:00").isoformat(), read_time(12.5)
