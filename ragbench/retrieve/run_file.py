@@ -8,16 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-
-from ragbench.data.files.judgements import trec_id
-from ragbench.data.files.trec_files import ScatteredQueriesError, open_run_stream, read_run
+from ragbench.data.files.trec_files import read_run
 from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Run, ScoredDocument
-from ragbench.types.byte_ids import PADDING, TextIds, query_keys
-from ragbench.types.rows import borders, repeated_rows, without_repeats
+from ragbench.types.byte_ids import PADDING
 
 FILES_IN_MEMORY = 16  # rankings that stay in memory, those of the files read last
 
@@ -72,9 +68,9 @@ class RunFile(Retriever):
 def _sorted_ranking(path: Path) -> Run:
     """Read a run file and sort each ranking best first.
 
-    Ties are ordered by document id, largest first. DataError as `read_ranking`.
+    Ties are ordered by document id, largest first. DataError as `read_run`.
     """
-    run = read_ranking(path).best_first()
+    run = read_run(path, "run").best_first()
     # adding 0 turns -0.0 into 0.0, so that the two tie
     return replace(run, scores=run.scores + 0.0, duplicates={})
 
@@ -94,35 +90,3 @@ def _state_of(path: Path) -> tuple[int, int] | None:
         return None
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns
-
-
-def read_ranking(path: Path) -> Run:
-    """Return the rankings of a run file, like `read_run`, but with less memory and time.
-
-    Reads the file in blocks of whole queries. A pipe, and a file whose queries are scattered, is
-    read by `read_run`. Queries keep the order of the file; a repeated document of a query counts
-    once.
-
-    Raises:
-        DataError: The file cannot be read, or a line is malformed.
-    """
-    if not path.is_file():  # a pipe cannot be read a second time if its queries are scattered
-        return read_run(path)
-    names, sizes, ids = list[str](), list[int](), list[TextIds]()
-    scores = [np.zeros(0)]
-    with open_run_stream(path) as stream:
-        try:
-            for block in stream.blocks():
-                # repeated documents are found block by block: their keys fit the CPU caches
-                query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
-                suspects = repeated_rows(query_keys(block.documents.hashes(), query))
-                if len(suspects):
-                    block, _ = without_repeats(block, query, suspects)
-                names += map(trec_id, block.query_ids)
-                sizes += np.diff(block.starts).tolist()
-                ids.append(TextIds.of(block.documents))
-                scores.append(block.scores)
-        except ScatteredQueriesError:
-            return read_run(path)
-    starts = borders(sizes, len(names))
-    return Run(tuple(names), starts, TextIds.joined(ids), np.concatenate(scores))

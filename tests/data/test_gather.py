@@ -65,8 +65,8 @@ def columns(run):
 
 def in_pieces(size):
     def read(source):
-        with open_run_stream(source) as stream:
-            run = whole_run(stream.pieces(size))
+        with open_run_stream(source, chunk_bytes=size) as stream:
+            run = whole_run(stream)
             return run.to_dict(), run.duplicates, stream.tag or "run"
 
     return read

@@ -173,12 +173,12 @@ def test_a_run_reads_and_ranks_each_file_once(tmp_path, monkeypatch, ties):
             module, name, lambda *own, **more: done.append(name) or original(*own, **more)
         )
 
-    counted(run_file, "read_ranking")
+    counted(run_file, "read_run")
     counted(score_run, "rank")
     counted(records, "rank")
     first, again = run_experiment(config), run_experiment(config)
 
-    assert Counter(done) == {"read_ranking": 2, "rank": 4}
+    assert Counter(done) == {"read_run": 2, "rank": 4}
     for run in (first, again):
         path, parts = tmp_path / "report.html", (read_summary(run.path), read_comparisons(run.path))
         write_page(path, *parts, run.path)

@@ -120,17 +120,17 @@ class RunStream:
         self._lines = lines.WholeLines(lines.reader(self._stream), self._name)
         return group_queries(self.pieces())
 
-    def pieces(self, size: int | None = None) -> Iterator[trec_text.ParsedText]:
-        """Yield the parsed text in pieces of `size` bytes, which may cut queries.
+    def pieces(self) -> Iterator[trec_text.ParsedText]:
+        """Yield the parsed text in pieces, which may cut queries.
 
-        None takes the size that is fastest to parse. A file of comments yields pieces without hits.
+        A file of comments yields pieces without hits.
 
         Raises:
             DataError: The file has neither hits nor comments, a line is wrong, or the file is empty
                 or damaged.
         """
         while not self._lines.at_end:
-            yield self._parsed(b"", 0, self._lines.pieces(size or self._chunk_bytes))
+            yield self._parsed(b"", 0, self._lines.pieces(self._chunk_bytes))
         self._check_hits()
 
     def _whole_queries(self) -> Iterator[HitBlock]:
@@ -334,8 +334,7 @@ def read_run(source: lines.Source, name: str | None = None) -> Run:
             columns, a NUL byte, or a score that is not a number, with the line.
     """
     with open_run_stream(source) as stream:
-        run = whole_run(stream.pieces())
-        return replace(run, name=name or stream.tag or "run")
+        return replace(whole_run(stream), name=name or stream.tag or "run")
 
 
 def write_run(
@@ -433,26 +432,33 @@ def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
     return side_by_side([head, ids.padded(), number, score, tail])
 
 
-def whole_run(pieces: Iterable[trec_text.ParsedText]) -> Run:
-    """Return a run in the order of the file; a document that a query names again counts once.
+def whole_run(stream: RunStream) -> Run:
+    """Return the run of a stream in the order of the file, under the default name.
 
-    Time is linear in the file if the lines of each query stand together. A repeated document keeps
-    its best score, and `duplicates` has the number of dropped lines by query. The name of the run
-    is the default. Raises as the pieces do.
+    A file whose queries are scattered is read twice. Raises DataError as `RunStream.blocks`.
     """
-    block = group_queries(pieces)
-    query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
+    try:
+        parts = [_run_of(block) for block in stream.blocks()]
+    except ScatteredQueriesError:
+        parts = [_run_of(stream.grouped())]
+    return Run.joined(parts)
+
+
+def _run_of(block: HitBlock) -> Run:
+    """Return a block as a run; a document that a query names again counts once.
+
+    A repeated document keeps its best score, and `duplicates` has the number of dropped lines by
+    query.
+    """
+    n_hits = np.diff(block.starts)
+    query = np.repeat(np.arange(len(block.query_ids)), n_hits)
+    # in each block by itself: its keys fit into the caches of a core
     suspects = repeated_rows(query_keys(block.documents.hashes(), query))
-    dropped = np.zeros(len(block.query_ids), np.int64)
     if len(suspects):
-        n_hits = np.diff(block.starts)
         block, _ = without_repeats(block, query, suspects)
-        dropped = n_hits - np.diff(block.starts)
-        block = HitBlock(
-            block.query_ids, block.starts, TextIds.of(block.documents).as_bytes, block.scores
-        )
-    names, ids = tuple(map(trec_id, block.query_ids)), TextIds(block.documents)
+    names, dropped = tuple(map(trec_id, block.query_ids)), n_hits - np.diff(block.starts)
     duplicates = {names[row]: int(dropped[row]) for row in np.flatnonzero(dropped).tolist()}
+    ids = TextIds.of(block.documents)
     return Run(names, block.starts, ids, block.scores, duplicates=duplicates)
 
 
