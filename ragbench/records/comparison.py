@@ -12,6 +12,7 @@ from ragbench.records.score import Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking
 from ragbench.types import Direction
 from ragbench.types.json_fields import Prose, optional
+from ragbench.types.short_repr import short_repr
 
 COMPARISON_SCHEMA = "ragbench.comparison/1"
 
@@ -254,7 +255,7 @@ class ControlDifference(Record):
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparisons(Record):
     """Comparisons of the systems of a run, measure by measure.
 
@@ -291,6 +292,8 @@ class Comparisons(Record):
     over_sources: tuple[OverSource, ...] = optional(())
     controls: tuple[ControlDifference, ...] = optional(())
     causes: tuple[CauseFlow, ...] = optional(())
+
+    __repr__ = short_repr
 
     def measure(self, name: str) -> MeasureComparison | None:
         """Return the comparisons by the measure of this exact name; None if there are none."""
@@ -416,7 +419,7 @@ class RunSince(Record):
     changed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ComparedRuns(Comparisons):
     """Comparisons of the systems of several runs, or of one, as `ragbench compare` shows them.
 

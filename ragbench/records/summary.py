@@ -11,6 +11,7 @@ from ragbench.records.codec import Record
 from ragbench.records.gate import Decision
 from ragbench.records.score import Ends, RunCounts, SystemScore
 from ragbench.types.json_fields import Prose, optional
+from ragbench.types.short_repr import short_repr
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
 
@@ -335,7 +336,7 @@ class PreferenceSummary(Ranking):
     judging: Judging
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary(Record):
     """A whole run: `summary.json`.
 
@@ -386,6 +387,8 @@ class Summary(Record):
     notes: tuple[Prose, ...] = ()
     # last and apart, so that two equal runs differ in this key alone
     timing: Timing = field(default_factory=Timing)
+
+    __repr__ = short_repr
 
     @property
     def run_id(self) -> str:

@@ -29,7 +29,7 @@ Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
 QueryFingerprints = Mapping[str, Mapping[str, str]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """Ranked lists with scores, a row per retrieved document, the rows of a query together.
 
@@ -57,6 +57,9 @@ class Run:
 
     def __post_init__(self) -> None:
         freeze(self.starts, self.scores)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name}: {len(self.query_ids)} queries, {len(self.documents)} hits>"
 
     @classmethod
     def from_dict(cls, run: Mapping[str, Mapping[str, float]], name: str = "run") -> Run:
@@ -244,7 +247,7 @@ class Run:
         return nested(self.query_ids, self.starts, self.documents, self.scores)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Qrels:
     """Graded judgements, a row per judged document, the rows of a query together.
 
@@ -268,6 +271,9 @@ class Qrels:
 
     def __post_init__(self) -> None:
         freeze(self.starts, self.grades)
+
+    def __repr__(self) -> str:
+        return f"<Qrels: {len(self.query_ids)} queries, {len(self.documents)} judgements>"
 
     @classmethod
     def from_frame(cls, frame: tables.Frame) -> Qrels:

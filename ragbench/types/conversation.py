@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from ragbench.json_yaml import load_json
 from ragbench.types.json_fields import MayHoldSecrets, Prose, optional
+from ragbench.types.short_repr import short_repr
 
 # Speaker of a turn.
 Role = Literal["user", "assistant", "system"]
@@ -49,7 +50,7 @@ TURNS_ALLOWED = (
 CALLS_ALLOWED = "a list of {name, arguments, output}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ToolCall:
     """Call of a tool with its arguments and, if known, its output.
 
@@ -62,6 +63,8 @@ class ToolCall:
     name: Prose
     arguments: Annotated[Entries, MayHoldSecrets] = field(default_factory=dict)
     output: Prose | None = optional()
+
+    __repr__ = short_repr
 
     @property
     def written(self) -> str:
@@ -82,7 +85,7 @@ class ToolCall:
         return {"name": self.name, "arguments": dict(self.arguments), **output}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Turn:
     """Turn of a conversation: all messages in a row of one speaker.
 
@@ -97,6 +100,8 @@ class Turn:
     text: str
     contexts: tuple[str, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
+
+    __repr__ = short_repr
 
     def to_dict(self) -> dict[str, Json]:
         """Return a JSON-ready mapping; empty contexts and tool calls are left out.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.json_fields import optional
+from ragbench.types.short_repr import short_repr
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
@@ -19,7 +20,7 @@ _LARGEST_COUNT = 2**53  # above it a float no longer tells neighbouring integers
 Part = Literal["corpus", "queries", "qrels", "answers"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Document:
     """Document of a corpus, or a passage as a generator reads it.
 
@@ -37,6 +38,8 @@ class Document:
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    __repr__ = short_repr
+
     @property
     def full_text(self) -> str:
         """Title, a space and text, as retrievers index and generators read them.
@@ -46,7 +49,7 @@ class Document:
         return f"{self.title} {self.text}" if self.title else self.text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Query:
     """Question of a data set.
 
@@ -62,8 +65,10 @@ class Query:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
 
+    __repr__ = short_repr
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ScoredDocument:
     """Hit of a retriever.
 
@@ -83,12 +88,14 @@ class ScoredDocument:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     document: str | None = None
 
+    __repr__ = short_repr
+
     def to_document(self) -> Document:
         """Return the hit as a passage; a missing text or title becomes empty."""
         return Document(self.id, self.text or "", self.title or "", self.metadata)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Retrieved:
     """Hits of a retriever for one query, with the queries that it formulated itself.
 
@@ -99,6 +106,8 @@ class Retrieved:
 
     documents: Sequence[ScoredDocument]
     queries: list[str] = field(default_factory=list)
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +165,7 @@ def _total(values: Sequence[N | None], add: Callable[[Sequence[N]], N]) -> N | N
     return total if total <= _LARGEST_COUNT else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Prediction:
     """Answer of a generator or app to one query.
 
@@ -179,8 +188,10 @@ class Prediction:
     left_out: tuple[str, ...] = ()
     tool_calls: tuple[ToolCall, ...] | None = None
 
+    __repr__ = short_repr
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Answered:
     """Answer and passages of a recorded system for one query of a data set.
 
@@ -204,8 +215,10 @@ class Answered:
     usage: Usage = Usage()
     latency_ms: float | None = None
 
+    __repr__ = short_repr
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Collection:
     """Data set as a loader returns it.
 
@@ -237,6 +250,16 @@ class Collection:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        parts = {
+            "queries": self.queries,
+            "documents": self.documents,
+            "judged queries": self.qrels and self.qrels.query_ids,
+            "queries with gold answers": self.answers,
+            "systems": self.given,
+        }
+        return f"<Collection: {', '.join(f'{len(p)} {name}' for name, p in parts.items() if p)}>"
 
     def fingerprint(self, part: Part) -> str | None:
         """Return the content hash of a part.

@@ -94,3 +94,49 @@ def test_foreign_texts_are_inert_in_a_notebook():
     assert "&lt;script&gt;" in html
     for raw in ("<script", "\u202e", "\x1b"):
         assert raw not in html
+
+
+LONG = "word " * 1000
+HIT = rb.ScoredDocument("d1", 0.5, text=LONG)
+MANY = {f"q{n}": {f"d{k}": 1 for k in range(50)} for n in range(50)}
+
+
+def quoted(answer):
+    return True
+
+
+SHOWN = (
+    rb.Collection([rb.Query("q1", LONG)] * 50, [rb.Document("d1", LONG)] * 50),
+    rb.Document("d1", LONG, metadata=dict.fromkeys("abcdefgh", LONG)),
+    rb.Judge(type=quoted),
+    rb.Option("Number of hits.", ge=1),
+    rb.Prediction(LONG, [rb.Document("d1", LONG)] * 50),
+    rb.Problem(LONG[:200], file="a.yaml", line=3),
+    rb.Qrels.from_dict(MANY),
+    rb.Query("q1", LONG),
+    rb.Retrieved([HIT] * 50),
+    rb.Run.from_dict(MANY),
+    HIT,
+    rb.ToolCall("search", {"text": LONG}),
+    rb.Turn("user", LONG, (LONG,) * 50),
+    Verdict(0.5, 3, reasoning=LONG, raw=LONG),
+)
+# shown by the tests above, or with a model by the tests of these scorers
+ELSEWHERE = {rb.Comparison, rb.Evaluation, rb.Experiment, rb.BERTScorer, rb.SemanticSimilarity}
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: type(shown).__name__)
+def test_records_and_judges_are_short(shown):
+    text = repr(shown)
+
+    assert type(shown).__name__ in text
+    assert len(text) < 600
+    assert " at 0x" not in text
+
+
+def test_every_public_class_has_a_representation_of_its_own():
+    public = {value for name in rb.__all__ if isinstance(value := getattr(rb, name), type)}
+    classes = {kind for kind in public if not issubclass(kind, Exception)}
+
+    assert classes == {type(shown) for shown in SHOWN} | ELSEWHERE
+    assert [kind for kind in classes if kind.__repr__ is object.__repr__] == []

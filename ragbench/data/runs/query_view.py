@@ -21,6 +21,7 @@ from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest, shown
 from ragbench.types import FloatArray
+from ragbench.types.short_repr import short_repr
 
 QUESTIONS_FILE = "questions.jsonl"
 TEXTS_FILE = "texts.jsonl"
@@ -70,7 +71,7 @@ class GoldDocument:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SystemView:
     """Ranking, answers, verdicts and scores of one system for one query.
 
@@ -105,8 +106,10 @@ class SystemView:
     unscored: Mapping[str, manifest.UnscoredRow] = field(default_factory=dict)
     ranking_ms: float | None = None
 
+    __repr__ = short_repr
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class QueryView:
     """Contents of a run folder about one query.
 
@@ -130,6 +133,8 @@ class QueryView:
     systems: tuple[SystemView, ...]
     pairs: tuple[manifest.VerdictRow, ...] = ()
     graded: tuple[manifest.VerdictRow, ...] = ()
+
+    __repr__ = short_repr
 
     def system(self, name: str) -> SystemView | None:
         """Return the view of a system by name; None if the run has no such system."""
@@ -182,6 +187,9 @@ class QueryViews:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"<QueryViews of {self.folder}: {len(self)} queries>"
 
     def __iter__(self) -> Iterator[QueryView]:
         return (self[query] for query in self.ids)

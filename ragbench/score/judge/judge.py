@@ -148,6 +148,12 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         make = functools.partial(type(self), type=kind, replies=replies, **options)
         return make, (model, rubrics)
 
+    def __repr__(self) -> str:
+        rubrics = ", ".join(rubric.name for rubric in self.rubrics)
+        # a judge without a model has its type as the name of its method
+        kind = " ".join(dict.fromkeys([self.type, self.model]))
+        return f"<Judge {kind}: {rubrics}>"
+
     @property
     def label(self) -> str:
         """Description of the kind of judge, in one sentence."""

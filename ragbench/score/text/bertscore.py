@@ -193,9 +193,12 @@ class BERTScorer:
         checkpoint, layer, self._baseline = _choose(model, num_layers, rescale, baseline)
         batches = {"batch_tokens": batch_tokens, "batch_size": batch_size}
         self._encoder = _encoder(checkpoint, checkpoint.identity, layer, device=device, **batches)
-        self._idf = idf
+        self._idf, self._model = idf, checkpoint.identity
         self._texts = EncodedTexts(self._encoder)
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<BERTScorer {self._model}>"
 
     def score(
         self,

@@ -55,6 +55,9 @@ class SemanticSimilarity:
         self._gold: dict[str, embed.Vectors] = {}
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        return f"<SemanticSimilarity {self._embedder.identity}>"
+
     def score(
         self,
         predictions: Sequence[str],
