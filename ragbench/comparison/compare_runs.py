@@ -298,7 +298,8 @@ def paired_rows(
     for difference in () if family is None else family.comparisons:
         pair = rows[difference.system], rows[difference.baseline]
         system, baseline = (row.scores.columns[measure] for row in pair)
-        yield *pair, PairedScores(system, baseline, matching.sources[0].query_ids, clusters)
+        ids, changes = matching.sources[0].query_ids, matching.changes[pair[0].source]
+        yield *pair, PairedScores(system, baseline, ids, clusters, changes=changes)
 
 
 def better_than(

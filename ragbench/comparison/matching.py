@@ -38,6 +38,33 @@ _PARTS = {
 QUERY_PARTS = frozenset(whole for _, whole in _PARTS.values())
 
 
+# A gate needs this share of the queries of its baseline, unchanged
+LEAST_COMMON = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class QueryChanges:
+    """Queries of a run that its base lacks or has in another form, and queries that it lacks.
+
+    Attributes:
+        n_base: Number of queries of the base.
+        edited: Queries whose text, judgements or gold differ, in the order of the base.
+        new: Queries that the base lacks, in the order of the run.
+        removed: Queries of the base that the run lacks, in the order of the base.
+    """
+
+    n_base: int
+    edited: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> str:
+        """Numbers above 0 in words, such as `1 edited, 1 new`; empty without changes."""
+        groups = {"edited": self.edited, "new": self.new, "removed": self.removed}
+        return ", ".join(f"{len(queries)} {word}" for word, queries in groups.items() if queries)
+
+
 @dataclass(frozen=True, slots=True)
 class Matching:
     """Sources that may be compared, cut to their common queries in one order unless unpaired.
@@ -51,6 +78,7 @@ class Matching:
             queries that were left out because the part differs between sources.
         notes: Sentences for the reader of the numbers.
         unpaired: True if each source keeps its own queries.
+        changes: Query changes of each source since the base; empty if unpaired.
     """
 
     sources: tuple[ScoredSystems, ...]
@@ -60,6 +88,7 @@ class Matching:
     differing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unpaired: bool = False
+    changes: tuple[QueryChanges, ...] = ()
 
 
 def match_sources(
@@ -70,6 +99,7 @@ def match_sources(
     intersect: bool = False,
     alone: bool = False,
     unpaired: bool = False,
+    least_same: float = 0.5,
 ) -> Matching:
     """Match the systems of a base and of runs, and put their queries into one order.
 
@@ -83,6 +113,8 @@ def match_sources(
         alone: Keep systems that only one source has.
         unpaired: Keep the queries of each source, which are other ones; parts of signatures that
             move with the queries, such as judgements, may differ.
+        least_same: With `intersect`, the smallest share of common queries that have to be the same
+            in all sources; one has to be in any case.
 
     Returns:
         The sources, over the same queries in the order of the base; unpaired, each over its own.
@@ -126,20 +158,30 @@ def match_sources(
     problems = _other_signatures(members, chosen, tolerated)
     if intersect and (left_out or queries.left_out):
         problems += _of_all_queries(members, chosen)
-    if intersect and queries.refused:
-        raise DataError("\n".join([*queries.refused, *problems]))
+    if intersect and (refused := queries.refused(least_same)):
+        raise DataError("\n".join([*refused, *problems]))
     if not intersect:
         sets = [_set_difference(sources, judged)] if left_out else []
         problems = [*sets, *queries.lines, *problems]
     _refuse(problems, chosen, measures)
     excluded = queries.left_out  # a property that builds a set: once, not for each query
     same = [query for query in common if query not in excluded]
+    edited = tuple(query for query in common if query in excluded)
     aligned = tuple(
         source.take(np.array([rows[query] for query in same], np.int64))
         for source, rows in zip(sources, judged, strict=True)
     )
     notes = (*_notes(sources, groups, left_out), *queries.notes())
-    return Matching(aligned, chosen, groups, left_out, queries.differing, notes)
+    changes = tuple(
+        QueryChanges(
+            len(judged[0]),
+            edited,
+            tuple(query for query in rows if query not in judged[0]),
+            tuple(query for query in judged[0] if query not in rows),
+        )
+        for rows in judged
+    )
+    return Matching(aligned, chosen, groups, left_out, queries.differing, notes, changes=changes)
 
 
 def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
@@ -298,16 +340,16 @@ class SameQueries:
         """Common queries that differ in any part."""
         return frozenset(query for queries in self.differing.values() for query in queries)
 
-    @property
-    def refused(self) -> list[str]:
-        """Reasons why nothing may be compared; empty if at least half of the queries may be.
+    def refused(self, least_same: float) -> list[str]:
+        """Return reasons why nothing may be compared; [] if enough of the queries are the same.
 
         Otherwise the lines of the differences and, last, the number of queries that are left.
+        `least_same` is a share of the common queries; one has to be the same in any case.
         """
-        n = len(self.left_out)
-        if 2 * n <= self.n_common:
+        n_same = self.n_common - len(self.left_out)
+        if n_same and n_same >= least_same * self.n_common:
             return []
-        count = "nothing is" if n == self.n_common else f"only {self.n_common - n} are"
+        count = f"only {n_same} are" if n_same else "nothing is"
         reason = (
             f"{count} left to compare: queries of the same id are not the same in these sources"
         )

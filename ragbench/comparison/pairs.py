@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.matching import match_sources
+from ragbench.comparison.matching import LEAST_COMMON, QueryChanges, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.systems import baselines, is_open, summarize, with_failed_at
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -78,6 +78,7 @@ class PairedScores:
         clusters: Cluster label of each query; None if each query is a unit of its own.
         measure: Name of the measure; empty if the caller needs none.
         names: Names of the system and of its baseline; empty if the caller needs none.
+        changes: Queries of either side that are not compared; None if the caller needs none.
     """
 
     system: ScoreColumn
@@ -86,6 +87,33 @@ class PairedScores:
     clusters: Sequence[str] | None = None
     measure: str = ""
     names: tuple[str, str] = ("", "")
+    changes: QueryChanges | None = None
+
+    @property
+    def unchanged(self) -> str:
+        """Share of unchanged queries in words, such as `77 of 78 unchanged (1 edited, 1 new)`.
+
+        Empty if no query was edited, added or removed.
+        """
+        if self.changes is None or not self.changes.counts:
+            return ""
+        share = f"{len(self.query_ids)} of {self.changes.n_base} unchanged"
+        return f"{share} ({self.changes.counts})"
+
+    @property
+    def is_decidable(self) -> bool:
+        """True if at least 80 % of the queries of the baseline are common and unchanged."""
+        n_base = 0 if self.changes is None else self.changes.n_base
+        return len(self.query_ids) >= LEAST_COMMON * n_base
+
+    def counted(self, n: int) -> str:
+        """Return `n queries`, with the share of unchanged queries if some are not compared.
+
+        `n` is the number of queries with both scores.
+        """
+        if self.unchanged and n == len(self.query_ids):
+            return self.unchanged
+        return f"{n} queries" + (f", {self.unchanged}" if self.unchanged else "")
 
     @property
     def sign(self) -> int:
@@ -150,13 +178,14 @@ ScoreOrigin = tuple[ScoredSystems, SystemScores, str]
 def pair_scores(
     system: ScoreOrigin, baseline: ScoreOrigin, clusters: Mapping[str, str] | None = None
 ) -> PairedScores:
-    """Pair a score of two systems, of one source or two, over the same queries.
+    """Pair a score of two systems, of one source or two, over the common, unchanged queries.
 
     `clusters` has the cluster label of each query; None if queries are units. The order of the
-    queries is that of the baseline; only judged queries are left.
+    queries is that of the baseline; only judged queries are left. Queries that were edited, added
+    or removed are in `changes` of the result.
 
     Raises:
-        DataError: Signatures or query sets differ, or there is no common query.
+        DataError: Signatures differ, or no query is common and unchanged.
         KeyError: A system lacks its score, or `clusters` lacks a query.
     """
     # `match_sources` matches systems and scores by name: both get the same one
@@ -165,12 +194,11 @@ def pair_scores(
         replace(source, systems={name: replace(scores, columns={name: scores.columns[score]})})
         for source, scores, score in (baseline, system)
     )
-    matched = match_sources(base, [run], measures=[name])
+    matched = match_sources(base, [run], measures=[name], intersect=True, least_same=0)
     old, new = (source.systems[name].columns[name] for source in matched.sources)
     ids = matched.sources[1].query_ids
-    return PairedScores(
-        new, old, ids, None if clusters is None else [clusters[query] for query in ids]
-    )
+    labels = None if clusters is None else [clusters[query] for query in ids]
+    return PairedScores(new, old, ids, labels, changes=matched.changes[1])
 
 
 # Cluster label of each query, shape (n,).

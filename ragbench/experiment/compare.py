@@ -189,7 +189,8 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         unpaired: Compare runs over different questions, such as two weeks, as independent samples:
             the difference of two means with its interval. Another mix of questions may explain a
             difference. It excludes `intersect`, `fail_if` and `cluster`; no queries are moved.
-        fail_if: Conditions: `ndcg@10 drop > 0.01`.
+        fail_if: Conditions: `ndcg@10 drop > 0.01`. They are decided on the common, unchanged
+            queries, as with `intersect`, and undecided if under 80 % of the base's are.
         moved: Number of queries to list for each comparison: those with the largest changes on the
             first measure.
         family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
@@ -232,7 +233,12 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     skipped = {c: why for c in conditions if (why := c.skipped_by(sources)) is not None}
     decided = [condition for condition in conditions if condition not in skipped]
     names = [*measures, *(condition.gate.measure for condition in decided)] if measures else None
-    matching = _match_or_advise(sources, names, intersect, unpaired)
+    if conditions:  # decided on the common, unchanged queries, as gates are
+        matching = match_sources(
+            sources[0], sources[1:], measures=names, intersect=True, least_same=0
+        )
+    else:
+        matching = _match_or_advise(sources, names, intersect, unpaired)
     clusters = None if cluster is None else common_clusters(cluster, matching)
     compared = compare_sources(matching, method, clusters)
     gates = [condition.undecided(why) for condition, why in skipped.items()]

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from ragbench import stats
+from ragbench.comparison.matching import LEAST_COMMON
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import (
     PairedScores,
@@ -194,11 +195,14 @@ class Change(base.MeasureGate):
     def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision for a system and its baseline, paired by query.
 
-        It is undecided without a baseline, and `refused` if the scores may not be compared.
-        Undecided too for the system of `against`, a baseline without the score, and a sample of the
-        queries that cannot be matched.
+        Only common, unchanged queries count. It is undecided without a baseline, and `refused` if
+        the scores may not be compared. Undecided too for the system of `against`, a baseline
+        without the score, and a sample of the queries that lacks too many of the baseline.
         """
         run, name, score = candidate.run, candidate.system.name, candidate.score
+        n, total = len(run.scored.query_ids), run.n_queries
+        # `--limit` draws a sample, which lacks most queries of the baseline
+        sample = f"a sample of {n} of {total} queries was asked" if n < total else ""
         if self.file is None and name == self.against:
             return Decision("undecided", f"{name} is what it is compared with")
         source, baseline = self.find_baseline(candidate.system, candidate.having, run)
@@ -217,12 +221,10 @@ class Change(base.MeasureGate):
                 run.clusters,
             )
         except DataError as error:
-            n, total = len(run.scored.query_ids), run.n_queries
-            # `--limit` draws a sample, whose queries need not be those of the baseline
-            if n < total:
-                return Decision("undecided", f"a sample of {n} of {total} queries was asked")
             why = "; ".join(str(error).splitlines())
-            return Decision("undecided", f"refused: {why}", refused=True)
+            return Decision("undecided", sample or f"refused: {why}", refused=not sample)
+        if sample and not pairs.is_decidable:
+            return Decision("undecided", sample)
         return self.decide_pairs(pairs, run.method)
 
     def columns_of(self, system: SystemScores, score: str) -> SystemScores:
@@ -236,8 +238,12 @@ class Change(base.MeasureGate):
         """Return the decision for a system and its baseline, over the same queries.
 
         The decision has both means and the queries that lost most, unless no query was compared.
-        Worst queries are at most five, the largest loss first.
+        Worst queries are at most five, the largest loss first. Undecided if under 80 % of the
+        queries of the baseline are common and unchanged.
         """
+        if not pairs.is_decidable:
+            why = f"only {pairs.unchanged}, under {LEAST_COMMON:.0%}: write the baseline again"
+            return Decision("undecided", why)
         decision = self.decide_changes(pairs, method)
         if not decision.facts.n:
             return decision
@@ -479,7 +485,7 @@ class Drop(Change):
         )
         # queries that are not in the sample may change although none of the sample did
         if interval.n_changed == 0:
-            why, excludes = _identical(interval, unit, margin, confidence)
+            why, excludes = _identical(interval, pairs.unchanged, unit, margin, confidence)
             passes = self.identical == "pass" or excludes
             return Decision("pass" if passes else "undecided", why, facts=facts)
         if few := few_clusters(interval.n_clusters):
@@ -488,7 +494,7 @@ class Drop(Change):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
             return Decision("undecided", f"{changed}, and the score has no bound", facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
-        why = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {interval.n} queries{turned}"
+        why = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {pairs.counted(interval.n)}{turned}"
         if interval.lower > -margin:
             return Decision("pass", f"{why}: no drop by {margin:g} or more", facts=facts)
         if interval.upper < -margin:
@@ -515,12 +521,16 @@ class Drop(Change):
         facts = Facts(difference=difference, n=len(d), n_changed=n_changed)
         verdict = base.within(mean, -self.max_drop, None)
         drop = "no drop" if verdict == "pass" else "a drop"
-        why = f"{difference:+.4g} over these {len(d)} queries: {drop} by more than"
+        why = f"{difference:+.4g} over these {pairs.counted(len(d))}: {drop} by more than"
         return Decision(verdict, f"{why} {self.max_drop:g}", facts=facts)
 
 
 def _identical(
-    interval: stats.DifferenceInterval, unit: str, max_drop: float, confidence: float
+    interval: stats.DifferenceInterval,
+    unchanged: str,
+    unit: str,
+    max_drop: float,
+    confidence: float,
 ) -> tuple[str, bool]:
     """Return a reason in words, and True if unchanged queries exclude a drop by the margin.
 
@@ -528,6 +538,7 @@ def _identical(
 
     Args:
         interval: Interval of differences that are all 0.
+        unchanged: Share of unchanged queries in words; empty if all are.
         unit: `queries` or `clusters`.
         max_drop: The margin.
         confidence: Level of the interval.
@@ -536,7 +547,7 @@ def _identical(
     all_queries = f"all {interval.n} queries" if interval.n > 1 else "the only query"
     # a share of queries or clusters, which a score without a bound has, too
     _, share = stats.score_interval(0, 0, n, confidence=confidence)
-    why = f"identical on {all_queries}"
+    why = f"identical on {all_queries}" + (f", {unchanged}" if unchanged else "")
     if n < _MIN_IDENTICAL:
         return f"{why}, too few to exclude changes in others", False
     why += f"; excludes changes in more than {share:.2g} of all {unit}"
@@ -614,7 +625,7 @@ class QueriesWorse(Change):
         # failed queries at their best and worst bound the number
         least, most = (self._n_worse(pairs.with_failed(end)) for end in ("best", "worst"))
         by = f"by {self.by:g} or more" if self.by else "at all"
-        why = f"{count} of {n} queries became worse {by}; allowed: {self.max_queries_worse}"
+        why = f"{count} of {pairs.counted(n)} became worse {by}; allowed: {self.max_queries_worse}"
         n_failed = int(pairs.failed.sum())
         facts = Facts(n=n, n_worse=count, n_failed=n_failed)
         if not n:

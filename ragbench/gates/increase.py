@@ -127,7 +127,7 @@ class CostIncrease(Change):
             return decision(verdict, f"{why} {_SHARE} on every one of {n} queries")
         if few := _too_few(interval, costs, base_costs, quantile, n_clusters):
             return decision("undecided", f"{why}; {few}")
-        why = f"{why} [{interval.lower:+.4g}, {upper:+.4g}] {_SHARE} over {n} queries"
+        why = f"{why} [{interval.lower:+.4g}, {upper:+.4g}] {_SHARE} over {pairs.counted(n)}"
         if upper < margin:
             return decision("pass", f"{why}: no increase by {margin:g} or more")
         if interval.lower > margin:

@@ -187,7 +187,7 @@ def test_a_sample_is_not_compared_with_the_whole(config, baseline):
     assert found.exit_code == 0
 
 
-def test_changed_judgements_are_refused_with_what_differs(config, data, baseline):
+def test_changed_judgements_are_left_out_and_counted(config, data, baseline):
     qrels = data / "qrels" / "test.tsv"
     lines = qrels.read_text().splitlines()
     qrels.write_text("\n".join([*lines[:-1], lines[-1][:-1] + "2", ""]))
@@ -195,15 +195,13 @@ def test_changed_judgements_are_refused_with_what_differs(config, data, baseline
 
     found = run(config, gate)
 
-    [refused] = found.summary["gates"]
-    assert refused["verdict"] == "undecided"
-    differ = "refused: judgements differ in 1 of 5 common queries of main.json and this run: q5; "
-    assert refused["why"].startswith(f"{differ}ndcg@10 cannot be compared: qrels is")
-    assert found.exit_code == 2
-    assert "<error" in (found.path / "junit.xml").read_text()
+    [decision] = found.summary["gates"]
+    assert (decision["verdict"], decision["n"]) == ("pass", 4)
+    assert "4 of 5 unchanged (1 edited)" in decision["why"]
+    assert found.exit_code == 0
 
 
-def test_gold_answers_of_other_queries_are_refused(config, data, baseline):
+def test_gold_answers_of_other_queries_are_undecided(config, data, baseline):
     # two queries change places and answers: the answers in the order of the file are the same
     first, second = ({"query_id": q, "answers": [a]} for q, a in (("q2", "Io"), ("q1", "Europa")))
     for name in ("queries.jsonl", "answers.jsonl"):
@@ -217,10 +215,10 @@ def test_gold_answers_of_other_queries_are_refused(config, data, baseline):
 
     found = run(config, gate)
 
-    [refused] = found.summary["gates"]
-    assert refused["refused"]
-    assert "gold answers differ in 2 of 5 common queries" in refused["why"]
-    assert found.exit_code == 2
+    [decision] = found.summary["gates"]
+    assert decision["verdict"] == "undecided"
+    assert decision["why"].startswith("only 3 of 5 unchanged (2 edited), under 80%")
+    assert (found.exit_code, exit_code_of(found.record.gates, complete=True, strict=True)) == (0, 4)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""Gates and `--fail-if` between sets of questions of which some were edited, added or removed."""
+
+import pytest
+
+from ragbench import check_gates, compare, evaluate_run
+
+QRELS = {f"q{n}": {"d": 1} for n in range(78)}
+GOOD, REVERSED = ({"d": 3.0 * sign, "x": 2.0 * sign, "y": 1.0 * sign} for sign in (1, -1))
+
+
+def evaluated(qrels, ranking):
+    return evaluate_run(dict.fromkeys(qrels, ranking), qrels, ["mrr", "ndcg@10"])
+
+
+BASE = evaluated(QRELS, GOOD)
+GROWN = {**QRELS, "q5": {"d": 1, "x": 1}, "q99": {"d": 1}}  # one edited, one new
+
+
+@pytest.mark.parametrize(
+    "gate", [{"measure": "ndcg@10", "max_drop": 0.05}, {"measure": "mrr", "max_queries_worse": 2}]
+)
+@pytest.mark.parametrize(("ranking", "verdict"), [(REVERSED, "fail"), (GOOD, "pass")])
+def test_the_common_unchanged_questions_decide(gate, ranking, verdict):
+    [decision] = check_gates(evaluated(GROWN, ranking), gate, BASE)
+
+    assert (decision["verdict"], decision["n"]) == (verdict, 77)
+    assert "77 of 78 unchanged (1 edited, 1 new)" in decision["why"]
+    assert "q5" not in [query["query_id"] for query in decision.get("worst_queries", ())]
+
+
+@pytest.mark.parametrize(("ranking", "code"), [(REVERSED, 1), (GOOD, 0)])
+def test_fail_if_follows_the_same_rule(ranking, code):
+    comparison = compare(BASE, evaluated(GROWN, ranking), fail_if=["ndcg@10 drop > 0.05"])
+
+    [gate] = comparison.gates
+    assert comparison.exit_code(strict=True) == code
+    assert (gate["verdict"] == "fail") == bool(code)
+    reason = "over 77 of 78 unchanged (1 edited, 1 new): a drop by more than 0.05"
+    assert gate["why"].endswith(reason) == bool(code)
+
+
+@pytest.mark.parametrize(("n_removed", "verdict"), [(15, "fail"), (16, "undecided")])
+def test_under_80_percent_of_the_baseline_is_undecided(n_removed, verdict):
+    kept = dict(list(QRELS.items())[n_removed:])  # 63 of 78 are 81 %, 62 are 79 %
+
+    [decision] = check_gates(evaluated(kept, REVERSED), "mrr drop > 0.05", BASE)
+    condition = compare(BASE, evaluated(kept, REVERSED), fail_if=["mrr drop > 0.05"])
+
+    counts = f"{78 - n_removed} of 78 unchanged ({n_removed} removed)"
+    assert decision["verdict"] == condition.gates[0]["verdict"] == verdict
+    assert counts in decision["why"]
+    assert counts in condition.gates[0]["why"]
+    assert not decision.get("refused")
+
+
+def test_many_edits_are_undecided_and_only_edits_are_refused():
+    edited = {query: {"d": 1, "x": 1} for query in QRELS}
+
+    [decision] = check_gates(evaluated(edited | {"q0": {"d": 1}}, GOOD), "mrr drop > 0", BASE)
+    [refused] = check_gates(evaluated(edited, GOOD), "mrr drop > 0", BASE)
+
+    why = "only 1 of 78 unchanged (77 edited), under 80%: write the baseline again"
+    assert (decision["verdict"], decision["why"]) == ("undecided", why)
+    assert refused["refused"]
+    assert "nothing is left to compare" in refused["why"]
+
+
+def test_a_new_question_alone_says_nothing_about_the_others():
+    """New questions are in neither mean, however bad they are."""
+    new = evaluate_run(
+        {**dict.fromkeys(QRELS, GOOD), "q99": REVERSED}, {**QRELS, "q99": {"d": 1}}, ["ndcg@10"]
+    )
+
+    [decision] = check_gates(new, "ndcg@10 drop > 0", BASE)
+
+    assert decision["means"] == [1.0, 1.0]
+    assert decision["why"].startswith("identical on all 78 queries, 78 of 78 unchanged (1 new)")
