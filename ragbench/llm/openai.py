@@ -240,7 +240,10 @@ class OpenAIChat(ChatModel):
         return body, stream.response.extensions.get("network_stream")
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
-        """Return the failure of a connection, with the address of the server."""
+        """Return the failure of a connection, with the address of the server unless it timed out.
+
+        A CallFailure that reading the reply has raised is returned, with secrets masked.
+        """
         import openai
 
         if isinstance(error, openai.APITimeoutError):

@@ -295,7 +295,10 @@ class Server:
 
     @property
     def missing_key(self) -> str | None:
-        """Name of the environment variable whose key is missing; None if no key is missing."""
+        """Name of the environment variable whose key is missing; None if it is set or not needed.
+
+        OpenAI and Azure need a key; another server, and a ready client, need none.
+        """
         if self.client is not None or os.environ.get(self.api_key_env):
             return None
         address = self.base_url or os.environ.get("OPENAI_BASE_URL")
@@ -308,6 +311,7 @@ class Server:
             OptionError: A client other than of `openai` with mode `batch`, an invalid address, or
                 no key; a replayed store needs none.
             MissingExtra: The package `openai` is not installed, and no client is given.
+            DataError: The folder for notes on batches is a link.
         """
         # Not imported: whoever has a client of `openai` has imported the package.
         openai = sys.modules.get("openai")

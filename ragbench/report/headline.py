@@ -377,7 +377,10 @@ def interval_and_p(
 
 
 def p_meaning(comparisons: Comparisons) -> str:
-    """Return the name of the test, the correction and the number of corrected comparisons."""
+    """Return the name of the test, the correction and the number of corrected comparisons.
+
+    Of a test with resamples, their number and seed follow.
+    """
     test = printable(_TESTS.get(comparisons.test, f"{comparisons.test} test"))
     correction = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
     sizes = [len(family.comparisons) for family in comparisons.measures if family.comparisons]

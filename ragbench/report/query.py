@@ -83,7 +83,7 @@ class _QueryText:
         return rows or [_INDENT + head]
 
     def gold(self) -> Iterator[str]:
-        """Yield the gold answers and documents."""
+        """Yield the gold answers and documents, or a line that there are none or none is stored."""
         view = self.view
         yield "gold"
         if not view.question and not view.answers and not view.gold:
@@ -98,7 +98,10 @@ class _QueryText:
             yield from self.wrapped(text, mark, lines=2)
 
     def system(self, system: SystemView) -> Iterator[str]:
-        """Yield the cause, scores, ranking, answers and verdicts of a system."""
+        """Yield the cause, scores, ranking, answers, claims and verdicts of a system.
+
+        Prompts follow if they are shown. Parts that are missing have no line.
+        """
         cause = "" if system.cause is None else f": {cause_words(system.cause)}"
         yield f"{printable(system.name)}{cause}"
         if system.why:
@@ -211,7 +214,10 @@ class _QueryText:
             yield from self.wrapped(claim.text, f"{_INDENT}{owner}{printable('; '.join(parts))}: ")
 
     def verdict(self, verdict: VerdictRow) -> Iterator[str]:
-        """Yield the score of a verdict and its reasons."""
+        """Yield the result of a verdict, and its reasons line by line.
+
+        The result is a score, a grade of a passage or the better answer; the cause without any.
+        """
         number = "" if verdict.sample is None else f" of answer {verdict.sample + 1}"
         head = f"{verdict.rubric}{number} by {verdict.judge}"
         if verdict.other is not None:

@@ -351,7 +351,10 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
 
 @lru_cache(maxsize=1 << 16)  # a run has many equal scores
 def _rounded(value: float | None) -> Json:
-    """Return a number with the four digits that a reader needs; None if it is not finite."""
+    """Return a number with the four digits that a reader needs; None if it is not finite.
+
+    A whole number becomes an integer.
+    """
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
@@ -362,7 +365,8 @@ def _rounded(value: float | None) -> Json:
 def _shortened(text: str, kind: str, is_cut: bool = False) -> str:
     """Return a text cut to the limit of its kind, with the number of missing characters.
 
-    `is_cut` is True if the text is cut already, so that more than that number is missing.
+    `is_cut` is True if the text is cut already: a short one then ends in `…`, and of a longer one
+    more than that number is missing.
 
     Raises:
         KeyError: The kind is unknown.

@@ -205,17 +205,16 @@ def table_parts(section: Section) -> list[Part]:
     """
     columns = [(measure, interval_bars(measure)) for measure in section.measures]
     tables = -(-len(columns) // _COLUMNS)
-    size = (
-        -(-len(columns) // tables) if tables else 1
-    )  # tables of equal size: no table with a single column
+    # tables of equal size: no table with a single column
+    size = -(-len(columns) // tables) if tables else 1
     return [columns[start : start + size] for start in range(0, len(columns), size)]
 
 
 def interval_bars(measure: MeasureColumn) -> list[tuple[str, str] | None]:
     """Return for each system two SVG paths, of interval and mean, 100 wide; None without a mean.
 
-    All systems share the axis, from the lowest end of an interval to the highest. The result of a
-    system is (path of the interval or '', path of the mean).
+    All systems share the axis, from the lowest mean or end of an interval to the highest. The
+    result of a system is (path of the interval or '', path of the mean).
     """
     values = [cell.mean for cell in measure.scores if cell.mean is not None]
     values += [end for cell in measure.scores for end in cell.ends or ()]

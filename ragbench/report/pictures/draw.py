@@ -190,9 +190,9 @@ def query_picture(
     *,
     lower: bool = False,
 ) -> svg.Picture:
-    """Return a picture of the sorted differences of the queries.
+    """Return a picture of the differences of the queries, from the lowest to the highest.
 
-    Its title has the numbers of queries with a higher, a lower and an equal value.
+    Its words are the numbers of queries with a higher, a lower and an equal value.
 
     Args:
         measure: Name of the measure.
@@ -219,7 +219,7 @@ def query_picture(
     drawing.rule(x0, up(0), right=right - x0, strong=True)
     gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
     words = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"
-    drawing.text(x0, 13, f"{measure}: {system} minus {baseline}; {words}"[:90])
+    drawing.text(x0, 13, f"{measure}: {system} minus {baseline}; {words}")
     file = f"queries-{svg.slug(measure)}-{svg.slug(system)}"
     title = f"{measure} of {system} minus {baseline}, by query"
     return drawing.done(file, title, words, right + 20, 264)

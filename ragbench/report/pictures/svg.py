@@ -94,7 +94,10 @@ class Drawing:
     def text(
         self, x: float, y: float, text: str, *, anchor: str = "start", soft: bool = False
     ) -> None:
-        """Write a line of text; `anchor` is the part of it at x: start, middle or end."""
+        """Write a line of text, cut to a width of 34 characters.
+
+        `anchor` is the part of the line at x: start, middle or end; `soft` text is paler.
+        """
         kind = ' class="soft"' if soft else ""
         align = "" if anchor == "start" else f' text-anchor="{anchor}"'
         label = escaped(shortened(text))
