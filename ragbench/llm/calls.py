@@ -176,8 +176,9 @@ def _times(attempts: Sequence[Attempt]) -> str:
 class FirstCalls:
     """Order of the first calls of a model: one call tests new parameters before the others start.
 
-    One call, not all at once, then shows which parameters a model refuses. The others follow when
-    it ends, or after 10 s, since a refusal comes at once. Belongs to one event loop.
+    One call, not all at once, then shows which parameters a model refuses, and how long its replies
+    are, before the budget reserves tokens for others. These follow when it ends, or after 10 s,
+    since a refusal comes at once. Belongs to one event loop.
     """
 
     def __init__(self) -> None:
