@@ -185,7 +185,7 @@ def assert_not_worse(
     gates = [{"measure": name, "max_drop": most, **only} for name, most in measures.items()]
     decisions = _decide(now, gates, baseline)
     wrong = [decision for decision in decisions if decision.refused or decision.facts.n is None]
-    if any(decision.refused for decision in wrong) or len(wrong) == len(decisions):
+    if any(decision.refused for decision in wrong) or (wrong and len(wrong) == len(decisions)):
         raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
     _judge(decisions)
 

@@ -140,10 +140,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.partition("?")[0].endswith("/chat/completions"):
             try:
                 body = load_json(content)
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                answer = self.server.chat.answer(Received(self.path, headers, body))
             except ValueError as error:
                 answer = Answer(f"the body is no JSON: {error}", 400)
+            else:
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                answer = self.server.chat.answer(Received(self.path, headers, body))
         try:
             self._send(answer, body)
         except ConnectionError:  # the client closed the connection

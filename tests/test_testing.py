@@ -2,6 +2,7 @@
 
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 
 import openai
 import pytest
@@ -87,3 +88,14 @@ def test_a_port_in_use_is_an_error():
         port = int(server.url.split(":")[2].split("/")[0])
         with pytest.raises(OSError, match="in use"), ChatServer(port=port):
             pytest.fail("two servers on one port")
+
+
+def test_an_error_of_an_answer_function_closes_the_connection(capfd):
+    def answer(body):
+        raise ValueError("no such question")
+
+    with ChatServer(answer) as server, pytest.raises((ConnectionError, HTTPException)):
+        urllib.request.urlopen(f"{server.url}/chat/completions", b"{}")
+
+    assert "ValueError: no such question" in capfd.readouterr().err
+    assert len(server.received) == 1

@@ -96,7 +96,8 @@ def headline(
     text = _best_against_baseline(name, measured[best], comparison, confidence, corrected)
     # the sentence names the baseline already
     tied = [system for system in tied if system != against]
-    return f"{text}; {_not_worse(tied)}" if tied else text
+    verb = "is" if len(tied) == 1 else "are"
+    return f"{text}; {_names(tied)} {verb} not shown to be worse" if tied else text
 
 
 def lead(summary: Summary, families: Iterable[MeasureComparison] = ()) -> str:
@@ -219,11 +220,6 @@ def _names(systems: Sequence[str], word: str = "and") -> str:
     '' without names.
     """
     return listed([*map(printable, systems)], word)
-
-
-def _not_worse(systems: Sequence[str]) -> str:
-    """Return the phrase on systems that may be as good as the best."""
-    return f"{_names(systems)} {'is' if len(systems) == 1 else 'are'} not shown to be worse"
 
 
 def _best_against_baseline(

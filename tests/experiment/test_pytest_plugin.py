@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+import ragbench as rb
+from ragbench.pytest_plugin import assert_not_worse, assert_retrieval
 from tests.commands import call
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -249,3 +251,10 @@ def test_is_silent_unless_used(process, tmp_path):
     assert code == 0
     assert output.splitlines()[0].startswith(".")
     assert "ragbench" not in output
+
+
+def test_without_measures_nothing_fails():
+    evaluation = rb.evaluate_run({"q1": {"d1": 1.0}}, {"q1": {"d1": 1}}, ["mrr"])
+
+    assert_retrieval({"q1": {"d1": 1.0}}, {"q1": {"d1": 1}}, {})
+    assert_not_worse(evaluation, evaluation, measures={})
