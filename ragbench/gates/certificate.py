@@ -20,7 +20,13 @@ from ragbench.registry import Option, nearest
 class Certificate(Gate):
     """People agree with the judge of this run, by the file of `ragbench calibrate`.
 
-    `min_kappa` is from -1 to 1. The gate names no systems, and yields one decision.
+    The gate names no systems, and yields one decision.
+
+    Attributes:
+        certificate: The file, as the config names it.
+        rubric: Name of the rubric whose kappa is compared.
+        min_kappa: Smallest allowed kappa, from -1 to 1.
+        decide: `interval` compares the lower end of kappa's interval; `mean` and None kappa itself.
     """
 
     subject = "certificate"

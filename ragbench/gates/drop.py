@@ -378,7 +378,12 @@ def power_text(power: Power, n_units: int, unit: str, change: str) -> str:
 class Drop(Change):
     """The mean of a score did not drop by more than `max_drop`.
 
-    `max_drop` is in the unit of the score, 0 or more.
+    Attributes:
+        max_drop: Largest allowed drop, in the unit of the score, 0 or more.
+        decide: `mean` decides for exactly the queries of the run; `interval` and None for all such
+            queries, by the interval of the mean difference.
+        identical: Verdict if nothing changed on any query: `pass`, or `undecided` unless so many
+            queries exclude a drop by `max_drop`.
     """
 
     conditions = ("max_drop",)
@@ -590,8 +595,12 @@ def _size(d: FloatArray) -> float:
 class QueriesWorse(Change):
     """At most so many queries became worse, each of these queries by `by` or more.
 
-    `by` is in the unit of the score, above 0; None counts every drop. Undecided without a baseline,
-    if no query has a score in both, or if failed queries could turn a pass into a fail.
+    Undecided without a baseline, if no query has a score in both, or if failed queries could turn a
+    pass into a fail.
+
+    Attributes:
+        max_queries_worse: Largest number of queries that may become worse, 0 or more.
+        by: Smallest drop that counts, in the unit of the score, above 0; None counts every drop.
     """
 
     conditions = ("max_queries_worse",)

@@ -32,7 +32,10 @@ _ROUNDING = 1e-9  # a smaller increase is a rounding error
 class CostIncrease(Change):
     """A latency, a price or a number of tokens did not rise by more than `max_increase`.
 
-    `max_increase` is a share of the baseline's cost, 0 or more: 0.2 allows a fifth more.
+    Attributes:
+        max_increase: Largest allowed increase as a share of the baseline's cost, 0 or more: 0.2
+            allows a fifth more.
+        identical: Verdict if every query costs the same as before: `pass`, or `undecided`.
     """
 
     conditions = ("max_increase",)
@@ -73,9 +76,9 @@ class CostIncrease(Change):
         With [L, U] the interval of the increase: pass if U < max_increase, fail if L >
         max_increase, else undecided, with the number of queries that would decide. Two bare numbers
         are never compared: too few queries are undecided, and so are times that were measured for
-        blocks of queries. Equal costs on every query pass; one factor on every query is compared as
-        it is. Clusters are the unit if there are any. Without a query whose cost is known in both,
-        it is undecided.
+        blocks of queries. Equal costs on every query give the verdict `identical`; one factor on
+        every query is compared as it is. Clusters are the unit if there are any. Without a query
+        whose cost is known in both, it is undecided.
 
         Example:
             >>> from ragbench.types import ScoreColumn

@@ -24,10 +24,11 @@ Respell = Callable[[str, str], "tuple[str, str]"]
 
 
 def split_options(text: str) -> list[str]:
-    """Split options at their commas, except inside quotes and braces; empty list for no text.
+    """Return the options of a text in order: parts between commas; empty list for a blank text.
 
-    Parts are stripped. Two commas in a row give no part between them, with white space between
-    them an empty one. A quote that is not closed splits the text too, and is dropped.
+    Commas inside quotes and braces do not count. Parts are stripped. Two commas in a row give no
+    part between them, with white space between them an empty one. A quote that is not closed splits
+    the text too, and is dropped.
 
     Example:
         >>> split_options('model="a, b", idf=true')

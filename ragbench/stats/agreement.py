@@ -471,7 +471,7 @@ def _alpha_of(
     """Return alpha of items with these counts of levels, each repeated so many times.
 
     NaN where no disagreement is expected. `size` is the number of ratings of each item, `marginals`
-    of each level.
+    of each level; `repeats` None takes each item once.
     """
     if level == "nominal":
         apart = 1.0 - np.eye(len(marginals))

@@ -250,8 +250,7 @@ class SystemPairs:
     The sum of a difference under sign flips is the difference of two such sums. So all pairs, in
     every test, take one product for each system, where products of all pairs would take as many as
     there are pairs. Pairs are tested in blocks: memory grows with the number of systems, but for a
-    few numbers per pair. OptionError if `values` is no table or holds an infinity, or for a wrong
-    number of resamples or seed; clusters are checked on first use.
+    few numbers per pair.
 
     Attributes:
         first: Number of the first system of each pair, from 0, in the order of
@@ -269,10 +268,12 @@ class SystemPairs:
     ) -> None:
         """Take a table (n queries, s systems) of one measure; NaN where a system is not scored.
 
-        Pairs are in the order (0, 1), (0, 2), ...; fewer than two systems have none.
+        Pairs are in the order (0, 1), (0, 2), ...; fewer than two systems have none. `clusters` are
+        n labels, checked on first use; None: each query is a unit.
 
         Raises:
-            OptionError: `values` is no table, or holds an infinity.
+            OptionError: `values` is no table or holds an infinity, resamples is no integer from 1,
+                or seed none from 0.
         """
         self._table = arguments.matrix("SystemPairs", "values", values)
         arguments.whole_number("SystemPairs", "resamples", resamples, least=1)

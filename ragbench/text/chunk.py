@@ -132,6 +132,9 @@ class Chunker:
     code or a LangChain splitter are searched in the text; a piece that is not found has no
     position.
 
+    Attributes:
+        chunking: Options of cutting.
+
     Example:
         >>> chunker = Chunker(Chunking(by="words", size=3, overlap=1))
         >>> [chunk.text for chunk in chunker("Io and Europa orbit Jupiter.")]

@@ -88,7 +88,7 @@ class OpenAIJudge(ModelJudge):
 
 
 def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
-    """Return the distinct names of the models from exactly one of the two options.
+    """Return the distinct names of the models, in order, from exactly one of the two options.
 
     OptionError for none or both, a repeated or an empty name, or an empty list.
     """

@@ -29,7 +29,8 @@ class FunctionJudge(RubricJudge):
     """Plain function as a judge: its parameters name the parts of an item that it receives.
 
     Other keyword parameters are options. A function without a parameter `rubric` has one rubric,
-    under its own name; it is asked by no other. `judge_maker` makes it.
+    under its own name, in `own_rubric` and `served`; it is asked by no other. `judge_maker` makes
+    it.
     """
 
     label = "a function of your own"

@@ -369,7 +369,21 @@ def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
 
 
 class _RubricTally:
-    """Running tally of the verdicts by one rubric: scores, causes, models and failures."""
+    """Running tally of the verdicts by one rubric on n items.
+
+    Attributes:
+        values: Score of each item; NaN without one.
+        causes: Code of the cause of each item.
+        details: Item -> reasoning of its failed verdict.
+        models: Names of the models that replied.
+        left_out: Names of the request parameters that a model refused.
+        weighted: Whether the levels of scored verdicts are weighted by probabilities: True, False,
+            or both.
+        templates: System and user template of each prompt.
+        deviations: Standard deviation of the samples of each item that has several.
+        failures: Cause -> number of failed verdicts.
+        count: Number of verdicts.
+    """
 
     def __init__(self, n: int) -> None:
         # packed arrays: nine bytes a verdict, and no object per row

@@ -284,7 +284,7 @@ class BERTScorer:
 def _choose(
     model: str, num_layers: int | None, rescale: bool, baseline: str, **options: object
 ) -> tuple[embed.Checkpoint, int, BertScore | None]:
-    """Return the model, its layer, and its baseline or None without `rescale`.
+    """Return the model, the layer of `choose_layer`, and the baseline or None without `rescale`.
 
     Other `options` are ignored.
 

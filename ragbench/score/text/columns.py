@@ -26,6 +26,9 @@ class TextScorer:
 
     Metrics of one declaration share tokens, so that each distinct text is tokenised once.
     Computations on references and loaded models are kept for the next system.
+
+    Attributes:
+        metrics: Parsed metrics, in the order of the request.
     """
 
     def __init__(
@@ -154,6 +157,10 @@ class _Component:
     """Metrics of one declaration in a worker process.
 
     Raises as `TextScorer`.
+
+    Attributes:
+        metrics: Parsed metrics.
+        scorer: Scorer of rows by these metrics, with weights from all references of the run.
     """
 
     def __init__(self, metrics: Sequence[str], gold: Sequence[Sequence[str]]) -> None:

@@ -80,7 +80,8 @@ class SemanticSimilarity:
         """Return a cosine per row; rows are not checked.
 
         The largest cosine with any reference, from -1 to 1. Empty references are left out; 0 if the
-        prediction, or every reference, is empty.
+        prediction, or every reference, is empty. `advance` is called with the number of further
+        completed rows.
         """
         gold = {text for _, texts in rows for text in texts}
         with self._lock:

@@ -155,8 +155,8 @@ def tokenizer(
 ) -> Tokenize:
     """Return the tokenizer of sacrebleu with this name.
 
-    `owner` names the metric in errors; `extra` are further names of the owner, for the message. The
-    function returns no tokens for an empty text.
+    `owner` names the metric in errors; `extra` are further names of the owner, for the message;
+    `lowercase` puts texts into lower case first. The function returns no tokens for an empty text.
 
     Raises:
         OptionError: sacrebleu has no such tokenizer.

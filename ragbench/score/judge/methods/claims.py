@@ -23,6 +23,14 @@ _PER_PASSAGE = 16  # tokens of the tags around a passage
 
 
 class _CitedClaim(NamedTuple):
+    """Claim of a text.
+
+    Attributes:
+        text: The claim.
+        sentence: Number of its sentence, from 0.
+        cited: Numbers of the passages that the sentence cites, from 1.
+    """
+
     text: str
     sentence: int
     cited: frozenset[int]

@@ -140,9 +140,9 @@ def _question(vote: Vote) -> list[tuple[str, str]]:
 
 
 async def _statements(vote: Vote, text: str) -> list[str]:
-    """Return the statements of a text; an empty text has none, and no request is sent.
+    """Return the statements of a text as the model lists them, without empty ones.
 
-    Empty statements are dropped. CallFailure if the request failed.
+    An empty text has none, and no request is sent. CallFailure if the request failed.
     """
     if not text.strip():
         return []

@@ -212,6 +212,11 @@ def prompt_fingerprint(
 
     The hash changes with any word of the rubric, of the templates or of the worked examples, and
     with the two options. KeyError for an unknown method or formula.
+
+    Args:
+        rubric: Rubric whose prompts are hashed.
+        few_shot: True if the prompts show worked examples.
+        passages: Check of claims against all passages in one request, or against each in its own.
     """
     steps = _steps(rubric, passages)
     names = [f"{step}.{part}.j2" for step in steps for part in ("system", "user")]
