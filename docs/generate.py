@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,16 @@ def _range(entry: dict[str, Any]) -> str:
 
 
 def _signature(name: str) -> str:
-    """What the values of a metric depend on, the references' fingerprint left out."""
-    from ragbench.score.text.columns import signature_of
+    """What the values of a metric depend on; `...` for the references and what a model decides."""
+    from ragbench.score.text.columns import shared_signature
+    from ragbench.score.text.notation import parse_metric
 
-    return signature_of(name)
+    metric = parse_metric(name)
+    if not callable(metric.declaration.facts):
+        return str(replace(shared_signature(metric, "..."), name=metric.signed_name))
+    # facts of a model would have to load or look up the model
+    fixed = replace(metric, declaration=replace(metric.declaration, facts={}))
+    return str(replace(shared_signature(fixed, "..."), name=f"{metric.signed_name}|..."))
 
 
 def rubrics() -> str:

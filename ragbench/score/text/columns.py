@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -101,7 +100,7 @@ class TextScorer:
             if group[0].declaration.reads == "tool_calls":
                 signed, rows, causes = _compared_calls(group[0], predictions, calls)
             else:
-                signed = _signed(group[0], self._print_of_gold)
+                signed = shared_signature(group[0], self._print_of_gold)
                 rows, causes = _rows(predictions, gold, group[0].declaration)
             if isinstance(scorer, base.WeighsReferences):
                 scorer.weigh(gold)
@@ -184,7 +183,7 @@ def _facts(metrics: Sequence[base.Metric]) -> Facts:
 
     The key is `metrics`: one text per metric.
     """
-    return {"metrics": [f"{m.signed_name}|{Signature('', _signed(m, '').parts)}" for m in metrics]}
+    return {"metrics": [f"{m.signed_name}|{shared_signature(m, '')}" for m in metrics]}
 
 
 def _facts_of(component: _Component) -> Facts:
@@ -204,24 +203,6 @@ class Counted:
         """
         self._done += n
         self._progress(self._done, self._total)
-
-
-def signature_of(metric: str | base.Metric) -> str:
-    """Return the signature of a metric as in the docs, without data.
-
-    `...` replaces the fingerprint of the references, and all that depends on a model. Errors are
-    those of `parse_metric`.
-
-    Example:
-        >>> signature_of("exact_match")
-        'exact_match|normalize:squad|references:best|tokenize:auto|articles:en|gold:...|v:1'
-    """
-    parsed = parse_metric(metric)
-    if not callable(parsed.declaration.facts):
-        return str(Signature(parsed.signed_name, _signed(parsed, "...").parts))
-    # facts of a model would have to load or look up the model
-    fixed = replace(parsed, declaration=replace(parsed.declaration, facts={}))
-    return str(Signature(f"{parsed.signed_name}|...", _signed(fixed, "...").parts))
 
 
 class _Progress:
@@ -288,8 +269,8 @@ def _check_predictions(predictions: Sequence[str | None], n_references: int) -> 
             raise DataError(f"predictions[{row}]: found {text!r}", allowed="a text, or None")
 
 
-def _signed(metric: base.Metric, gold: str) -> Signature:
-    """Return the signature parts that all metrics of one declaration and options share.
+def shared_signature(metric: base.Metric, gold: str) -> Signature:
+    """Return the signature that all metrics of one declaration and options share.
 
     `gold` is the fingerprint of the references, left out for metrics without any; the name is
     empty.
@@ -352,7 +333,7 @@ def _compared_calls(
     print_of_gold = fingerprint_json(
         [None if gold is None else [call.to_dict() for call in gold] for gold in calls.expected]
     )
-    return _signed(metric, print_of_gold), rows, causes
+    return shared_signature(metric, print_of_gold), rows, causes
 
 
 def _score_column(
