@@ -72,8 +72,8 @@ class Limit(base.MeasureGate):
         """Return the decision on the score of a system.
 
         A mean that did not pass comes with up to five queries that are farthest beyond the limit.
-        The queries come farthest first, ties in the order of the run; none for sums and scores of a
-        corpus.
+        The queries come farthest first, ties in the order of the run; none for sums, geometric
+        means and scores of a corpus.
         """
         column = candidate.column
         decision = self.decide_column(column, candidate.run.method.confidence)
