@@ -565,9 +565,9 @@ def _identical(
 def _queries_needed(d: FloatArray, margin: float, confidence: float, width: float) -> QueriesNeeded:
     """Return the number of queries with which the interval itself decides.
 
-    Equal systems are simulated by turning half of the changes round. None for a margin that no
-    difference exceeds, or an estimate too near to it. At least one difference is no NaN; `width` is
-    the largest possible difference.
+    Equal systems are simulated by turning half of the changes round. A number is None for never;
+    both are None for a margin that no difference exceeds, `as_observed` for an estimate too near to
+    the margin. At least one difference is no NaN; `width` is the largest possible difference.
     """
     d = d[~np.isnan(d)]
     noise = _NOISE_ERRORS * float(d.std()) / math.sqrt(len(d))

@@ -315,7 +315,7 @@ def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
 
 
 def _last_of_two(column: FloatArray) -> NDArray[np.bool_]:
-    """Return True for the item without which a rater has one level for all items.
+    """Return a mask: True for each item without which a rater has one level for all items.
 
     The mask has the shape of `column`; all False unless it has exactly two levels.
     """

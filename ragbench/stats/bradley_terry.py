@@ -183,8 +183,8 @@ def _standard_errors(
 ) -> FloatArray:
     """Return the error of each strength over queries, with one tie more in each compared pair.
 
-    Shape (systems,). `values` are the strengths, NaN for a system without comparison, and `games`
-    counts the comparisons of each two.
+    Shape (systems,); 0 for a system without comparison. `values` are the strengths, NaN for such a
+    system, and `games` counts the comparisons of each two.
     """
     size = len(games)
     information, variation = np.zeros((size, size)), np.zeros((size, size))

@@ -187,7 +187,7 @@ def randomization_p_values(
 
 
 def _count_extreme(blocks: Iterator[FloatArray], d: FloatArray) -> FloatArray:
-    """Return the number of flipped sums per column as far from 0 as the observed sum.
+    """Return the number of flipped sums per column at least as far from 0 as the observed sum.
 
     Shape (m,). Overwrites the blocks with their absolute values.
     """

@@ -298,7 +298,8 @@ def judge_with_evidence(
 def _further_evidence(item: JudgedItem) -> Iterator[tuple[str, str]]:
     """Yield origin and text of tool outputs and earlier passages, this answer's calls first.
 
-    A call without output has an empty text.
+    Then come passages and calls turn by turn, without calls that are calls of this answer. A call
+    without output has an empty text.
     """
     calls = item.tool_calls or ()
     for call in calls:

@@ -88,7 +88,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
             MissingExtra: The judge needs a package that is not installed.
             OptionError: Unknown judge, rubric or option, a rubric that the judge cannot apply, no
                 key, or `replies` for a judge that calls no model.
-            AdapterError: Code of the user that creates the judge fails.
+            AdapterError: The factory of a chat model fails. Exceptions of your own class or
+                function that creates a judge are passed on.
             DataError: A file is no rubric or no store of replies, or `type` is code that cannot be
                 imported or is no judge.
         """
@@ -307,12 +308,12 @@ def make_judge(
     """Return a judge from a type name, or from a user's class, object or function.
 
     `inputs` are live objects that a config cannot hold, such as a `client`; None for none.
+    Exceptions of the user's code that creates the judge are passed on.
 
     Raises:
         OptionError: The judge has no such option or input, or an option has a wrong value.
         DataError: The target is neither a judge nor a factory of judges, or code of the user cannot
             be imported.
-        AdapterError: Code of the user that creates the judge fails.
     """
     type_name = target if isinstance(target, str) else name_of(target)
     factory = JUDGES.load(target) if isinstance(target, str) else judge_maker(target)

@@ -325,9 +325,20 @@ def verdict_of_jury(
     """Return the combined verdict of several models.
 
     Models are not exchangeable: if one fails, the item fails, since otherwise items would be
-    judged by different juries. Models for which the rubric does not apply are left out. A single
-    verdict is returned unchanged; `models` are the labels in the reasoning, one for each verdict,
-    else ValueError.
+    judged by different juries. Models for which the rubric does not apply are left out; if it
+    applies for none, score and cause are those of the first. A single verdict is returned
+    unchanged.
+
+    Args:
+        verdicts: Verdict of each model, at least one.
+        rubric: Rubric of the verdicts.
+        models: Labels of the models in the reasoning, one for each verdict.
+        combine: Combination of the levels, or of the scores if a verdict has no level. For a
+            majority levels are rounded; the mean of the most frequent ones counts if several tie.
+
+    Raises:
+        IndexError: `verdicts` is empty.
+        ValueError: `models` are not as many as the verdicts.
     """
     return _verdict_of_several(verdicts, models, rubric, combine, may_fail=False)
 

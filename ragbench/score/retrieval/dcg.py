@@ -270,9 +270,9 @@ def ndcg(
 
 
 def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatArray:
-    """Return the divisor of the gain at each rank.
+    """Return the divisor of the gain at each rank: log2(rank + 1), for `jk` log(rank) to `base`.
 
-    Ranks count from 1; divisors are 1 or more.
+    Ranks count from 1; divisors below 1 become 1.
     """
     if discount == "log2":
         divisors: FloatArray = np.log2(rank + 1.0)

@@ -147,11 +147,11 @@ def before_last(identifier: str, separator: str) -> str:
 
 
 def fold(run: Run, documents: Mapping[str, Mapping[str, str]]) -> Run:
-    """Return a run of documents, each with score and place of its best passage (MaxP).
+    """Return a new run of documents, each with score and place of its best passage (MaxP).
 
     Equal scores stay ties; if input order breaks them, a document has the place of its best
-    passage. A passage without a document in `documents` stays a document of its own. A new run;
-    queries keep their order. DataError if a score is no number.
+    passage. `documents` is query id -> passage id -> document id; a passage that it lacks stays a
+    document of its own. Queries keep their order.
 
     References:
         Dai and Callan (2019), Deeper Text Understanding for IR with Contextual Neural Language

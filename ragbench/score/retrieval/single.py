@@ -438,9 +438,9 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
 
 
 def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:
-    """Return the sum of gain / discount over the ranks.
+    """Return the sum of gain / discount over the ranks, by the options of `dcg`.
 
-    0 for no grades; grades of 0 and less gain nothing.
+    0 for no grades; grades of 0 and less gain nothing. `owner` is the measure, for messages.
 
     Raises:
         DataError: A grade is too large for gain=exp.
