@@ -31,7 +31,7 @@ class Grounding:
         reference_passages: Verdicts of passages (columns) on the claims of the reference (rows).
         answer_reference: Ruling of the reference on each claim of the answer.
         reference_answer: Ruling of the answer on each claim of the reference.
-        sentences: Number of the sentence that each claim of the answer comes from.
+        sentences: Number of the sentence that each claim of the answer comes from, from 0.
         cited: Passages that the sentence of each claim of the answer cites, counted from 1.
         claims: Texts of the claims of the answer.
         reference_claims: Texts of the claims of the reference.

@@ -153,7 +153,11 @@ class ModelJudge(llm.Connected, RubricJudge):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides model and prompt; None for unused ones."""
+        """Options that verdicts depend on besides model and prompt; None for unused ones.
+
+        The keys are `temperature`, `samples`, `combine` (of a jury), `seed`, `max_tokens`,
+        `reasoning_effort`, `extra` (a hash of further request parameters) and `language`.
+        """
         asking, jury = self.asking, self.jury
         return {
             "temperature": asking.temperature,
@@ -169,7 +173,8 @@ class ModelJudge(llm.Connected, RubricJudge):
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return the signature parts of a rubric's scores besides the model.
 
-        An option that is not used is None. Raises as `embedding_identity`.
+        These are `options`, `prompt` and `embeddings`, for a rubric on claims and passages also
+        `passages` and `window`. A part that is not used is None. Raises as `embedding_identity`.
         """
         asking = self.asking
         prompt = prompt_fingerprint(rubric, few_shot=asking.few_shot, passages=asking.passages)

@@ -40,8 +40,8 @@ class NLI(RubricJudge):
 
     The sentences of a text are its claims. The source is the premise and the claim the hypothesis:
     the source supports the claim if the probability of entailment reaches `threshold`, and
-    contradicts it if that of contradiction does. A passage longer than the model's input is read
-    in overlapping windows. An answer or a reference as source is read after the question, which it
+    contradicts it if that of contradiction does and is larger. A passage longer than the model's
+    input is read in overlapping windows. An answer or a reference as source is read after the question, which it
     need not repeat. Each pair is computed once per run, for all rubrics.
 
     References:
@@ -112,7 +112,7 @@ class NLI(RubricJudge):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides the model; the device is none of them."""
+        """Options that verdicts depend on besides the model: `threshold` and `language`."""
         return {"threshold": self._threshold, "language": self._language}
 
     def check(self) -> None:

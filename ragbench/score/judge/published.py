@@ -86,31 +86,25 @@ class RagasMetric(NamedTuple):
 
     Attributes:
         needs: Parts of an item that the metric needs.
-        steps: Names of the prompts, in the order in which they are sent.
         embeds: True if the metric compares texts by their embeddings.
     """
 
     needs: tuple[str, ...]
-    steps: tuple[str, ...]
     embeds: bool = False
 
 
 # Rubric -> metric of ragas with this name; docs/moving.md has the formulas.
 RAGAS: Mapping[str, RagasMetric] = {
-    "answer_relevancy": RagasMetric(("question", "answer"), ("question",), embeds=True),
-    "faithfulness": RagasMetric(("question", "answer", "contexts"), ("statements", "inference")),
-    "context_precision": RagasMetric(("question", "contexts", "reference"), ("usefulness",)),
-    "context_recall": RagasMetric(("question", "contexts", "reference"), ("attribution",)),
+    "answer_relevancy": RagasMetric(("question", "answer"), embeds=True),
+    "faithfulness": RagasMetric(("question", "answer", "contexts")),
+    "context_precision": RagasMetric(("question", "contexts", "reference")),
+    "context_recall": RagasMetric(("question", "contexts", "reference")),
     # its context_precision with the answer in the place of the reference
-    "context_utilization": RagasMetric(("question", "answer", "contexts"), ("usefulness",)),
+    "context_utilization": RagasMetric(("question", "answer", "contexts")),
     # its answer_correctness
-    "correctness": RagasMetric(
-        ("question", "answer", "reference"), ("statements", "classification"), embeds=True
-    ),
+    "correctness": RagasMetric(("question", "answer", "reference"), embeds=True),
     # in its mode `relevant`
-    "noise_sensitivity": RagasMetric(
-        ("question", "answer", "contexts", "reference"), ("statements", "inference")
-    ),
+    "noise_sensitivity": RagasMetric(("question", "answer", "contexts", "reference")),
 }
 
 

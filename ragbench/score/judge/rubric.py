@@ -277,7 +277,11 @@ def _as_texts(value: Any) -> Any:
 
 
 class _RubricReader:
-    """Reader of the keys of one rubric; `lines` has the line of each key in its file."""
+    """Reader of the keys of one rubric.
+
+    Attributes:
+        lines: Key -> its line in the file; empty for a rubric that is no file.
+    """
 
     def __init__(self, path: Path, keys: Mapping[str, Any]) -> None:
         self._path, self._keys = path, keys

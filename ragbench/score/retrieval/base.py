@@ -71,7 +71,7 @@ class RankedGrades:
         judged_starts: Shape (n + 1,): where each query's judged grades start.
         ties: Between which ranks each row's document may stand if the order of ties is open.
         missing: Positions of the queries that the run lacks; `n_retrieved` is 0 there.
-        averaged: Whether a measure gives its expectation over all orders of tied documents.
+        averaged: True if measures give their expectation over all orders of tied documents.
         trec_eval: The version of trec_eval whose recall rounding counts.
         rows: Row -> the row of the qrels that judges it; empty where that is not known.
     """

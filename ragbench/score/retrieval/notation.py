@@ -78,7 +78,7 @@ class Measure:
     Attributes:
         name: The canonical name, options at their default left out: `ndcg(gain=exp)@10`.
         label: Name as the caller wrote it, for tables and keys.
-        spec: What the implementation declares.
+        spec: Properties that the implementation declares.
         kernel: The function of the record that `spec.reads` names.
         options: The options that differ from their default, without the cut-off; a value after `@`
             that is no rank, such as a recall, is one of them.

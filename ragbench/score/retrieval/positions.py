@@ -177,7 +177,7 @@ class TiedMembers:
         places: Member -> its place; ascending.
         rows: Member -> its row as the caller listed it.
         group: Member -> number of its group; ascending.
-        first: Tied hit -> which member is the first of its group.
+        first: Tied hit -> number of the first member of its group.
     """
 
     places: IntArray
