@@ -30,7 +30,8 @@ FEWEST = 3
 class Agreement:
     """Statistic of agreement between raters on n items, with its confidence interval.
 
-    The functions of this module and of `correlation` return it; limits are NaN below 3 items.
+    `mean_agreement` and the coefficients, such as `cohen_kappa` and `pearson`, return it. Limits
+    are NaN below 3 items.
 
     Attributes:
         value: Value of the statistic; NaN if it is undefined.

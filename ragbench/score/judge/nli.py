@@ -41,8 +41,8 @@ class NLI(RubricJudge):
     The sentences of a text are its claims. The source is the premise and the claim the hypothesis:
     the source supports the claim if the probability of entailment reaches `threshold`, and
     contradicts it if that of contradiction does and is larger. A passage longer than the model's
-    input is read in overlapping windows. An answer or a reference as source is read after the question, which it
-    need not repeat. Each pair is computed once per run, for all rubrics.
+    input is read in overlapping windows. An answer or a reference as source is read after the
+    question, which it need not repeat. Each pair is computed once per run, for all rubrics.
 
     References:
         Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.

@@ -114,10 +114,12 @@ class RougeScores(dict[str, RougeScore]):
 
 
 class BleuScore(NamedTuple):
-    """BLEU of one prediction with its parts; `float()` gives the score.
+    """BLEU of one prediction, or of all together, with its parts; `float()` gives the score.
+
+    Lengths are summed over the predictions.
 
     Attributes:
-        score: 0..1: sacrebleu's sentence BLEU with effective order, divided by 100.
+        score: BLEU of sacrebleu divided by 100, 0..1; of one prediction with effective order.
         precisions: Clipped n-gram precisions for n = 1, 2, ..., 0..1, not smoothed.
         brevity_penalty: 1, or exp(1 - reference_length / prediction_length) for a prediction that
             is shorter; 0 for an empty one, 1 if both are empty.
