@@ -137,7 +137,7 @@ class Embedder(ABC):
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return the number of tokens of each text with its prompt, before it is cut.
 
-        In the order of the texts; special tokens count.
+        In the order of the texts; special tokens count. No texts give an empty list.
         """
 
 
@@ -307,8 +307,9 @@ def folder_digest(folder: Path) -> str:
     """Return a hash of the weights, the tokeniser and the configuration of a model.
 
     Leaves out the path of the folder, its read-me and training logs, and the paths and versions in
-    configuration files: no vector depends on them. DataError if a configuration file is no JSON,
-    OSError if a file cannot be read. A folder without such files has a hash too.
+    configuration files: no vector depends on them. The hash has 12 hexadecimal digits, also for a
+    folder without such files. DataError if a configuration file is no JSON, OSError if a file
+    cannot be read.
     """
     files = sorted(
         path

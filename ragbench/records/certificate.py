@@ -76,6 +76,8 @@ class Correlations(Record):
 class ProbeFound(Record):
     """Shift of a judge's scores if the passages have another order.
 
+    A field that has its default is left out of the file.
+
     Attributes:
         status: `measured`, or another word if the probe is not available.
         statistic: Name of the statistic.
@@ -112,6 +114,8 @@ class ProbeFound(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Record):
     """A mean, or a difference of means, corrected by labels.
+
+    A field that has its default, as all numbers without a correction have, is left out of the file.
 
     Attributes:
         against: For a difference: the system that is compared with.

@@ -21,6 +21,8 @@ COMPARISON_SCHEMA = "ragbench.comparison/1"
 class Difference(Record):
     """Difference between a system and its baseline by one measure, over the queries that both have.
 
+    A number that is not defined, or was not computed, is None.
+
     Attributes:
         system: Name of the system.
         baseline: Name of the baseline.

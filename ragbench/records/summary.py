@@ -24,12 +24,13 @@ SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounts(Record):
-    """Numbers of tokens of models; None if they are not known.
+    """Numbers of tokens of models.
 
     Attributes:
-        input: Tokens that were sent.
-        output: Tokens that were received.
-        reasoning: Tokens among the received ones that are reasoning, if servers report them.
+        input: Tokens that were sent; None if unknown.
+        output: Tokens that were received; None if unknown.
+        reasoning: Tokens among the received ones that are reasoning; 0 where no server reports
+            them.
     """
 
     input: int | None = None

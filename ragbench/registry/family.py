@@ -98,6 +98,8 @@ def _last_change(folder: str) -> int:
 def _entry_points(folder: str, changed_at: int) -> dict[str, dict[str, Any]]:
     """Return the entry points of the packages in a folder: group -> name -> entry point.
 
+    Only groups that begin with `ragbench.`; {} without any.
+
     Args:
         folder: A folder of `sys.path`.
         changed_at: Time of its last change, which makes a new key of the cache.

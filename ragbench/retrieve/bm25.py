@@ -124,7 +124,7 @@ class BM25(Retriever):
         return index
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the corpus is large enough that `index` would store it in a cache.
+        """Return True if the corpus has 1 MiB of text or more: `index` stores smaller ones nowhere.
 
         It does not look whether there is a cache folder, or a stored index.
         """
@@ -246,10 +246,10 @@ class BM25(Retriever):
     def term_counts(self, document_id: str) -> Counter[str]:
         """Return the number of occurrences of each index term in an indexed document.
 
-        An empty document gives an empty counter. Before `index` no id is known.
+        An empty document gives an empty counter.
 
         Raises:
-            DataError: No indexed document has the id.
+            DataError: No indexed document has the id, as before `index`.
         """
         # counted from the text: stored counts would double the index, and feedback asks for few
         # on first use: only relevance feedback looks documents up by id
@@ -279,7 +279,7 @@ class BM25(Retriever):
     ) -> tuple[IntArray, FloatArray]:
         """Return rows and scores of the best documents for weighted terms, best first.
 
-        Both are empty for no known term. DataError before `index`.
+        Both are empty if no term is indexed. DataError before `index`.
         """
         index = self._built()
         # documents without any query term have the floor as their score, see `_rank`
@@ -432,10 +432,7 @@ class RM3(Retriever):
         self._bm25 = bm25
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the BM25 retriever would store the index of this corpus in a cache.
-
-        It looks at the size of the corpus only.
-        """
+        """Return True if the corpus has 1 MiB of text or more, as `BM25.keeps_index` does."""
         return hash_documents(corpus).size >= WORTH_KEEPING
 
     def index_search(self, top_k: int) -> IndexSearch | None:

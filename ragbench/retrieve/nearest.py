@@ -18,7 +18,8 @@ from ragbench.types.checks import id_bytes
 def id_ranks(ids: Sequence[str]) -> IntArray:
     """Return the position of each id in the order of their bytes, which trec_eval uses.
 
-    Ranks count from 0 for the smallest; equal ids have consecutive ranks. Shape (n,).
+    Ranks count from 0 for the smallest; equal ids have consecutive ranks, in their order. Shape
+    (n,), for no ids (0,).
     """
     keys = list(map(id_bytes, ids))
     ranks = np.empty(len(keys), dtype=np.int64)

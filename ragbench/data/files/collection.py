@@ -258,7 +258,10 @@ Load = Callable[[Path, Sequence[Path], Parse], tuple[Sequence[Document], list[st
 
 
 def load_list(folder: Path, files: Sequence[Path], read: Parse) -> tuple[list[Document], list[str]]:
-    """Return (documents, notes on them) as `read` yields them; the paths are not used."""
+    """Return (documents, notes on them) as `read` yields them; the paths are not used.
+
+    ([], []) if it yields nothing. Errors of `read` are passed on.
+    """
     notes = list[str]()
     return list(read(notes)), notes
 
@@ -309,8 +312,9 @@ def _read_rows(path: Path, notes: list[str]) -> Iterator[Document]:
 def corpus_of(value: object) -> Corpus:
     """Return the documents that a program passes as a corpus, checked.
 
-    Texts, and rows without an id, get a hash of their text as id. Documents of LangChain without
-    ids have their `metadata.source` as id, if each has another one.
+    They keep their order. Texts, and rows without an id, get a hash of their text as id, and equal
+    texts count once. If all are documents of LangChain and each has another `metadata.source`, it
+    is the id of those without one.
 
     Args:
         value: Path of a folder or file as `read_corpus` takes it, a data frame with a row per
@@ -353,7 +357,10 @@ def corpus_of(value: object) -> Corpus:
 
 
 def _document_values(item: object) -> dict[str, Any]:
-    """Return the fields of a document that a program passes; a bare text has the field `text`."""
+    """Return the fields of a document that a program passes; a bare text has the field `text`.
+
+    Raise a `DataError` for anything but a text, a mapping, and a document of ours or of LangChain.
+    """
     if isinstance(item, Document):
         return {f.name: getattr(item, f.name) for f in fields(item)}
     values = plain({"text": item} if isinstance(item, str) else item)

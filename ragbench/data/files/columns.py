@@ -156,7 +156,7 @@ def resolve_columns(
     """Return part -> column for each part that has one, in the order of `PARTS`.
 
     A part that `columns` names has that column, or none for null. Every other part gets the free
-    column with one of its known names.
+    column with one of its names in `PARTS`.
 
     Args:
         present: The columns of the file.

@@ -35,7 +35,10 @@ TEXT_KEYS = ("text", "page_content", "content")
 
 
 def content_id(text: str) -> str:
-    """Return the id of a question or passage without one: a hash of its text, equal in all runs."""
+    """Return the id of a question or passage without one: a hash of its text.
+
+    It has 12 hexadecimal digits and is the same in all runs; an empty text has one too.
+    """
     return fingerprint([text])
 
 
@@ -337,8 +340,8 @@ class ChatReader:
         conversation, all fields are empty or None.
 
         Raises:
-            DataError: Turns, calls, or the reworded question have a form that is not known, or a
-                whole conversation has no question.
+            DataError: Turns, calls or the reworded question have another form than the readers
+                take, or a whole conversation has no question.
         """
         whole = self._whole(entry)
         turns: tuple[Turn, ...] = ()

@@ -144,7 +144,10 @@ def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | N
 
 
 def _fields(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> list[bytes]:
-    """Return the text of each span, in their order; white space follows each span."""
+    """Return the text of each span, in their order; [] without spans.
+
+    White space follows each span; a span with white space in it gives several texts.
+    """
     return data[spans(starts, ends + 1)].tobytes().split()
 
 
@@ -206,6 +209,8 @@ def parse_uniform(text: Pieces) -> ParsedText | None:
 
 def parse_normalized(text: list[bytes]) -> ParsedText:
     """Parse lines of `normalize_lines` or uniform lines, whose ids may hold control characters.
+
+    Empty text gives a block without hits.
 
     Raises:
         AssertionError: A score cannot be read, which `normalize_lines` has read.

@@ -57,7 +57,7 @@ class Previewed(ABC):
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return the first `count` rows as the loader reads them, each as part -> value.
 
-        Raise as `load`.
+        All rows if there are fewer. Raise as `load`.
         """
 
 
@@ -181,12 +181,12 @@ def _rows(rows: Iterable[list[str]]) -> str:
 
 
 def _digests(records: Iterable[Turn | ToolCall]) -> list[str]:
-    """Return a hash of each turn or tool call, in order."""
+    """Return a hash of each turn or tool call, in order; [] for none."""
     return [fingerprint_json(record.to_dict(), _WHOLE) for record in records]
 
 
 def document_digest(document: Document) -> str:
-    """Return a hash of the id, title, text and metadata of a document."""
+    """Return a hash of the id, title, text and metadata of a document, in 64 hexadecimal digits."""
     extra = fingerprint_json(dict(document.metadata), _WHOLE) if document.metadata else ""
     return fingerprint([document.id, document.title, document.text, extra], _WHOLE)
 

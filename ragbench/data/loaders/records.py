@@ -74,7 +74,7 @@ class TableLoader(Previewed, CorpusReader):
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return the first `count` rows as they are read, each as part -> value.
 
-        Raise as `load`.
+        All rows if there are fewer. Raise as `load`.
         """
         return self._rows().preview(count)
 
@@ -299,7 +299,10 @@ class RecordTable:
         )
 
     def preview(self, count: int) -> list[dict[str, Any]]:
-        """Return the first `count` rows, each as part -> value; a `DataError` for a wrong row."""
+        """Return the first `count` rows, all if there are fewer, each as part -> value.
+
+        A `DataError` for a wrong one of these rows.
+        """
         return [self._row(entry).parts(self._columns) for entry in self._entries[:count]]
 
     def _row(self, entry: Entry) -> ParsedRow:

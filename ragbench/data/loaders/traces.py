@@ -106,7 +106,7 @@ class TraceSet:
 
     @property
     def queries(self) -> list[Query]:
-        """Question of each clear trace, in order, under the id of the trace."""
+        """Question of each clear trace, in order, under the id of the trace; [] without any."""
         return [
             Query(_id(trace), trace.question, _metadata(trace), self.turns[trace.id])
             for trace in self.traces
@@ -368,7 +368,11 @@ class Traces(Previewed):
         return finish_collection(whole, self._split)
 
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
-        """Return the first `count` clear traces, each as part -> value; a `DataError` as `load`."""
+        """Return the first `count` clear traces, all if there are fewer, each as part -> value.
+
+        A `DataError` if the export or the corpus cannot be read or no trace is clear; `gold` is not
+        read.
+        """
         traces = self._read()
         return [_parts(trace, traces.turns[trace.id]) for trace in traces.traces[:count]]
 

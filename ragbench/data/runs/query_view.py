@@ -175,7 +175,11 @@ class QueryViews:
 
     @cached_property
     def ids(self) -> Sequence[str]:
-        """Ids of the queries, in the order of the data set; a `DataError` for a damaged file."""
+        """Ids of the queries, in the order of the data set.
+
+        Without stored questions they are those of `per_query.csv`. A `DataError` if the file is
+        missing or damaged.
+        """
         # a run without stored questions has its queries in the scores
         rows = () if self._questions else run_folder.per_query_rows(self.folder / SCORES_FILE)
         return list(self._questions or dict.fromkeys(query for _, query, _ in rows))
@@ -322,7 +326,7 @@ class QueryViews:
 
     @cached_property
     def _latency(self) -> Mapping[str, Mapping[str, float]]:
-        """Retriever -> query -> milliseconds, where these are known."""
+        """Retriever -> query -> milliseconds; unknown times are absent."""
         return run_lines.read_latency(self.folder / "costs.csv")
 
     def _metadata(self, query: str) -> Mapping[str, object]:

@@ -254,7 +254,7 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
 def _blocks(config: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """Return the shortest prefixes of keys that the first config has and the other lacks.
 
-    Each prefix comes once, in the order of the config.
+    Each prefix comes once, in the order of the config; [] if the other lacks none.
     """
     shared = {prefix for key in other for prefix in _prefixes(key)}
     names = (

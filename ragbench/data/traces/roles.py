@@ -129,8 +129,8 @@ def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
     A trace with an error may lack an answer.
 
     Raises:
-        UnclearTrace: The question, the answer or the passages of a retrieval cannot be told,
-            several spans could be the root, or ids are repeated or in a circle.
+        UnclearTrace: The question, the answer or the passages of a retrieval cannot be told, no
+            span or several could be the root, or ids are repeated or in a circle.
     """
     tree = _Tree([replace(span, kind=rules.kind(span)) for span in spans])
     root = _root(tree, rules)
@@ -218,7 +218,10 @@ class _Tree:
             self.above(span)
 
     def above(self, span: Span) -> list[Span]:
-        """Return the spans around a span, the nearest first; raise `UnclearTrace` for a circle."""
+        """Return the spans around a span, the nearest first; [] for an outermost span.
+
+        Raise `UnclearTrace` for a circle.
+        """
         ancestors: list[Span] = []
         while span.parent in self.by_id:
             span = self.by_id[span.parent or ""]
@@ -237,8 +240,8 @@ class _Tree:
     def calls_with_usage(self, call: Span) -> list[Span]:
         """Return the model calls with the tokens of a call: the call itself, or calls inside it.
 
-        An application and its client may both record one call, so that tokens of both would count
-        twice.
+        The call itself if neither has tokens or a cost. An application and its client may both
+        record one call, so that tokens of both would count twice.
         """
         if call.usage != Usage():
             return [call]

@@ -215,8 +215,8 @@ def read_documents(
 def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document]) -> Document | None:
     """Return a passage from its text or object; None if it has neither an id nor a text.
 
-    A text without an id gets a hash of it; a known score goes into the metadata; an id that the
-    corpus lacks has the text ''.
+    A text without an id gets a hash of it; a score goes into the metadata as `score`. An id without
+    a text gets text and title of the corpus, or '' if the corpus lacks it.
     """
     value = parse(value)
     if isinstance(value, str):
@@ -252,9 +252,10 @@ def _layers(value: Json) -> Iterator[tuple[str, Json]]:
 
 
 def unique_passages(documents: Sequence[Document]) -> tuple[list[Document], int]:
-    """Return the passages without repetition; another text under a known id gets a new id.
+    """Return (passages without repetition, number of new ids).
 
-    The second value is the number of new ids; the old id stays in the metadata as `document_id`.
+    A passage with the id of an earlier one and another text gets a new id, `id#` and a hash of its
+    text; the old id stays in the metadata as `document_id`.
     The order is that of the first occurrences. No passages give ([], 0).
 
     Example:
