@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C during its imports ends it as Ctrl-C in a command does."""
+    """Run the command line; Ctrl-C ends it with code 130, also during its imports."""
     try:
         from ragbench.cli import main as run
 

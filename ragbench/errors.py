@@ -268,7 +268,8 @@ class ConfigError(RagbenchError):
 class DataError(RagbenchError):
     """Data file or object that cannot be read in its format; `problem` has the place.
 
-    Its text is that of the problem: `file:line: record: found; allowed: ...`.
+    Its text is that of the problem: `file:line: record: found; allowed: ...`. Parts that are None
+    or '' are left out; `nearest` is a suggested spelling.
 
     Attributes:
         problem: Place, what was found, and what is allowed.
@@ -320,7 +321,8 @@ class OptionError(RagbenchError, ValueError):
 class MissingExtra(RagbenchError, ImportError):
     """Component whose optional package is not installed.
 
-    It is an ImportError as well. `advice` says how to install the package, in place of an extra.
+    It is an ImportError as well. `subject` is the component. `advice` says how to install the
+    package, in place of an extra.
 
     Example:
         >>> print(MissingExtra("retriever 'dense'", "sentence-transformers", "dense"))

@@ -267,7 +267,7 @@ class ExperimentFile(pytest.File):
 
 
 class _Item(pytest.Item):
-    """Test whose failures are messages without a traceback."""
+    """Test whose failures are messages without a traceback; `gates` has the gates of its file."""
 
     def __init__(self, *, gates: Any, **options: Any) -> None:
         super().__init__(**options)
@@ -327,7 +327,8 @@ class BaselineItem(_Item):
     """Test that runs the experiment of the file and writes its scores as a baseline file.
 
     Collected with `--ragbench-update` only, one test per baseline file that a gate names. It
-    replaces an existing file, and fails with the message of a `RagbenchError`.
+    replaces an existing file, and fails with the message of a `RagbenchError`. With `costs` the
+    file has the costs of the run too.
     """
 
     def __init__(self, *, file: Path, costs: bool, **options: Any) -> None:

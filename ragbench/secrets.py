@@ -124,7 +124,10 @@ def is_secret_place(keys: Sequence[str]) -> bool:
 
 
 def is_harmless(header: str) -> bool:
-    """Return True if a header does not identify the sender, such as `Accept`."""
+    """Return True if a header does not identify the sender, by the start of its name.
+
+    Such names start with `accept`, `content-` or `user-agent`, in any case of letters.
+    """
     return header.lower().startswith(_HARMLESS)
 
 
@@ -336,9 +339,11 @@ def _is_removed(part: str) -> bool:
 
 
 def _parts_of(value: str) -> Iterator[str]:
-    """Yield a secret and its parts: the key after `Bearer`, the login in `Basic ...`.
+    """Yield a secret as it is, stripped and URL-decoded, then its parts; a part may come twice.
 
-    A media type, the value of some headers, yields nothing.
+    Parts are those of `secret_parts`, of several words each of 8 or more characters, and the login
+    and password of `user:password`, also in base64 after `Basic`. A media type, the value of some
+    headers, yields nothing.
     """
     bare = value.strip()
     if _MEDIA_TYPE.fullmatch(bare):

@@ -21,7 +21,7 @@ _BLOCK = 1 << 20  # bytes of a file that are read at once
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Name of a score with the parts that it depends on.
+    """Name of a score with the parts that it depends on, as (key, value) in order.
 
     Equal parts in another order are another signature.
 

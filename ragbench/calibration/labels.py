@@ -330,7 +330,8 @@ def read_ratings(
     Raises:
         DataError: The file cannot be read, a column is missing, an answer is repeated, a rating is
             no number or off its scale, or there is no label; with file and line.
-        OptionError: `columns` names an unknown part or one column twice.
+        OptionError: `columns` names an unknown part, one column twice, or several columns for a
+            part other than `judge` and `label`.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     entries = list(read_rows(path, "ratings"))

@@ -51,6 +51,7 @@ def probe_position(
 ) -> dict[str, ProbeFound]:
     """Judge items with their passages in order and reversed; return rubric -> shift of the scores.
 
+    Keys are the names of the rubrics, in their order.
     Both orders are judged now, so that nothing else differs; stored replies cost nothing. A rubric
     that does not depend on the order of passages gets the result `not available` with the reason.
     Answers whose passages have no other order, or that cite passages by number, are not judged; a

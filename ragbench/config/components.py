@@ -251,7 +251,10 @@ CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
 def is_opaque(component: object) -> bool:
-    """Return True if no cache key covers code and data of a component, so that new runs call it."""
+    """Return True if no cache key covers code and data of a component, so that new runs call it.
+
+    By its attribute `is_opaque`; False without it.
+    """
     # a third-party class need not inherit from the protocol that has the attribute
     return bool(getattr(component, "is_opaque", False))
 

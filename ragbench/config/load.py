@@ -203,6 +203,14 @@ class TreeCheck:
     """Checks of one tree, block by block; its problems go into a report.
 
     `build` checks all blocks once; nothing is raised for a mistake in the config.
+
+    Attributes:
+        tree: The config, with variables replaced.
+        report: Receives the problems.
+        path: The YAML file; None for a mapping.
+        live: Folders and live components.
+        swept: Block of components -> its entries, sweeps written out.
+        context: State of the checks.
     """
 
     def __init__(self, tree: Node, report: Report, path: Path | None, around: Surroundings) -> None:
@@ -324,7 +332,10 @@ class TreeCheck:
         return check_component("executor", entry, EXECUTORS, self.context)
 
     def _expand(self, block: str) -> Expanded:
-        """Return the components of a block with sweeps written out; report wrong names."""
+        """Return the components of a block with sweeps written out; none without the block.
+
+        Wrong names, and a block that is no mapping, are reported.
+        """
         node = self.tree.get(block)
         if node is None:
             return Expanded({})

@@ -340,7 +340,10 @@ _FILE_SUFFIXES = (".j2", ".txt", ".yaml", ".yml")
 def _resolve_options(
     node: Node, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
 ) -> None:
-    """Make the paths in `values` absolute; report files and Python code that do not exist."""
+    """Make the paths in `values` absolute; report files and Python code that do not exist.
+
+    Arguments that do not fit the code are reported too.
+    """
     for key, option in declared.items():
         value = node.get(key)
         if value is None or key not in values:

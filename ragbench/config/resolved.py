@@ -150,7 +150,7 @@ def _is_secret_by_name(path: KeyPath, value: object, declared: Collection[KeyPat
 def _texts_beside_secrets(node: Node, hidden: Collection[str]) -> list[str]:
     """Return the texts beside a variable with a secret in one scalar, and its defaults.
 
-    Texts under eight characters are left out. Empty without such a variable.
+    Texts under eight characters and placeholders are left out. Empty without such a variable.
     """
     if not any(reference.name in hidden for reference in node.references()):
         return []
@@ -337,7 +337,10 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 def _style(value: str) -> str | None:
-    """Return '"' for a text that reads back differently without quotes; else None."""
+    """Return '"' for a text that reads back differently without quotes; else None.
+
+    A text with `${` keeps the form that it has in the config, as its value may be a number.
+    """
     # without quotes, a number in the place of `${NAME}` would no longer be text
     if isinstance(value, Quoted) and "${" in value:
         return '"'

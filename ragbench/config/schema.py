@@ -68,7 +68,10 @@ class Match:
 
     @property
     def rule(self) -> str | None:
-        """Rule as signatures have it; None for `level: id`, which they do not name."""
+        """Rule as signatures have it: `document(id=metadata.page)` or `text(overlap=0.7)`.
+
+        None for `level: id`, which they do not name.
+        """
         if self.level == "text":
             # an overlap of 0 is not allowed, so that `or` replaces None alone
             return f"text(overlap={self.overlap or DEFAULT_OVERLAP:g})"

@@ -175,7 +175,8 @@ class ScalarError(ValueError):
 def resolve(text: str) -> Scalar:
     """Return the value of an unquoted word as YAML 1.2 core reads it.
 
-    Words such as `yes` and dates are text; `.inf` and `.nan` are floats.
+    Words such as `yes` and dates are text; `.inf` and `.nan` are floats; '', `~` and `null` are
+    None.
 
     Raises:
         ScalarError: A number has a leading zero, which YAML 1.1 reads as octal and YAML 1.2 as

@@ -226,7 +226,10 @@ class _YamlReader:
             self._stop(place, f"more than {MAX_NODES:,} values", "a smaller config")
 
     def _scalar(self, yaml_node: Any, place: Place, path: KeyPath) -> Node:
-        """Return the node of a scalar; a number that is unclear is reported and `UNREADABLE`."""
+        """Return the node of a scalar; a number that is unclear is reported and `UNREADABLE`.
+
+        A text with half a surrogate pair is reported and null; a text in quotes stays text.
+        """
         text = str(yaml_node.value)
         self._check_tag(yaml_node, "scalar", place, path)
         if SURROGATE.search(text):

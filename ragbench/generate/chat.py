@@ -139,7 +139,8 @@ def _compile(user: str, path: Path) -> Template:
     """Return the compiled template of a user message.
 
     Raises:
-        DataError: It is invalid, uses an unknown name, or does not contain the question.
+        DataError: It is invalid, fails on a trial with an empty question and passage, as for an
+            unknown name, or does not contain the question.
     """
     from jinja2 import StrictUndefined, TemplateError, meta
     from jinja2.sandbox import SandboxedEnvironment

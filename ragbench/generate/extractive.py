@@ -23,7 +23,14 @@ _NO_MODEL = Usage(input_tokens=0, output_tokens=0, usd=0.0)
 
 
 class _Sentence(NamedTuple):
-    """Sentence with its passage rank and position, both from 0, and its content words."""
+    """Sentence of a passage.
+
+    Attributes:
+        passage: Rank of the passage, from 0.
+        position: Position of the sentence in the passage, from 0.
+        text: Text with single spaces.
+        terms: Content words, stemmed.
+    """
 
     passage: int
     position: int

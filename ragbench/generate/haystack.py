@@ -20,9 +20,11 @@ class HaystackApp:
 
     The answer is the first of `answers`, else of `replies`, of the last component with such an
     output. The `documents` of the last component that returns some are the retrieved passages.
-    Tokens are unknown. OptionError for a wrong input or path, for a pipeline without an open socket
-    of a usual name, and unless exactly one of `factory` and `client` is set; AdapterError for an
-    object that is no pipeline, DataError for a factory that cannot be imported.
+    Tokens are unknown. `args` are keyword arguments of the factory; `id_field` is a metadata key
+    with the ids of documents, None takes their own. OptionError for a wrong input or path, for a
+    pipeline without an open socket of a usual name, and unless exactly one of `factory` and
+    `client` is set; AdapterError for an object that is no pipeline, DataError for a factory that
+    cannot be imported.
     """
 
     is_opaque = True

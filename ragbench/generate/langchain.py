@@ -473,9 +473,10 @@ class LangchainApp:
     """Answer by a chain of langchain that retrieves for itself.
 
     Callbacks record the passages of its retrievers, so that retrieval and faithfulness are scored
-    without a change to its code. OptionError for a wrong input or path, and unless exactly one of
-    `factory` and `client` is set; AdapterError for an object without `invoke`, DataError for a
-    factory that cannot be imported.
+    without a change to its code. `args` are keyword arguments of the factory; `id_field` is a
+    metadata key with the ids of documents, None takes their own. OptionError for a wrong input or
+    path, and unless exactly one of `factory` and `client` is set; AdapterError for an object
+    without `invoke` and `ainvoke`, DataError for a factory that cannot be imported.
     """
 
     is_opaque = True

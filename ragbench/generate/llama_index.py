@@ -14,9 +14,11 @@ class LlamaIndexApp:
     """Answer by a query engine of LlamaIndex: `query(question)` or `aquery(question)`.
 
     The source nodes of its response are the retrieved passages, in their order. Its own
-    `similarity_top_k` sets their number. Tokens are unknown. OptionError unless exactly one of
-    `factory` and `client` is set; AdapterError for an object without these methods, DataError for a
-    factory that cannot be imported.
+    `similarity_top_k` sets their number. Tokens are unknown. `args` are keyword arguments of the
+    factory. The id of a passage is that of its node, or with `id` `ref_doc` of its document;
+    `id_field` is a metadata key that comes before it. OptionError unless exactly one of `factory`
+    and `client` is set; AdapterError for an object without these methods, DataError for a factory
+    that cannot be imported.
     """
 
     is_opaque = True

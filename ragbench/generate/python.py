@@ -52,7 +52,8 @@ _ASKING = ("signature_parts", "keep_replies", "spend_from", "check", "totals", "
 class OwnGenerator(OwnComponent, Generator):
     """Generator over a user's object with `generate` or `generate_for`.
 
-    `declared` makes it. Parts named in `takes` are those of the object, where it has them.
+    `declared` makes it. Parts named in `takes` are those of the object, where it has them. Without
+    a method `generate` it counts as `is_stored`; with all methods of a chat generator it `asks`.
     """
 
     takes = frozenset((*_ASKING, "query_ids", "temperature", "missing_key", "check_samples"))

@@ -14,7 +14,12 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Message of a chat request."""
+    """Message of a chat request.
+
+    Attributes:
+        role: `system`, `user` or `assistant`.
+        content: Text of the message.
+    """
 
     role: Role
     content: str

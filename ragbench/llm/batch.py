@@ -61,7 +61,13 @@ class BatchNote:
 
 @dataclass(frozen=True, slots=True)
 class _BatchCall:
-    """Call that waits for its batch, with the storage key of its request."""
+    """Call that waits for its batch.
+
+    Attributes:
+        key: Storage key of the request.
+        request: Request to send.
+        answer: Receives the reply or the failure.
+    """
 
     key: str
     request: ChatRequest

@@ -29,7 +29,7 @@ _REFUSALS = 3  # fatal refusals in a row after which no further call is sent
 class Sender:
     """Sender of requests to one model, with retries and limits; belongs to one event loop.
 
-    `ChatEngine` makes it.
+    `ChatEngine` makes it. `clock` returns the time in seconds.
     """
 
     def __init__(

@@ -405,7 +405,11 @@ def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str)
 
 
 def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> list[Any]:
-    """Return a list in the form of its schema; raise `Unreadable` for a wrong number of entries."""
+    """Return a list in the form of its schema.
+
+    Raises:
+        Unreadable: The number of entries is wrong, or an entry does not fit.
+    """
     least, most = schema.get("minItems", 0), schema.get("maxItems", math.inf)
     if not least <= len(value) <= most:
         place = path or "the reply"

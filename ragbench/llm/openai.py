@@ -264,8 +264,8 @@ class OpenAIChat(ChatModel):
 class OpenAILike(OpenAIChat):
     """Chat model over an object with `chat.completions.create`, the interface of `openai`.
 
-    The method returns a completion of `openai` or an equal mapping; it may be asynchronous. It is
-    never closed, and there are no repeated replies to recognise and no streams.
+    The method returns a completion of `openai` or an equal mapping; it may be asynchronous. The
+    object is never closed, and there are no repeated replies to recognise and no streams.
     """
 
     def __init__(self, client: Any) -> None:

@@ -45,7 +45,7 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
 
 
 def _add_case(suite: ElementTree.Element, class_name: str, gate: Decision) -> None:
-    """Add the test case of a gate; its class is the system, by which readers group."""
+    """Add the test case of a gate; its class is the system, or `judge`, by which readers group."""
     text, why = printable(gate.gate), printable(why_of(gate))
     names = {"name": text, "classname": f"{class_name}.{printable(gate.system or 'judge')}"}
     case = ElementTree.SubElement(suite, "testcase", names)

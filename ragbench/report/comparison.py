@@ -213,7 +213,7 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
 
 
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
-    """Return a comparison as aligned text, with the verdicts first.
+    """Return a comparison as aligned text: subject, changes and gates, then the tables.
 
     Measures that do not fit into `width`, the columns of the terminal, go into a further table. The
     text ends with a line end. Questions are cut at `width`.

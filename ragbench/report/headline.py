@@ -166,7 +166,10 @@ def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
 
 
 def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
-    """Return the sentence on values that were not compared."""
+    """Return the sentence on values that were not compared.
+
+    A single one stands there with its interval; of several only the number of systems.
+    """
     values = [
         f"{printable(system)} has {name} {with_interval(score.mean, score.interval)}"
         for system, score in measured.items()
@@ -336,11 +339,11 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
 def interval_and_p(
     families: Sequence[MeasureComparison], confidence: float | None, *, corrected: bool = True
 ) -> list[tuple[str, str]]:
-    """Return explanations for differences whose interval and p seem to disagree; else [].
+    """Return (sign, meaning) for differences whose interval and p seem to disagree: 2 at most.
 
-    `better` and `worse` need both. They may disagree because the test looks only at the signs of
-    the queries that changed, and a corrected p is for a whole family. With 5 of 30 hits lost, p is
-    0.0625 and the interval is [-0.340, -0.043].
+    `better` and `worse` need both. They may disagree because the test looks only at the queries
+    that changed, and a corrected p is for a whole family. With 5 of 30 hits lost, p is 0.0625 and
+    the interval is [-0.340, -0.043]. [] if none disagrees.
     """
     undecided = [
         (c, ends)

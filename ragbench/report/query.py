@@ -56,7 +56,7 @@ def render_query(
 
 
 class _QueryText:
-    """Writer of the parts of a query as lines of text.
+    """Writer of the parts of a query as lines of text; for its arguments see `render_query`.
 
     Attributes:
         printed: Rankings that are printed already.

@@ -175,7 +175,10 @@ def _fill_label(fill: FillCounts) -> str:
 
 
 def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
-    """Return the judge's models, by the names that they report, and the label of the judge."""
+    """Return the judge's models, by the names that they report, and the label of the judge.
+
+    Without reported names the declared model stands there, else the name of the judge.
+    """
     declared = summary.judges.get(judge) or DeclaredJudge()
     reported = [score.model for by_measure in scores.values() for score in by_measure.values()]
     models = list(dict.fromkeys(printable(model) for model in reported if model))

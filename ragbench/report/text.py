@@ -111,7 +111,7 @@ def percent(share: float) -> str:
 
 
 def counted(count: int, plural: str) -> str:
-    """Format a count with its noun, given as a plural: `1 query`, `66 queries`.
+    """Format a count with its noun, given as a plural in -s or -ies: `1 query`, `66 queries`.
 
     Example:
         >>> counted(1, "queries"), counted(2, "queries"), counted(1, "systems")
@@ -308,7 +308,9 @@ def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
 
 
 def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
-    """Draw shares as a bar of signs, at least one for each cause that occurs; empty for no query.
+    """Draw shares as a bar of `width` signs, at least one for each cause that occurs.
+
+    It is longer if more causes than signs occur, and '' for no query.
 
     Example:
         >>> cause_bar({"right": 8, "not_retrieved": 1, "not_used": 1}, width=10)

@@ -169,9 +169,10 @@ def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[
 
 
 def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[list[str]]]:
-    """Return metadata field -> values of each query, for fields that can filter the queries.
+    """Return metadata field -> values of each query as texts, for fields that can filter queries.
 
-    A field needs at least 2 and at most 60 different values; a missing value is [].
+    A field needs at least 2 and at most 60 different values. A value that is missing or has parts
+    of other types than texts, numbers and booleans gives [].
     """
     columns = defaultdict[str, list[list[str]]](lambda: [[] for _ in metadata])
     for row, facts in enumerate(metadata):
