@@ -105,7 +105,7 @@ def test_small_gains_exclude_no_losses_that_unchanged_queries_leave_open(n):
     assert (losses.lower, losses.upper) == (-gains.upper, -gains.lower)
 
 
-@pytest.mark.parametrize(("n", "drop"), [(20, 0.02), (20, 0.05), (30, 0.02), (50, 0.02)])
+@pytest.mark.parametrize(("n", "drop"), [(20, 0.02), (50, 0.02)])
 def test_small_gains_beside_rare_total_losses_seldom_exclude_the_true_drop(n, drop):
     """By the true drop as margin a gate passed in up to 45 % of such samples; se of 400: .8."""
     rng, passed, lost = np.random.default_rng(n), 0, drop + 0.6 * 0.03
