@@ -54,6 +54,39 @@ def test_formats_and_row_orders_read_alike(tmp_path_factory, table, random):
     assert [query.id for query in one.queries] == [answered.query_id for answered in given_]
 
 
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        *((cell, True) for cell in ("true", "TRUE", "yes", "1")),
+        *((cell, False) for cell in ("false", "False", " no ", "0")),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("column", ["answerable", "is_impossible"])
+def test_a_cell_on_whether_a_question_has_an_answer_is_a_boolean(tmp_path, column, cell, value):
+    (tmp_path / "a.csv").write_text(f"question,reference,{column}\nWhy?,So,{cell}\n")
+
+    (query,) = Records(path=tmp_path / "a.csv").load().queries
+
+    assert query.metadata[column] is value
+
+
+def test_a_cell_that_is_no_boolean_is_an_error_and_a_typed_value_is_not(tmp_path):
+    (tmp_path / "a.csv").write_text("question,reference,answerable\nWhy?,So,yes\nHow?,So,partly\n")
+    row = {"question": "Why?", "reference": "So", "answerable": "partly", "is_impossible": 0}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+
+    with pytest.raises(DataError) as raised:
+        Records(path=tmp_path / "a.csv").load()
+    (query,) = Records(path=tmp_path / "a.jsonl").load().queries
+
+    assert str(raised.value) == (
+        f"{tmp_path / 'a.csv'}:3: column 'answerable' has 'partly'; "
+        "allowed: true, false, yes, no, 1, 0, or an empty cell"
+    )
+    assert query.metadata == {"answerable": "partly", "is_impossible": False}
+
+
 def test_parquet_reads_alike(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -142,6 +142,21 @@ def test_records_without_judgements(tmp_path, monkeypatch):
     assert found == ["right", "not_used", "not_retrieved", "refused", "not_retrieved"]
 
 
+def test_a_csv_file_says_which_questions_have_no_answer(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "records.csv").write_text(
+        "question,answer,reference,answerable\n"
+        "Who built it?,Gustave Eiffel,Gustave Eiffel,TRUE\n"
+        "Who sold it?,I don't know.,Gustave Eiffel,FALSE\n"
+        "Who painted it?,A king,Gustave Eiffel,no\n"
+    )
+    experiment = rb.run_experiment(
+        {"name": "logs", "dataset": {"type": "records", "path": str(tmp_path / "records.csv")}}
+    )
+
+    assert [*causes_of(experiment, "given").values()] == ["right", "right", "should_have_refused"]
+
+
 @pytest.mark.parametrize(
     ("block", "said"),
     [

@@ -32,6 +32,20 @@ from ragbench.types.packed_documents import documents_by_id
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
 # keys of the text of a passage: ours, LangChain's, and that of documents in OpenInference
 TEXT_KEYS = ("text", "page_content", "content")
+# Metadata that says whether a question has an answer, as public data sets name it -> its value if
+# the question has one.
+ANSWERABLE = {
+    "answerable": True,
+    "is_answerable": True,
+    "is_impossible": False,
+    "unanswerable": False,
+    "is_unanswerable": False,
+}
+# Text or number of a cell -> its boolean
+_BOOLEANS: Mapping[object, bool] = {
+    **dict.fromkeys(("true", "yes", "1", 1), True),
+    **dict.fromkeys(("false", "no", "0", 0), False),
+}
 
 
 def content_id(text: str) -> str:
@@ -40,6 +54,31 @@ def content_id(text: str) -> str:
     It has 12 hexadecimal digits and is the same in all runs; an empty text has one too.
     """
     return fingerprint([text])
+
+
+def read_boolean(entry: Entry, column: str, value: object, *, cells: bool) -> object:
+    """Return the boolean that a text or number stands for: True for `TRUE`, `Yes` and 1.
+
+    A blank text is None. Other values come back as they are, unless `cells` is True.
+
+    Args:
+        entry: Row of the value, for the message.
+        column: Name of its column, for the message.
+        value: The value.
+        cells: True for files that hold text only, such as CSV.
+
+    Raises:
+        DataError: A text of such a file is none of these words.
+    """
+    word = value.strip().lower() if isinstance(value, str) else value
+    if word in ("", None):
+        return None
+    if isinstance(word, (str, int, float)) and word in _BOOLEANS:
+        return _BOOLEANS[word]
+    if cells:
+        problem = f"column '{column}' has '{value}'"
+        raise entry.error(problem, allowed="true, false, yes, no, 1, 0, or an empty cell")
+    return value
 
 
 def read_text(entry: Entry, column: str, value: Any) -> str | None:

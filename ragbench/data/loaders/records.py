@@ -16,10 +16,12 @@ from typing import Annotated, Any
 from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
 from ragbench.data.files.columns import Columns, PartMap, check_mapping
 from ragbench.data.files.fields import (
+    ANSWERABLE,
     Chat,
     ChatReader,
     Passages,
     chat_notes,
+    read_boolean,
     read_text,
     read_texts,
 )
@@ -380,7 +382,10 @@ class RecordTable:
         """Return the columns that hold no part.
 
         The keys of an object `metadata` join them and win. Without a key `time`, the first column
-        of `_TIMES` that the row has is the time, too.
+        of `_TIMES` that the row has is the time, too. Keys of `ANSWERABLE` are booleans.
+
+        Raises:
+            DataError: A cell of such a column is no boolean.
         """
         used = set(self._columns.values())
         metadata = {key: value for key, value in entry.values.items() if key not in used}
@@ -390,6 +395,9 @@ class RecordTable:
             metadata |= nested
         if (name := next((name for name in _TIMES if name in metadata), None)) is not None:
             metadata.setdefault("time", metadata[name])
+        # the causes read booleans, and a cell of CSV is a text
+        for name in ANSWERABLE.keys() & metadata.keys():
+            metadata[name] = read_boolean(entry, name, metadata[name], cells=self._cells)
         return metadata
 
 

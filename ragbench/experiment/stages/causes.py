@@ -18,6 +18,7 @@ from ragbench.comparison.cause_rules import (
 )
 from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer, refuses
 from ragbench.comparison.systems import find_score
+from ragbench.data.files.fields import ANSWERABLE
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Plan, System
@@ -32,9 +33,6 @@ from ragbench.types.rows import Mapped
 # First hits whose texts are searched for the gold answer of a query without judgements: to read
 # all texts is slow.
 _READ_HITS = 20
-# Metadata keys that say whether a question has an answer, as public data sets name them.
-_ANSWERABLE_KEYS = ("answerable", "is_answerable")
-_UNANSWERABLE_KEYS = ("is_impossible", "unanswerable", "is_unanswerable")
 
 
 # True, False or None where it is unknown; and the reason, empty where it is unknown.
@@ -142,9 +140,8 @@ class _Gold:
     def _answerable(self, row: int) -> bool | None:
         query = self.plan.queries[row]
         # `is`: the text "false" or 0 says nothing
-        for keys, value in ((_ANSWERABLE_KEYS, False), (_UNANSWERABLE_KEYS, True)):
-            if any(query.metadata.get(name) is value for name in keys):
-                return False
+        if any(query.metadata.get(name) is (not value) for name, value in ANSWERABLE.items()):
+            return False
         gold = self.plan.collection.answers.get(query.id)
         if gold:
             return not has_no_answer(gold)
