@@ -329,7 +329,8 @@ class JudgeAnswers(Verdicts):
     def forecast(self) -> Step | None:
         """Return a step with stored verdicts and the cost of the others; None for a control.
 
-        A pending answer is replaced by the gold answer, to estimate the length of the prompts.
+        A pending answer is replaced by the gold answer and a number, to estimate the length of the
+        prompts.
         """
         if self.system.role == "control":
             return None
@@ -339,9 +340,9 @@ class JudgeAnswers(Verdicts):
             if outcome == PENDING:
                 query = row % len(self.plan.queries)
                 example_item = self.workspace.example_item(query, self._answer.passages)
-                # answers of several samples differ, so that each of them costs a prompt
-                sample_note = f" {items[row].sample}" if items[row].sample else ""
-                items[row] = replace(example_item, answer=f"{example_item.answer}{sample_note}")
+                # numbered: a prompt on the gold answer or another sample would be counted once
+                answer = f"{example_item.answer} {items[row].sample}"
+                items[row] = replace(example_item, answer=answer)
         self.judged, judge = items, self.judge.judge
         verdicts = self.by_item()
         node = self.node(len(items) * len(self.judge.rubrics))
