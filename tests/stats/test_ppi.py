@@ -82,8 +82,8 @@ def exact(y, u):
 JUDGES, RATES = [lenient, harsh, noisy, exact], [0.5, 0.7, 0.9, 0.97]
 
 
-# 16 of 48 combinations, so that each judge meets each rate and each number of labels. The three that
-# missed most often when all were run are among them.
+# 16 of 48 combinations, so that each judge meets each rate and each number of labels. The three
+# that missed most often when all were run are among them.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("judge", "passed", "n"),
