@@ -39,7 +39,8 @@ class FailIf:
     def parse(cls, text: str) -> FailIf:
         """Return the condition in a text.
 
-        Spaces around are dropped; the name of the measure is not checked.
+        Spaces around the measure and the number do not count; whether the measure exists is not
+        checked.
 
         Raises:
             OptionError: The text is no condition, or its number is negative or not finite.

@@ -440,9 +440,9 @@ def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, F
 
 
 def _by_coincidence(table: FloatArray, level: Level) -> resampling.LeftOut:
-    """Return alpha from the coincidences of levels; one row of counts per item.
+    """Return alpha from the coincidences of levels, also without each item.
 
-    `level` is `nominal` or `ordinal`.
+    `level` is `nominal` or `ordinal`; `table` is that of `alpha`.
     """
     levels = np.unique(table[np.isfinite(table)])
     counts = (table[:, :, np.newaxis] == levels).sum(axis=1).astype(np.float64)

@@ -173,8 +173,9 @@ class ModelJudge(llm.Connected, RubricJudge):
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return the signature parts of a rubric's scores besides the model.
 
-        These are `options`, `prompt` and `embeddings`, for a rubric on claims and passages also
-        `passages` and `window`. A part that is not used is None. Raises as `embedding_identity`.
+        The keys are those of `options`, `prompt` and `embeddings`, for a rubric on claims and
+        passages also `passages` and `window`. A part that is not used is None. Raises as
+        `embedding_identity`.
         """
         asking = self.asking
         prompt = prompt_fingerprint(rubric, few_shot=asking.few_shot, passages=asking.passages)

@@ -92,8 +92,8 @@ class NLI(RubricJudge):
         """Create a judge; the model is loaded at the first item.
 
         Raises:
-            OptionError: The threshold is out of range, the model is neither a folder of a model nor
-                a possible hub name, or the stemmer lacks the language.
+            OptionError: The threshold is out of range, or the model is neither a folder of a model
+                nor a possible hub name.
         """
         declared_options(NLI)["threshold"].check(_OWNER, threshold)
         self._checkpoint = find_checkpoint(_OWNER, model)

@@ -21,9 +21,9 @@ def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
     A retrieved relevant document counts 1 - min(n, R) / min(R, N), with n of the N judged
     non-relevant ones above it, and 1 if n is 0. The sum is divided by the number R of relevant
-    documents.
-    Unjudged documents are left out of the ranking instead of counting as not relevant, so the
-    measure is kind to systems that were not judged themselves. Negative grades count as unjudged.
+    documents. Unjudged documents are left out of the ranking instead of counting as not relevant,
+    so the measure is kind to systems that were not judged themselves. Negative grades count as
+    unjudged.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without

@@ -290,7 +290,7 @@ def rank(
     Raises:
         OptionError: An unknown rule, or a depth with ties=average.
         DataError: The run or the qrels are malformed: an id is no text, a score no number, a grade
-            no integer.
+            no integer or too large.
 
     Example:
         >>> ranked = rank({"q": {"d1": 1, "d2": 3}}, {"q": {"d9": 9.0, "d2": 8.0}})

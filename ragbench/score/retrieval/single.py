@@ -293,9 +293,8 @@ def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> f
 
     A retrieved relevant document counts 1 - min(n, R) / min(R, N), with n of the N judged
     non-relevant ones above it, and 1 if n is 0. The sum is divided by the number R of relevant
-    documents.
-    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
-    its first place.
+    documents. NaN without a relevant document; a list that has none of them gives 0. A repeated id
+    counts at its first place.
 
     Raises:
         OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`

@@ -333,6 +333,7 @@ class Metric:
         Raises:
             MissingExtra: A package or model is missing.
             OptionError: An option has a value that does not work here.
+            DataError: A model is not in the cache of the hub, and the hub cannot be reached.
         """
         self.declaration.check(self.options)
 

@@ -38,8 +38,10 @@ class TextScorer:
         Raises:
             OptionError: An unknown metric or option.
             MissingExtra: A metric needs a package that is not installed.
-            DataError: A model is not in the cache of the hub, and the hub cannot be reached.
-            AdapterError: A plug-in registered a function without `@metric`.
+            DataError: A model is not in the cache of the hub, which cannot be reached, or code of
+                the user cannot be imported.
+            AdapterError: A plug-in registered a function without `@metric`, or a function of the
+                user takes other arguments than a metric.
         """
         self.metrics = [parse_metric(name) for name in metrics]
         groups: dict[tuple[int, str], list[base.Metric]] = {}

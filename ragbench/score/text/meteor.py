@@ -208,7 +208,8 @@ def meteor(
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
-        MissingExtra: WordNet is not on this machine; says how to get it.
+        MissingExtra: WordNet is not on this machine, or the tokenizer needs a package that is not
+            installed; the message says how to get it.
         DataError: A file of the database is missing.
 
     References:

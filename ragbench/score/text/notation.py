@@ -36,7 +36,8 @@ def parse_metric(name: str | Metric) -> Metric:
 
     Raises:
         OptionError: The metric, a field or an option does not exist, or has a wrong value.
-        AdapterError: A plug-in registered a function without `@metric`.
+        AdapterError: A plug-in registered a function without `@metric`, or a function of the user
+            takes other arguments than a metric.
         DataError: The code of `python:module:name` cannot be imported.
 
     Example:

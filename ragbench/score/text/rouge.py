@@ -110,7 +110,7 @@ class _Tokenizers:
 
 
 def _is_seen(text: str, tokens: Sequence[str]) -> bool:
-    """Return True if most words of a text are Latin, and rouge-score finds tokens in it.
+    """Return True if at least half of the words are Latin, and rouge-score finds tokens in a text.
 
     `tokens` are those of rouge-score.
     """
@@ -148,8 +148,8 @@ def _open(options: Options) -> Scorer:
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
     """Return notes on words of these texts that rouge-score drops or splits.
 
-    None for other tokenizers than `auto` and `rouge`; a note on split words needs more than a tenth
-    of the texts.
+    An empty list for other tokenizers than `auto` and `rouge`; a note on split words needs more
+    than a tenth of the texts.
     """
     name = options["tokenize"]
     if name not in (AUTO, ROUGE):
