@@ -52,9 +52,10 @@ class Limit(base.MeasureGate):
         return float(self.max or 0) if self.min is None else self.min
 
     def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
-        """Yield a problem for a limit on the worse side of a score, or out of its range.
+        """Yield a problem for a limit that a worse score keeps, or one out of the score's range.
 
-        Nothing for an unknown score; the limit of a sum over the queries may have any size.
+        A worse score keeps `max` if higher is better, and `min` if lower is better. Nothing for an
+        unknown score; the limit of a sum over the queries may have any size.
         """
         if score is None:
             return

@@ -367,7 +367,7 @@ def _in_rank_order(
 ) -> RankedGrades:
     """Return the hits in rank order, and the judged grades in the ideal order.
 
-    Of `depth` only the first documents of a query count.
+    Only the first `depth` documents of a query count; with None, all.
     """
     hits = Hits.joined(parts)
     if depth is not None:
