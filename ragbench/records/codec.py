@@ -215,8 +215,8 @@ def from_json(
         ) from None
 
 
-def from_file(record: type[T], value: object, *, file: object, line: int | None = None) -> T:
-    """Return the record in a whole file, or in a line of it; `line` is for the error.
+def from_file(record: type[T], value: object, *, file: object) -> T:
+    """Return the record in a whole file; `file` is its name for the error.
 
     Raises:
         DataError: The `schema` is missing or not that of the record, or `from_json` raises it.
@@ -226,8 +226,8 @@ def from_file(record: type[T], value: object, *, file: object, line: int | None 
     problem = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
     # before the fields, which a file of another version may lack
     if problem != f"schema {schema!r}":
-        raise DataError(f"found {problem}", file=file, line=line, allowed=schema)
-    return from_json(record, value, file=file, line=line)
+        raise DataError(f"found {problem}", file=file, allowed=schema)
+    return from_json(record, value, file=file)
 
 
 def cleaned(record: T, clean: Callable[[str], str]) -> T:

@@ -131,9 +131,7 @@ class Run:
                 scores = dict(zip(first, map(float, range(len(first), 0, -1)), strict=True))
             scored[query_id] = scores
         run = cls.from_dict(scored, name)
-        return cls(
-            run.query_ids, run.starts, run.documents, run.scores, name, duplicates, substituted
-        )
+        return replace(run, duplicates=duplicates, substituted=substituted)
 
     @classmethod
     def joined(cls, parts: Iterable[Run], name: str = "run") -> Run:
