@@ -27,7 +27,7 @@ class Difference(Record):
         system: Name of the system.
         baseline: Name of the baseline.
         difference: Mean of the system's score minus the baseline's; None if no query has both.
-        interval: Confidence limits of the difference; None without any.
+        interval: Confidence limits of the difference; None, or two Nones, without any.
         n: Number of queries that both have.
         n_changed: Number of queries whose score differs.
         n_clusters: Number of clusters of these queries; None without clusters.
@@ -412,7 +412,8 @@ class RunSince(Record):
         source: The folder.
         started: Start in UTC.
         commit: Commit of the config's repository; None if there is none.
-        changed: Keys of config and data that differ from the first run; empty for the first run.
+        changed: Differences of config and data from the first run as short texts, such as `seed: 1
+            -> 2`; empty for the first run.
     """
 
     source: str

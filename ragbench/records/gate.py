@@ -25,7 +25,7 @@ class QueriesNeeded(Record):
 
     Attributes:
         equal: If the systems are equal.
-        as_observed: If the difference is as observed.
+        as_observed: If the difference is as observed; None too if it is too near to the margin.
     """
 
     equal: int | None

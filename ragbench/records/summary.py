@@ -169,8 +169,8 @@ class SystemSummary(Record):
         causes_by: Field -> slice -> cause that occurs there -> number of queries.
         scores_by: Field -> slice -> score name -> score over the queries of the slice.
         answers: Numbers of answers, if each query has several.
-        tokens: Tokens that its models got and sent.
-        usd: Cost of its models in US dollars; None if it is not known.
+        tokens: Tokens that its models got and sent; zeros for a retriever alone.
+        usd: Cost of its models in US dollars; 0 for a retriever alone, None if a price is unknown.
         judging: Judge -> cost of judging this system.
     """
 
@@ -271,9 +271,9 @@ class PreferredSystem(Record):
 
     Attributes:
         rank: 1 is the strongest; None if comparisons do not connect all systems.
-        strength: Log-odds against the average of the systems.
-        interval: Interval of the strength.
-        win_rate: Wins and half the ties, as a share of all its comparisons.
+        strength: Log-odds against the average of the systems; None if it is not defined.
+        interval: Interval of the strength; an end that is not defined is None.
+        win_rate: Wins and half the ties, as a share of all its comparisons; None without any.
         failed: Cause -> number of failed comparisons.
         not_applicable: Number of queries without two answers to compare.
         system: Name of the system.
@@ -343,7 +343,8 @@ class Summary(Record):
 
     Attributes:
         name: Name of the experiment.
-        complete: Whether enough items were scored to trust the means.
+        complete: True if no score has a larger share of failures than the config allows
+            (`max_failed`), and the budget left nothing out.
         dataset: The data set.
         budget: Spending; None without a budget.
         seed: Seed of all random choices.

@@ -34,13 +34,15 @@ class RunEntry:
         queries: Number of queries.
         complete: False if too many items failed.
         system: The best system by `score`; None without a value.
-        score: Name of the score that was asked for, or the first score of the first system.
+        score: Name of the score that was asked for, or the first score of the first system that
+            has one; None without scores.
         scores: System -> its score, in the order of the tables; without controls.
         value: Score of the best system.
         commit: Commit of the repository of the config; None without a repository.
         changed: Differences to the previous run of the same name; empty for the first one.
         is_first: True for the first run of its name.
-        problem: Reason why the folder cannot be read; the other fields are then empty.
+        problem: Reason why the folder cannot be read; all fields but `path` then have their
+            defaults.
         path: Folder of the run.
     """
 
@@ -163,8 +165,8 @@ def read_facts(folder: Path) -> RunFacts:
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
     """Return a run as an entry, without `changed`; the best system is the best by `score`.
 
-    Without `score` the first score of the first system counts. Of equal means the first system is
-    the best; without a mean `system` and `value` are None.
+    Without `score` the first score of the first system that has one counts. Of equal means the
+    first system is the best; without a mean `system` and `value` are None. Controls are left out.
     """
     first = score or next((name for system in summary.systems for name in system.scores), None)
     scored = {

@@ -63,7 +63,7 @@ class Span:
         trace: Id of its trace.
         id: Id of the step, unique within the trace.
         parent: Id of the step around it; None for the outermost.
-        kind: Purpose of the step, `unknown` where the tool does not name a known one.
+        kind: Purpose of the step; `unknown` where the word of the tool stands for no other kind.
         entry: Row of the file, for messages.
         start: Seconds since 1970; None if unknown, as `end`.
         input: Input of the step, as the tool wrote it.
@@ -139,10 +139,11 @@ def parse(value: Json) -> Json:
 
 
 def seconds(value: Json) -> float | None:
-    """Return a time as seconds since 1970, from ISO 8601 or a number; None if it cannot be read.
+    """Return a time as seconds since 1970; None if it cannot be read.
 
-    The size of a number tells its unit: s, ms, us or ns. A time without a zone is UTC. A negative
-    or infinite number, and a truth value, give None.
+    It is a `datetime`, a text in ISO 8601, or a number, also as text. The size of a number tells
+    its unit: s, ms, us or ns. A time without a zone is UTC. A negative or infinite number, and a
+    truth value, give None.
 
     Example:
         >>> seconds("1970-01-01T00:00:02Z"), seconds("1700000000000000000"), seconds("soon")
@@ -170,7 +171,7 @@ def seconds(value: Json) -> float | None:
 
 
 def read_time(value: Json) -> datetime | None:
-    """Return a time in UTC, from ISO 8601 or a number as `seconds` reads it.
+    """Return a time in UTC, from any form that `seconds` reads.
 
     None if it cannot be read, lies more than 2.5 * 10^11 s after 1970 (year 9892), or is a number
     below 10^8 (March 1973), which counts the seconds of a process.
