@@ -18,7 +18,6 @@ from typing import Any
 from ragbench.errors import ModelError
 from ragbench.json_yaml import DEEPEST, MOST_NODES, first_repeated, load_json
 
-_THINKS, _THOUGHT = (re.compile(rf"<{x}think(?:ing)?>", re.IGNORECASE) for x in ("", "/"))
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _OPENING = re.compile(r"[{\[]")
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -61,8 +60,8 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 
     The whole text is parsed as strict JSON first. Else every object or list in it is a candidate,
     and all candidates that fit must be equal. Single numbers and texts are not searched in prose.
-    The schema has the keywords that `conform` applies. An empty text is unreadable. Half a
-    surrogate pair becomes U+FFFD.
+    The text is without reasoning (see `split_reasoning`). The schema has the keywords that
+    `conform` applies. An empty text is unreadable. Half a surrogate pair becomes U+FFFD.
 
     Raises:
         Unreadable: No value fits, two values that fit differ, or an object breaks off in the middle
@@ -79,21 +78,8 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
     try:
         value = conform(_strict(text), schema)
     except json.JSONDecodeError:
-        value = _embedded(_without_thoughts(text), schema)
+        value = _embedded(text, schema)
     return _writable(value) if _SURROGATE.search(text) else value
-
-
-def _without_thoughts(text: str) -> str:
-    """Return a text without `<think>...</think>` parts; an unclosed tag stays.
-
-    The tags may be `<thinking>`, in any case of letters.
-    """
-    # A single pattern for both tags would search to the end of the text at each opening tag.
-    pieces, position = [], 0
-    while (start := _THINKS.search(text, position)) and (end := _THOUGHT.search(text, start.end())):
-        pieces.append(text[position : start.start()])
-        position = end.end()
-    return "".join([*pieces, text[position:]])
 
 
 def _strict(text: str) -> Any:

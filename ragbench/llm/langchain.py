@@ -90,9 +90,7 @@ class LangchainChat(ChatModel):
 
         Missing metadata give empty or None fields.
         """
-        if isinstance(message, str):
-            return ChatReply(message, model=self.name)
-        content = getattr(message, "content", None)
+        content = message if isinstance(message, str) else getattr(message, "content", None)
         if content is None:
             detail = f"the model returned a {type(message).__name__}, expected a message"
             raise CallFailure(Cause.MALFORMED, detail)

@@ -170,3 +170,13 @@ def test_reasoning_and_its_tokens():
 
     assert (reply.text, reply.reasoning) == ("4", "Two.")
     assert reply.usage == Usage(9, 7, None, 5, 4)
+
+
+def test_reasoning_in_the_text_of_a_function_is_no_answer():
+    thought = '<think>{"reasoning": "", "score": 1} seems low</think>'
+    model = LangchainChat(lambda messages: f'{thought}{{"reasoning": "fits", "score": 4}}')
+    with ChatEngine(model) as engine:
+        answer = engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
+
+    assert answer.value == {"reasoning": "fits", "score": 4}
+    assert answer.reply.reasoning == '{"reasoning": "", "score": 1} seems low'

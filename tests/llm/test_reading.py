@@ -31,7 +31,6 @@ FOUR = {"score": 4}
         '{"score": 4.0}',
         '{"score": "4"}',
         '{"score": 4, "mood": "unasked"}',
-        '<think>{"score": 1} seems low</think>{"score": 4}',
         'As {see [1] and {2}} shows: {"score": 4}',
         '{"score": 4} I repeat: {"score": 4}',
         '{"score": 4, "reasoning": "it was cu',
@@ -139,7 +138,6 @@ def test_any_value_comes_back(value):
 @given(containers, prose, prose, st.booleans(), st.sampled_from([None, 2]))
 def test_any_value_comes_back_out_of_prose(value, before, after, fenced, indent):
     written = json.dumps(value, indent=indent)
-    assume("<think" not in before.lower())
     fence = "```" if fenced else ""
 
     assert read_json(f"{before}{fence}\n{written}\n{fence}{after}", {}) == value
@@ -156,7 +154,7 @@ def test_prose_may_begin_with_the_word_for_no_number(word):
 def test_python_notation_is_read_alike(value, before):
     """`repr` writes True, None, single quotes; its strings may need escapes that JSON lacks."""
     written = repr(value)
-    assume("\\x" not in written and "\\U" not in written and "<think" not in before.lower())
+    assume("\\x" not in written and "\\U" not in written)
 
     assert read_json(before + written, {}) == value
 
