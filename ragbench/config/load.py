@@ -148,7 +148,10 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
 
 
 def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
-    """Return a tree with the name, the data set and some judges of another tree."""
+    """Return a tree with the name, the data set and the judges of another tree.
+
+    With `judges`, of several judges those with these names, and none for (); None takes all.
+    """
     metrics = tree.get("metrics")
     part = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
     judge = None if metrics is None else metrics.get("judge")

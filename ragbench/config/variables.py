@@ -437,7 +437,10 @@ def _is_well_formed(component: Node, sweep: Node, report: Report) -> bool:
 
 
 def _name_part(value: Node) -> str:
-    """Return a value as a part of a name: other characters become `_`, a secret its number."""
+    """Return a value as a part of a name: other characters become `_`, a secret its number.
+
+    Parts of a list are joined by `_`; a mapping is the word `mapping`.
+    """
     if isinstance(value.value, tuple):
         return "_".join(_name_part(part) for part in value.elements)
     # names are printed everywhere: values of variables may stand in them, secrets may not

@@ -342,12 +342,12 @@ class ChatGenerator(llm.Connected, Generator):
 
         The contexts of the prediction are the passages as sent, cut to the budget. Its latency is
         that of the original call, also for a stored reply. The text is stripped, latency is in
-        milliseconds.
+        milliseconds. Other errors of `ChatEngine.ask` and of connecting are passed on, such as an
+        OptionError for a missing key.
 
         Raises:
             CallFailure: The call failed, the model refused, or the reply ran out of tokens.
-            Errors of `engine` and of `ChatEngine.ask` are passed on, such as an OptionError for a
-            missing key.
+
         """
         passages = fit(contexts, self._context_tokens)
         reply = self.engine.ask(replace(self._request_for(query, passages), sample=sample))

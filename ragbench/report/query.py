@@ -335,7 +335,10 @@ def _full_text(passage: Passage | None) -> str | None:
 
 
 def pair_in_words(verdict: VerdictRow) -> str:
-    """Return the result of a pairwise verdict as a phrase, or the cause of a missing result."""
+    """Return the result of a pairwise verdict as a phrase: `a is better than b`.
+
+    A tie is `neither of a and b is better`; without a score it is `a and b: ` and the cause.
+    """
     if verdict.score is None:
         return f"{verdict.system} and {verdict.other}: {verdict.cause}"
     if verdict.winner is None:

@@ -127,7 +127,10 @@ def _first(texts: Sequence[str], most: int) -> str:
 
 
 def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
-    """Return the first queries with their questions, and the number of further ones."""
+    """Return the first 5 queries with their questions, and a line with the number of others.
+
+    A query without a stored question stands alone.
+    """
     lines = [
         printable(f"{query}: {questions[query]}" if query in questions else query)
         for query in queries[:_MOST_QUERIES]

@@ -101,7 +101,11 @@ def _measure(
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
 ) -> MeasureColumn:
-    """Return the column of a measure; a remark in its title warns of unusual scores."""
+    """Return the column of a measure.
+
+    Its title has remarks on an aggregate other than the mean, and that lower is better. No value is
+    marked if fewer than two systems have a mean. IndexError if no system has the score.
+    """
     column = {system: by_measure.get(name) for system, by_measure in scores.items()}
     present = [score for score in column.values() if score is not None]
     comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
@@ -306,7 +310,10 @@ def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
 
 
 def _headline(entry: Ranked, confidence: str) -> str:
-    """Return the sentence on the system that ranks first, and which systems it beats."""
+    """Return the sentence on the system that ranks first, and which systems it beats.
+
+    It says so if several systems share the first rank, or if none has a rank.
+    """
     name = printable(entry.name)
     first = [system for system in entry.systems if system.rank == 1]
     if not first:
