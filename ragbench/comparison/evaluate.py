@@ -671,16 +671,13 @@ def evaluate_ranked_file(
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
     """Refuse a run without a judged query: all its scores would be 0 or missing.
 
-    `run` is the file of the message. An evaluation of texts passes; one of qrels without queries
-    raises IndexError.
+    `run` is the file of the message. An evaluation of texts passes.
 
     Raises:
-        DataError: No query of the run is judged.
+        DataError: No query of the run is judged, also because the judgements have no query.
     """
     read = evaluation.read
     if isinstance(read, RunCounts) and read.missing == read.queries:
-        raise DataError(
-            "no query of the run is judged",
-            file=run,
-            allowed=f"queries of the judgements, such as '{evaluation.query_ids[0]}'",
-        )
+        example = f", such as '{evaluation.query_ids[0]}'" if len(evaluation.query_ids) else ""
+        allowed = f"queries of the judgements{example or ', which have none'}"
+        raise DataError("no query of the run is judged", file=run, allowed=allowed)

@@ -80,11 +80,11 @@ def load_config(
     Raises:
         ConfigError: The file cannot be read, or the config has problems: all of them, in file
             order.
-        OptionError: `source` is no text, `Path` or mapping.
+        OptionError: `source` is no path or mapping.
     """
     report, variables = Report(), os.environ if environment is None else environment
     hidden = secrets_of_process(variables)
-    if not isinstance(source, (str, Path, Mapping)):
+    if not isinstance(source, (str, os.PathLike, Mapping)):
         raise OptionError("load_config", "source", source, "a path, a mapping")
     path = None if isinstance(source, Mapping) else Path(source)
     original = PythonReader(report).read(source) if path is None else read_file(path, report)

@@ -53,8 +53,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
 
     Args:
         source: A YAML file, the same as a mapping, or a checked config.
-        overrides: Dotted key -> value, as `--set` has it: `{"retrievers.bm25.k1": 1.2}`. Not
-            applied to a checked config.
+        overrides: Dotted key -> value, as `--set` has it: `{"retrievers.bm25.k1": 1.2}`. None or
+            empty for a checked config.
         retrievers: Live retrievers by name: objects with `retrieve(queries, top_k)`, or functions
             `(question, top_k)`.
         generators: Live generators by name: objects with `generate(question, contexts)`, or
@@ -85,7 +85,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         AdapterError: A component cannot be created.
         MissingExtra: A component needs a package that is not installed.
         OptionError: A live object has a name of the config, or one that is not allowed; or `only`,
-            `limit` or the baseline names nothing that runs; or `documents` without `dataset`.
+            `limit` or the baseline names nothing that runs; `documents` without `dataset`; or
+            `overrides` of a checked config.
     """
     if documents is not None and dataset is None:
         allowed = "documents beside dataset=; the config names its own: dataset: {corpus: docs/}"
@@ -160,13 +161,16 @@ def _load_config(
 ) -> ExperimentConfig:
     """Return the checked config; with `has_dataset`, its `dataset` gives way to the caller's.
 
-    `overrides` are not applied to a config that is checked already. Without `has_dataset`, a
-    checked config is returned as it is.
+    Without `has_dataset`, a checked config is returned as it is.
 
     Raises:
         ConfigError: The config is wrong; all its problems at once.
+        OptionError: There are overrides of a checked config.
     """
     if isinstance(source, ExperimentConfig):
+        if overrides:
+            allowed = "none for a checked config: load_config(source, overrides=...)"
+            raise OptionError("run_experiment", "overrides", ", ".join(overrides), allowed)
         dataset = replace(source.dataset, type=PASSED, cls=passed, options={})
         resolved = {**source.resolved, "dataset": {"type": PASSED}}
         return replace(source, dataset=dataset, resolved=resolved) if has_dataset else source

@@ -92,8 +92,7 @@ def increase_interval(
 
     Raises:
         OptionError: An amount is negative or not finite, or an option is not allowed.
-        ValueError: The two have different lengths of two or more, quantile is outside 0..1, or
-            with a quantile resamples is below 1 or the seed negative.
+        ValueError: The two have different lengths of two or more, or quantile is outside 0..1.
         ZeroDivisionError: quantile is 0 or 1.
 
     Example:
@@ -112,6 +111,8 @@ def increase_interval(
     theirs = arguments.sample(owner, "baseline", baseline)
     arguments.within(owner, "system", ours, 0.0, math.inf)
     arguments.within(owner, "baseline", theirs, 0.0, math.inf)
+    arguments.whole_number(owner, "resamples", resamples, least=1)
+    arguments.whole_number(owner, "seed", seed, least=0)
     tail = (1 - arguments.probability(owner, "confidence", confidence)) / 2
     point, n = _amount(theirs, quantile), len(ours)
     if not point > 0:

@@ -12,7 +12,7 @@ import pytrec_eval
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file
+from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file, refuse_unjudged
 from ragbench.data.files import trec_text as trec_stream
 from ragbench.data.files.trec_files import format_run, read_qrels, read_run
 from ragbench.errors import DataError, OptionError
@@ -278,6 +278,20 @@ def test_ids_that_share_a_hash_stay_apart(lines, chunk_bytes):
     expected = evaluate_run(read_run(io.BytesIO(text)), QRELS, MEASURES)
     assert {key: found.counts[key] for key in expected.counts} == expected.counts
     assert_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("qrels", "allowed"),
+    [
+        ({"q2": {"d1": 1}}, "queries of the judgements, such as 'q2'"),
+        ({}, "queries of the judgements, which have none"),
+    ],
+)
+def test_a_run_without_a_judged_query_is_refused(qrels, allowed):
+    evaluation = evaluate_run({"q1": {"d1": 1.0}}, qrels, ["mrr"])
+
+    with pytest.raises(DataError, match=f"no query of the run is judged.*{allowed}"):
+        refuse_unjudged(evaluation, "bm25.trec")
 
 
 def test_duplicates_of_unjudged_documents_and_queries_are_counted():

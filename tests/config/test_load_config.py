@@ -120,6 +120,18 @@ def test_a_cutoff_may_reach_top_k(load):
     assert load(VALID + rules).metrics.retrieval.measures == ("ndcg@10",)
 
 
+def test_a_path_of_another_class_is_read(here):
+    class Place:
+        def __fspath__(self):
+            return str(here / "exp.yaml")
+
+    (here / "exp.yaml").write_text(
+        "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\n"
+    )
+
+    assert load_config(Place()) == load_config(here / "exp.yaml")
+
+
 def test_base_dir_moves_the_paths(here, load):
     (here / "elsewhere" / "data").mkdir(parents=True)
 

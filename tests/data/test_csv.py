@@ -96,6 +96,11 @@ def test_scores_per_query_read_back_exactly(file, scores):
     assert found == {s: {q: {"=map": x} for q, x in by.items()} for s, by in scores.items()}
 
 
+def test_a_number_that_is_missing_is_an_empty_cell():
+    row = [math.nan, np.float64("nan"), math.inf, -math.inf, None, np.float64(0.5), -0.0, 3]
+    assert to_csv(["a"], [row]) == "a\n,,,,,0.5,-0.0,3.0\n"
+
+
 @given(st.lists(HOSTILE, unique=True, min_size=1))
 def test_fingerprints_and_causes_read_back_exactly(file, queries):
     prints = {"question": {query: f"{n:012x}" for n, query in enumerate(queries)}}

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import ragbench as rb
+from ragbench.config.load import load_config
 from tests.experiment.moons import write_jsonl
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
@@ -111,6 +112,12 @@ def test_a_retriever_without_a_corpus_to_search_is_refused(config, data):
 def test_a_live_name_that_the_config_has_is_refused(config):
     with pytest.raises(rb.OptionError, match="found 'bm25', allowed: a name that the config lacks"):
         rb.run_experiment(config, retrievers={"bm25": lambda question, top_k: []})
+
+
+def test_overrides_of_a_checked_config_are_refused(config):
+    message = "overrides: found 'seed', allowed: none for a checked config: load_config"
+    with pytest.raises(rb.OptionError, match=message):
+        rb.run_experiment(load_config(config), {"seed": 7})
 
 
 def test_a_secret_from_the_environment_is_not_written(config, monkeypatch):

@@ -135,6 +135,8 @@ def test_clusters_are_drawn_whole():
         ({"system": [-1.0, 1.0]}, "system: found -1.0, allowed: numbers from 0"),
         ({"baseline": [1.0, math.inf]}, "baseline"),
         ({"confidence": 1.5}, "confidence: found 1.5"),
+        ({"resamples": 0, "quantile": 0.5}, "resamples: found 0, allowed: an integer >= 1"),
+        ({"seed": -1, "quantile": 0.5}, "seed: found -1, allowed: an integer >= 0"),
     ],
 )
 def test_bad_options_say_what_is_allowed(options, message):

@@ -188,7 +188,7 @@ _QUOTED = re.compile(r'[,"\r\n]')
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
-    """Return CSV that `csv_rows` reads back exactly; None is an empty cell.
+    """Return CSV that `csv_rows` reads back exactly; None, NaN and infinities are empty cells.
 
     Texts that a spreadsheet would run as formulas get an apostrophe (`inert`). Texts with a comma,
     a quote or a line end are quoted, and so is a lone carriage return, which the csv module of
@@ -211,7 +211,7 @@ def csv_lines(header: Sequence[str], rows: Iterable[Sequence[str | float | None]
     """
     for row in chain([header], rows):
         # most cells are numbers, and a call for each would take as long as writing them
-        cells = [repr(cell) if type(cell) is float else _cell(cell) for cell in row]
+        cells = [repr(c) if type(c) is float and math.isfinite(c) else _cell(c) for c in row]
         yield (",".join(cells) if cells != [""] else '""') + "\n"
 
 
@@ -267,10 +267,10 @@ def _cells(column: Column, rows: slice) -> Sequence[str]:
 
 
 def _cell(cell: str | float | None) -> str:
-    """Return the text of a cell; empty for None."""
-    if cell is None:
-        return ""
-    return _text(cell) if isinstance(cell, str) else repr(float(cell))
+    """Return the text of a cell; empty for None, NaN and infinities."""
+    if isinstance(cell, str):
+        return _text(cell)
+    return "" if cell is None or not math.isfinite(cell) else repr(float(cell))
 
 
 def _text(cell: str) -> str:
