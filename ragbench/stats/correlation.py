@@ -140,7 +140,7 @@ def mean_correlation(
 
     Raises:
         OptionError: x, y and groups are not of one length, x or y holds an infinity, coefficient is
-            another word, or, with three groups, confidence is outside (0, 1).
+            another word, or, from three such groups on, confidence is outside (0, 1).
 
     Example:
         Group a in order, group b reversed, in c nothing can be ordered.

@@ -58,6 +58,10 @@ def unpaired_interval(
         resamples: Resamples of a bootstrap, which only scores without bounds need.
         seed: Equal seeds give equal intervals.
 
+    Returns:
+        The difference, system minus baseline, with limits and p. All are NaN where a sample is
+        empty; limits and p are NaN too where `mean_interval` has no limits for a sample.
+
     Raises:
         OptionError: As `mean_interval`: a value outside the range, or an option that is not
             allowed.

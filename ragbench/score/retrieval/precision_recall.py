@@ -143,8 +143,8 @@ def r_precision_multiple(
 
     Small multiples say how precise the top is, large ones how much is found, for queries with few
     and with many relevant documents alike. `multiple * R` ranks are cut off after adding 0.9, so
-    that nearly every fraction of a rank counts as one, as in trec_eval. A multiple below a tenth of
-    a rank gives 0.
+    that nearly every fraction of a rank counts as one, as in trec_eval. Without a rank, where
+    `multiple * R` is below a tenth, the score is 0.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without

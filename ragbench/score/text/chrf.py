@@ -49,9 +49,10 @@ def chrf(
 
     Sees parts of words, so that inflected forms and compounds count in part, in every script. The F
     of the mean precision and the mean recall over n = 1 to `char_order`, and over word n-grams up
-    to `word_order`; recall counts twice. The score is that of sacrebleu's `CHRF` divided by 100,
-    bit for bit. An empty prediction gives 0; with `eps_smoothing`, where both texts lack n-grams of
-    some length, less than 1e-15 instead. `word_order=2` gives chrF++. Values are from 0 to 1.
+    to `word_order`; recall counts `beta` times. The score is that of sacrebleu's `CHRF` divided by
+    100, bit for bit. An empty prediction gives 0; with `eps_smoothing`, where both texts lack
+    n-grams of some length, less than 1e-15 instead. `word_order=2` gives chrF++. Values are from 0
+    to 1.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

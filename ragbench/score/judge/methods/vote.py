@@ -229,8 +229,8 @@ class Vote:
 def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, ...]:
     """Return the distinct prompts of several votes, with the item's texts replaced by names.
 
-    A text that `harmless` changed stays in full, since it was sent in another form. In the order in
-    which they were sent first.
+    A text that `harmless` changed stays in full, since it was sent in another form. In the order of
+    the votes, and within a vote in the order of sending.
     """
     contexts = item.contexts or []
     texts = {
