@@ -28,8 +28,7 @@ from ragbench.types import FloatArray, ScoreColumn
 class TestedPairs:
     """Tests of all pairs of systems by each measure, computed once on first use.
 
-    The best set, the marks of tables and the comparisons with the baseline share them: resampling
-    is the slow part of a comparison.
+    The best set and the marks of tables share them: resampling is the slow part of a comparison.
     """
 
     def __init__(
@@ -53,22 +52,6 @@ class TestedPairs:
                 seed=self.method.seed,
             )
         return self._pairs[measure]
-
-    def sums(self, pairs: Sequence[PairedScores]) -> FloatArray:
-        """Return the sums of differences under random sign flips, shape (flips, pairs).
-
-        Columns are in the order of `pairs`. ValueError if a pair names a system without the
-        measure.
-        """
-        sums = np.empty((self.method.resamples, len(pairs)))
-        for measure in dict.fromkeys(pair.measure for pair in pairs):
-            columns = [column for column, pair in enumerate(pairs) if pair.measure == measure]
-            names = [*systems_with(measure, self._systems)]
-            first, second = (
-                [names.index(pairs[column].names[side]) for column in columns] for side in (0, 1)
-            )
-            sums[:, columns] = self.of(measure).sums(first, second)
-        return sums
 
 
 def compare_systems(
@@ -110,9 +93,7 @@ def compare_systems(
         families = [tuple(pair for family in families for pair in family)]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
-        differences = (
-            test_unpaired(family, method) if unpaired else _test(family, method, labels, tested)
-        )
+        differences = test_unpaired(family, method) if unpaired else _test(family, method, labels)
         for pair, comparison in zip(family, differences, strict=True):
             compared[pair.measure].append(comparison)
     measures = []
@@ -184,7 +165,7 @@ def _best(
 
 
 def _test(
-    family: Sequence[PairedScores], method: Method, clusters: Labels | None, tested: TestedPairs
+    family: Sequence[PairedScores], method: Method, clusters: Labels | None
 ) -> list[Difference]:
     """Return differences, intervals and adjusted p-values of the pairs of a family, in order.
 
@@ -203,8 +184,6 @@ def _test(
         alpha=alpha,
         resamples=method.resamples,
         seed=method.seed,
-        # the flips of the tests of all pairs serve here too: drawing them is slow
-        sums=lambda places: tested.sums([family[place] for place in places.tolist()]),
     )
     differences = []
     for place, pair in enumerate(family):

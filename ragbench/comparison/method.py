@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.types import FloatArray
-
-if TYPE_CHECKING:
-    from ragbench.stats.paired_tests import SumsOf
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
 Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
@@ -113,7 +108,6 @@ def adjust_family(
     alpha: float = 0.05,
     resamples: int = 10_000,
     seed: int = 0,
-    sums: SumsOf | None = None,
 ) -> FamilyResult:
     """Test every column of differences, and adjust the p-values of all columns together.
 
@@ -129,8 +123,6 @@ def adjust_family(
         alpha: Error rate of the family.
         resamples: Number of sign flips, at least.
         seed: Seed of the sign flips.
-        sums: Function from columns to their sums under `resamples` flips, if the caller has drawn
-            these already.
 
     Returns:
         P-values in (0, 1], in the order of the columns; NaN without paired scores, and empty for no
@@ -147,8 +139,6 @@ def adjust_family(
     m = differences.shape[1]
     if correction != "max_t" and m:
         needed = stats.resamples_needed(1 if correction == "none" else m, alpha=alpha)
-        # sums of the caller have `resamples` flips, too few if the family needs more
-        sums = sums if resamples >= needed else None
         resamples = max(resamples, needed)
     tests = [_fitting(test, column) for column in differences.T]
     p = np.full(m, np.nan)
@@ -156,10 +146,7 @@ def adjust_family(
         columns = np.flatnonzero([name == kind for name in tests])
         if kind == "randomization":
             p[columns] = stats.randomization_p_values(
-                differences[:, columns],
-                resamples=resamples,
-                seed=seed,
-                _sums=None if sums is None else partial(_sums_of_columns, sums, columns),
+                differences[:, columns], resamples=resamples, seed=seed
             )
         else:
             name = "t_test" if kind == "t" else kind
@@ -182,13 +169,3 @@ def _fitting(test: Test, d: FloatArray) -> Test:
     # McNemar's test counts hits and misses, whose differences are -1, 0 and 1
     graded = test == "mcnemar" and not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all()
     return "randomization" if graded else test
-
-
-def _sums_of_columns(
-    sums: SumsOf, columns: NDArray[np.intp], positions: NDArray[np.intp]
-) -> FloatArray:
-    """Return the sums of some columns, by their positions among `columns`.
-
-    `columns` numbers the columns of the family, `positions` counts from 0.
-    """
-    return sums(columns[positions])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -308,7 +308,7 @@ class SystemPairs:
         threshold = statistics - columns.slack
         extreme, highest = np.empty(len(order)), np.zeros(self._resamples)
         for block in self._blocks(order[::-1]):
-            sums = self.sums(self.first[block], self.second[block])
+            sums = self._sums(self.first[block], self.second[block])
             sums /= columns.largest[block]
             sums /= columns.norm[block]
             for pair, flipped in zip(block, np.abs(sums, out=sums).T, strict=True):
@@ -335,16 +335,13 @@ class SystemPairs:
         tied[self.second[alike & best[self.first]]] = True
         return tied & scored
 
-    def sums(
-        self, systems: Sequence[int] | NDArray[np.intp], rivals: Sequence[int] | NDArray[np.intp]
-    ) -> FloatArray:
+    def _sums(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:
         """Return the sums of systems minus others, pair by pair, under the flips of the seed.
 
-        Shape (resamples, pairs); the same as those of `random_flips`, rounding aside. A query that
-        either system did not score counts 0. OptionError if there is not one cluster label per
-        query, IndexError for the number of a system that the table lacks.
+        `one` and `other` have the numbers of the systems of each pair. Shape (resamples, pairs);
+        the same as those of `random_flips`, rounding aside. A query that either system did not
+        score counts 0. OptionError if there is not one cluster label per query.
         """
-        one, other = np.asarray(systems, np.intp), np.asarray(rivals, np.intp)
         d = np.nan_to_num(self._by_unit(self._table[:, one], self._table[:, other]))
         sums: FloatArray = (self._flipped[one] - self._flipped[other]).T
         # where one of the three was not scored, a sum has queries that the difference has not

@@ -12,18 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from statistics import NormalDist
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.student import t_sf
 from ragbench.types import FloatArray
-
-# Function that returns the sums of `random_flips` for given columns, as one block.
-SumsOf: TypeAlias = Callable[[NDArray[np.intp]], NDArray[np.float64]]
 
 RESAMPLES = 100_000
 # Most queries to flip for which all 2^14 = 16,384 flips are enumerated.
@@ -126,7 +122,6 @@ def randomization_p_values(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    _sums: SumsOf | None = None,
 ) -> FloatArray:
     """Test each column of paired differences for a distribution symmetric about 0.
 
@@ -142,7 +137,6 @@ def randomization_p_values(
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
         resamples: Number of random signs.
         seed: Equal seeds give equal p-values, whatever other columns there are.
-        _sums: Source of the random sums of columns, as `SystemPairs.sums`; None draws them.
 
     Returns:
         Array of shape (m,), in the order of the columns: p-values in (0, 1]; 1 where no query
@@ -176,12 +170,7 @@ def randomization_p_values(
     many = n_changed > EXACT_UP_TO
     if many.any():
         columns = d[:, many]
-        blocks = (
-            random_flips(columns, resamples, seed)
-            if _sums is None
-            else iter([_sums(np.flatnonzero(many))])
-        )
-        extreme = _count_extreme(blocks, columns)
+        extreme = _count_extreme(random_flips(columns, resamples, seed), columns)
         p_values[many] = (extreme + 1) / (resamples + 1)
     return p_values
 

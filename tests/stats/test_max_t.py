@@ -246,15 +246,9 @@ def test_pairs_have_the_p_values_of_their_differences_to_the_last_bit(seed):
     d = d if clusters is None else cluster_sums(d, clusters)
 
     np.testing.assert_array_equal(pairs.p_values, max_t_p_values(d, resamples=300, seed=seed))
-    np.testing.assert_array_equal(
-        randomization_p_values(
-            -d, resamples=300, seed=seed, _sums=lambda own: pairs.sums(second[own], first[own])
-        ),
-        randomization_p_values(-d, resamples=300, seed=seed),
-    )
 
 
-def test_all_pairs_in_both_tests_take_one_product_for_each_system(monkeypatch):
+def test_all_pairs_take_one_product_for_each_system(monkeypatch):
     flipped = []
 
     def counting(columns, resamples, seed):
@@ -264,7 +258,6 @@ def test_all_pairs_in_both_tests_take_one_product_for_each_system(monkeypatch):
     monkeypatch.setattr(multiple_comparisons, "random_flips", counting)
     pairs = SystemPairs(np.random.default_rng(1).random((50, 10)), resamples=200)
     pairs.tied_with_best(higher_is_better=True, alpha=0.05)
-    pairs.sums([1, 2, 3], [0, 0, 0])
 
     assert pairs.p_values.shape == (45,)
     assert flipped == [10]
