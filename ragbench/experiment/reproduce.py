@@ -28,10 +28,10 @@ from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.experiment.plan.records import Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.stages.base import RunProgress
 from ragbench.records.manifest import Choices, EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
 from ragbench.registry import checking_imports
+from ragbench.report.progress import Progress
 from ragbench.secrets import MASK
 
 # Scheme of a URL: `https://`.
@@ -124,7 +124,7 @@ class Reproduction:
 
 def reproduce(
     run: Path,
-    progress: RunProgress | None = None,
+    progress: Progress | None = None,
     *,
     trust: bool = False,
     tell: Callable[[str], None] = lambda line: None,

@@ -24,12 +24,13 @@ from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.stages.base import NoProgress, RunProgress, Workspace
+from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
 from ragbench.experiment.summary import make_summary
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
 from ragbench.registry import shown
+from ragbench.report.progress import Progress
 from ragbench.store.items import StageStore
 
 # Lock file in the folder of an experiment.
@@ -46,7 +47,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     dataset: object = None,
     documents: object = None,
     choices: Choices | None = None,
-    progress: RunProgress | None = None,
+    progress: Progress | None = None,
     repetition: Repetition | None = None,
 ) -> Experiment:
     """Run an experiment and write its run folder.
@@ -93,7 +94,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         raise OptionError("run_experiment", "documents", shown(documents), allowed)
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
     config = _load_config(source, overrides or {}, live, has_dataset=dataset is not None)
-    progress, choices = progress or NoProgress(), choices or Choices()
+    progress, choices = progress or Progress(quiet=True), choices or Choices()
     started = time.time()
     with progress.stage("load", 1, "data sets") as stage:
         # keep: later runs map the arrays of a large corpus instead of parsing it again

@@ -6,10 +6,10 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from ragbench import __version__
 from ragbench.errors import RagbenchError
@@ -20,6 +20,7 @@ from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.records import Results, Work
 from ragbench.experiment.stages import stored_items
 from ragbench.llm import Budget, Estimate, Replies
+from ragbench.report.progress import Progress, StageProgress
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 from ragbench.secrets import Redactor, redactor
@@ -39,38 +40,6 @@ ItemPlace = tuple[str, str]
 
 # Takes the position of an item and its value, when the value is made.
 Keep = Callable[[int, Any], None]
-
-
-class ItemProgress(Protocol):
-    """Progress display of one stage.
-
-    `RunProgress.stage` yields it.
-    """
-
-    def advance(self, n: int = 1) -> None:
-        """Count `n` more items as done."""
-
-
-class RunProgress(Protocol):
-    """Progress display of a run."""
-
-    def stage(
-        self, name: str, total: int, unit: str = "queries"
-    ) -> AbstractContextManager[ItemProgress]:
-        """Return a context that shows a stage of `total` items, counted in `unit`, a plural."""
-
-
-class NoProgress:
-    """Progress display, of a run and of its stages, that shows nothing."""
-
-    def advance(self, n: int = 1) -> None:
-        """Show nothing."""
-
-    def stage(
-        self, name: str, total: int, unit: str = "queries"
-    ) -> AbstractContextManager[ItemProgress]:
-        """Return a context that yields this object, which shows nothing."""
-        return nullcontext(self)
 
 
 def keep_all(
@@ -182,7 +151,7 @@ class Workspace:
     plan: Plan
     store: StageStore
     run_token: str
-    progress: RunProgress
+    progress: Progress
     budget: Budget = field(default_factory=Budget)
     replies: Replies | None = None
     executor: Executor | None = None
@@ -195,7 +164,7 @@ class Workspace:
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @contextmanager
-    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[ItemProgress]:
+    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[StageProgress]:
         """Show a stage of `total` items in the progress display, and add its seconds to `work`.
 
         After an error in the block, no seconds are added.

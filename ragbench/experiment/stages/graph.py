@@ -14,7 +14,7 @@ from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp, Generate, Recorded
-from ragbench.experiment.stages.base import NoProgress, Stage, Step, Workspace
+from ragbench.experiment.stages.base import Stage, Step, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.comparison import Compare
 from ragbench.experiment.stages.judging import JudgeAnswers
@@ -25,6 +25,7 @@ from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
 from ragbench.experiment.summary import costs_of, spending_of
 from ragbench.files import cache_folder
 from ragbench.llm import Estimate
+from ragbench.report.progress import Progress
 from ragbench.score.text.columns import TextScorer
 from ragbench.store.items import StageStore
 
@@ -211,7 +212,7 @@ def forecast(plan: Plan) -> Forecast:
             plan=plan,
             store=store,
             run_token=unfinished_token(Path(config.output) / config.name) or "none",
-            progress=NoProgress(),
+            progress=Progress(quiet=True),
             dry=True,
         )
         nodes: dict[Stage, Step] = {}
