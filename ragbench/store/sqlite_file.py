@@ -127,7 +127,7 @@ class SQLiteFile:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, thorough: bool = False) -> None:
-        self.path, self._read_only, self._thorough = path, read_only, thorough
+        self.path, self._thorough = path, thorough
         self.writable = not read_only and may_be_written(path)
         self.lock = threading.RLock()
         self._connection: Connection | None = None
@@ -160,7 +160,8 @@ class SQLiteFile:
             DataError: The file cannot be written.
         """
         if not self.writable:
-            raise DataError(f"cannot be written: {self._reason()}", file=self.path)
+            problem = "cannot be written: the file or its folder is read-only"
+            raise DataError(problem, file=self.path)
 
         def transaction(connection: Connection) -> Result:
             connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
@@ -346,16 +347,6 @@ class SQLiteFile:
             raise DataError(text, file=self.path, allowed=allowed)
         if foreign := sorted(f"{kind} {name}" for kind, name, _ in objects - _OBJECTS):
             raise ForeignSchema(f"{', '.join(foreign)} of another program")
-
-    def _reason(self) -> str:
-        """Return the reason why the file cannot be written, as the operating system states it."""
-        if not self._read_only:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.path.open("ab").close()
-            except OSError as error:
-                return str(error.strerror)
-        return "the file is read-only"
 
     def _unusable(self, error: Exception) -> DataError:
         """Return the error for a damaged file, or for one that cannot be read or written."""

@@ -45,8 +45,11 @@ def families(experiment):
 
 
 SENTENCES = [
-    (lambda n: {"reference": f"It is well known that the moon number {n} is like this."}, "longer"),
-    (lambda n: {"reference": "Nobody has ever been up there"}, "3 of 3 gold answers are longer"),
+    (
+        lambda n: {"reference": f"It is well known that the moon number {n} is like this."},
+        "have 12",
+    ),
+    (lambda n: {"reference": "Nobody has ever been up there"}, "have 6 words in the median"),
     (lambda n: {"reference": "green"}, "no retrieved passage holds a gold answer word for word:"),
 ]
 

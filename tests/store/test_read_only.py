@@ -113,7 +113,7 @@ def test_a_run_over_a_complete_cache(cache, warm, repository, tmp_path, monkeypa
 
     assert again.returncode == 0, again.stderr
     assert (other.returncode, other.stderr.count("\n")) == (2, 1), other.stderr
-    assert "cannot be written: Read-only file system" in other.stderr
+    assert "cannot be written: the file or its folder is read-only" in other.stderr
 
 
 def test_failures_of_a_server_stay_where_a_new_result_cannot_be_stored(

@@ -17,7 +17,7 @@ from ragbench.comparison.pairs import pair_columns
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import Results, RetrieverRun, sample_notes
+from ragbench.experiment.records import Results, sample_notes
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.stored_items import code_in, write_column
 from ragbench.json_yaml import load_json
@@ -68,7 +68,7 @@ def with_reasons(
         if family.kind == "retrieval":
             columns = [system.columns[name] for system in systems if name in system.columns]
             if parse_measure(name).spec.reads == "passages":
-                reason = _no_answer_reason(plan, results, columns)
+                reason = _no_answer_reason(plan, columns)
                 if reason is not None and not (family.tells_nothing or _all_zero(columns)):
                     doubts.append(f"{name}: {reason}")
                     reason = None
@@ -92,12 +92,12 @@ def _all_zero(columns: Sequence[ScoreColumn]) -> bool:
     return bool(np.isfinite(values).any()) and not np.nan_to_num(values).any()
 
 
-def _no_answer_reason(plan: Plan, results: Results, columns: Sequence[ScoreColumn]) -> str | None:
+def _no_answer_reason(plan: Plan, columns: Sequence[ScoreColumn]) -> str | None:
     """Return the reason why passages hold hardly any gold answers; None if they hold some.
 
-    Gold answers of many words are sentences, which no passage repeats word for word; some may be
-    longer than any passage. They hold hardly any if 90 % of the queries (all for short gold
-    answers) lack one in every system. Longer than any passage: one gold answer is enough.
+    Gold answers of many words are sentences, which no passage repeats word for word. They hold
+    hardly any if 90 % of the queries with a value (all for short gold answers) lack one in every
+    system. None too if no query has a value.
     """
     table = np.array([column.values for column in columns])
     # a query counts if any system has a value
@@ -111,37 +111,14 @@ def _no_answer_reason(plan: Plan, results: Results, columns: Sequence[ScoreColum
         for query in plan.ids
         if answers.get(query)
     ]
-    longest = _longest_passage(plan, results.rankings.values())
-    n_too_long, typical = sum(words > longest for words in lengths), median(lengths or [0])
+    typical = median(lengths or [0])
     are_sentences = typical >= _SENTENCE_WORDS
-    is_missed = n and n_missed >= _DOUBTFUL_SHARE * n and (are_sentences or n_missed == n)
-    if not is_missed and not n_too_long:
+    if not n or n_missed < _DOUBTFUL_SHARE * n or not (are_sentences or n_missed == n):
         return None
     reason = f"for {n_missed} of {n} queries no retrieved passage holds a gold answer word for word"
-    if n_too_long:
-        reason += f"; {n_too_long} of {len(lengths)} gold answers are longer than any passage"
-    elif are_sentences:
+    if are_sentences:
         reason += f", as gold answers have {typical:g} words in the median"
     return f"{reason}: {_ADVICE}"
-
-
-def _longest_passage(plan: Plan, rankings: Iterable[RetrieverRun]) -> int:
-    """Return the number of words of the longest retrieved passage; 0 without any."""
-    hits = (
-        hit
-        for ranked in rankings
-        for outcome in ranked.outcomes
-        if outcome.value is not None
-        for hit in outcome.value.documents
-    )
-    # by id: systems retrieve the same passages again and again
-    texts = {hit.id: hit.text for hit in hits}
-    corpus = plan.corpus
-    full_texts = {
-        name: corpus[name].full_text if text is None and name in corpus else text or ""
-        for name, text in texts.items()
-    }
-    return max((len(text.split()) for text in full_texts.values()), default=0)
 
 
 def _no_hit_reason(plan: Plan, results: Results) -> str | None:
