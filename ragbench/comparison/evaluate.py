@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeGuard, cast, overload
+from typing import Any, BinaryIO, Literal, TypeGuard, cast
 
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.systems import summarize
@@ -378,7 +378,8 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         Scores of the judged queries, in the order of the qrels; without any, means are NaN.
 
     Raises:
-        DataError: The run or the qrels are not what they should be.
+        DataError: The run or the qrels have another form, or the qrels lack subtopics that a
+            measure reads.
         OptionError: An unknown measure, an option that is not allowed, or confidence outside (0,
             1).
         AdapterError: A measure of the user fails.
@@ -460,28 +461,6 @@ def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
     # types first: one check for each type, not for each of many queries
     kinds = {*map(type, nested.values())} if isinstance(nested, Mapping) else ()
     return not all(issubclass(kind, Mapping) for kind in kinds)
-
-
-@overload
-def evaluate_texts(
-    predictions: Sequence[str | None],
-    references: Sequence[str | Sequence[str] | None],
-    metrics: Sequence[str],
-    *,
-    confidence: float = 0.95,
-    progress: Callable[[int, int], None] | None = None,
-) -> Evaluation: ...
-
-
-@overload
-def evaluate_texts(
-    predictions: tables.Table,
-    *,
-    metrics: Sequence[str],
-    confidence: float = 0.95,
-    progress: Callable[[int, int], None] | None = None,
-    columns: Mapping[str, str] | None = None,
-) -> Evaluation: ...
 
 
 def evaluate_texts(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -71,8 +71,6 @@ _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 SHOWN_HITS = 10
 # Number of characters of one text that are stored.
 LONGEST_TEXT = 8_000
-# Number of queries whose fingerprints are in memory together.
-_FINGERPRINT_BLOCK = 1_000
 # Number of characters of all texts of a run; texts of later queries are left out beyond it, so that
 # a run folder and its page stay small enough to be opened and sent.
 MOST_CHARACTERS = 64_000_000
@@ -268,15 +266,8 @@ def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
     They are of the question, judgements, subtopics and gold answers; a cell is empty where a query
     lacks the part.
     """
-    qrels = results.qrels(plan)
-    judged = {} if qrels is None else qrels.query_fingerprints()
-    for first in range(0, max(len(plan.ids), 1), _FINGERPRINT_BLOCK):
-        rows = slice(first, first + _FINGERPRINT_BLOCK)
-        names, answers = plan.ids[rows], plan.collection.answers
-        gold = {name: answers.get(name, ()) for name in names} if answers else {}
-        prints = {**fingerprint_queries(plan.queries[rows], None, gold), **judged}
-        # each block has a header, and the file has one
-        yield from islice(format_fingerprints(names, prints), 1 if first else 0, None)
+    prints = fingerprint_queries(plan.queries, results.qrels(plan), plan.collection.answers)
+    yield from format_fingerprints(plan.ids, prints)
 
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
