@@ -130,7 +130,10 @@ def main() -> None:
 
 
 def _finished(is_closed: bool) -> int:
-    """Run the command and return its exit code; 2 if its result cannot be written to stdout."""
+    """Run the command and return its exit code; 2, not 0, if stdout cannot be written.
+
+    A reader of stdout that ended first is no error.
+    """
     code = _exit_code()
     if is_closed and code == 0:
         echo("cannot write the result: standard output is closed", err=True)
@@ -148,7 +151,9 @@ def _finished(is_closed: bool) -> int:
 def _exit_code() -> int:
     """Run the command, print the message of its error, and return the exit code.
 
-    No error is raised; 70 is a bug of ragbench, and 2 a mistake of the user.
+    An error of ragbench has its own code; 2 is wrong usage or a file that cannot be used, 70 a bug,
+    and 0 a pipe whose reader ended first. No error is raised; an interrupt ends the process with
+    130.
     """
     try:
         code = group.main(standalone_mode=False)

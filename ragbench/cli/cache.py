@@ -53,7 +53,8 @@ def command(ctx: click.Context, path: Path | None) -> None:
 def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
     """Remove entries by age, or the oldest above a size; replies of models stay.
 
-    A run that is in progress is not disturbed; the next run computes removed entries again.
+    At least one of the two options is needed. A run that is in progress is not disturbed; the next
+    run computes removed entries again.
     """
     if older_than is None and max_size is None:
         raise click.UsageError("pass --older-than AGE, --max-size SIZE, or both")
@@ -65,7 +66,10 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
 @command.command(name="verify")
 @click.pass_context
 def verify_command(ctx: click.Context) -> None:
-    """Check every checksum; the next run computes damaged items again."""
+    """Check every checksum; the next run computes damaged items again.
+
+    The exit code is 2 if an item is damaged, else 0.
+    """
     from ragbench.errors import EXIT_BAD_INPUT
 
     total = 0

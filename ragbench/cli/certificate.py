@@ -100,6 +100,7 @@ def draw_sheet(
         OptionError: The run lacks a rubric or a system, or n is below 1 or above the number of
             answers, or of queries.
         DataError: The data set has changed since the run, or the sheet cannot be written.
+        ConfigError: The config of the run folder is wrong.
     """
     run, output = request.run, request.output
     if output is not None and output.exists():
@@ -172,7 +173,8 @@ def certify_ratings(
     """Compare a judge with people by a table with the ratings of both, and write the certificate.
 
     Raises:
-        UsageError: `scale` is None, or there are two rubrics.
+        UsageError: `scale` is None, there are two rubrics, or a column has another form than
+            NAME=COLUMN.
         DataError: The table cannot be read, lacks a column or has a wrong rating; or the
             certificate cannot be written.
         OptionError: `columns` names an unknown part of the table, or one column twice.
@@ -224,10 +226,11 @@ def _probe_judges(
         Score name -> probe -> result, and a note for each judge with the number of calls.
 
     Raises:
-        DataError: The data set has changed since the run, or its config cannot be read.
+        DataError: The data set cannot be read, or has changed since the run.
         OptionError: An address or variable of the run folder is not trusted.
         MissingExtra: The judge needs a package that is not installed.
-        ConfigError: The judge refuses an option, or its key is missing.
+        ConfigError: The config of the run cannot be read, the judge refuses an option, or its key
+            is missing.
     """
     run, seed = request.run, request.seed
     questions = _read_questions(run)
@@ -285,7 +288,8 @@ def _read_questions(run: JudgedRun) -> Mapping[str, sheet.Question]:
     """Load the questions and gold answers of the run's data set, by query id.
 
     Raises:
-        DataError: Questions or gold answers differ from those of the run.
+        DataError: The data set cannot be read, or its questions or gold answers differ from those
+            of the run.
         ConfigError: The config of the run folder is wrong.
     """
     collection = load_collection(load_saved(run.folder / "config.yaml", ()))

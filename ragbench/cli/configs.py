@@ -206,7 +206,10 @@ def _show(label: str, lines: Iterable[str]) -> None:
 
 
 def _sizes(collection: Collection) -> str:
-    """Return the counts of a data set: `66 queries, 132 documents, 300 judgements`."""
+    """Return the counts of a data set: `66 queries, 132 documents, 300 judgements`.
+
+    Documents, judgements and gold answers are left out if it has none.
+    """
     parts = [_format_count(len(collection.queries), "query", "queries")]
     if collection.documents is not None:
         parts.append(_format_count(len(collection.documents), "document", "documents"))
@@ -223,9 +226,9 @@ def _format_count(number: int, singular: str, plural: str) -> str:
 
 
 def _format(value: Any) -> str:
-    """Format a value in one line; a list has its length first, None is `none`.
+    """Format a value in one line: a list has its length first, None is `none`.
 
-    At most 72 characters.
+    A text, or the items of a list, are cut at 72 characters; an empty list is `0`.
     """
     if value is None:
         return "none"

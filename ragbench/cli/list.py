@@ -229,7 +229,7 @@ def _metric_facts(kind: str, name: str, component: object) -> dict[str, Any]:
 
 
 def _list_rubrics() -> list[ListEntry]:
-    """Return an entry for each built-in rubric, with its needs, method, direction and judges."""
+    """Return an entry for each built-in rubric, by name, with needs, method, direction, judges."""
     from ragbench.score.judge import JUDGES
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import built_in_rubrics, describe_rubric, load_rubric

@@ -63,7 +63,10 @@ Form = Literal["table", "trec", "json", "csv"]
 
 
 def refuse(*rules: tuple[object, str]) -> None:
-    """Raise a usage error with the text of the first (condition, text) whose condition holds."""
+    """Raise a UsageError with the text of the first (condition, text) whose condition holds.
+
+    Nothing happens if none holds.
+    """
     for is_broken, text in rules:
         if is_broken:
             raise click.UsageError(text)
@@ -121,7 +124,10 @@ class Door:
         return self.stream.write(self.clean(text))
 
     def clean(self, text: str) -> str:
-        """Return a text as `write` writes it."""
+        """Return a text as `write` writes it: without secrets, its control characters visible.
+
+        Commands of CI are broken, and long lines of stderr cut; an empty text stays empty.
+        """
         # file names in a locale that is not UTF-8 have surrogates for bytes that are valid UTF-8
         byte = "surrogateescape"
         text = _BYTES.sub(lambda run: run[0].encode("utf-8", byte).decode("utf-8", byte), text)

@@ -310,9 +310,10 @@ def _range(numbers: tuple[float, float], number_format: str = ",.0f") -> str:
 
 
 def _power(plan: Plan) -> Iterator[str]:
-    """Yield the smallest detectable difference, for similar and for different systems.
+    """Yield a line with the smallest detectable differences; it says so below two queries.
 
-    It is for paired scores, by standard deviations of 0.15 and 0.3.
+    They are those of paired scores with power 0.8, for standard deviations of 0.15 and 0.3 from
+    query to query, as between similar and between different systems.
     """
     from ragbench.stats import minimum_detectable_difference
 

@@ -154,7 +154,11 @@ def _records_of(collection: Collection) -> list[Answered]:
 
 
 def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dict[str, list[Any]]:
-    """Return the columns of texts for the data frame; one gold answer is a text, not a list."""
+    """Return part -> value of each item: question, contexts, answer and reference.
+
+    An item with one gold answer has it as a text, one with several as a list, and one without None,
+    as for contexts and answers.
+    """
     return {
         "question": [item.question for item in items],
         "contexts": [item.contexts for item in items],
@@ -233,9 +237,9 @@ def _columns(collection: Collection) -> str:
 
 
 def _opened(judge: object) -> AbstractContextManager[Judge | None]:
-    """Return the judge as a context that closes it only if it is created here.
+    """Return a context of the judge, which closes it only if it is created here.
 
-    Raises as `Judge`.
+    The context of None gives None. Raises as `Judge`.
     """
     if judge is None or isinstance(judge, Judge):
         return nullcontext(judge)

@@ -183,7 +183,7 @@ class Executor(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End all workers at once, also those that compute; afterwards `submit` raises."""
+        """End all workers at once, also those that compute; `submit` then raises RuntimeError."""
 
     @abstractmethod
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:

@@ -55,7 +55,7 @@ def write_pages(
     An existing page is replaced. `latest` of an experiment's folder counts as its newest run.
 
     Args:
-        runs: Run folders; the first is the base of the others.
+        runs: Run folders, at least one; the first is the base of the others.
         output: File that ends in `.html` or `.md`. None writes both pages of one run into its
             folder, and the page of several as `side-by-side.html`.
         tell: Function that gets a line for each main change between several runs, or the reasons

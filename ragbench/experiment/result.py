@@ -55,9 +55,9 @@ class Experiment:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of `ragbench run`: 2 refused, 1 a gate failed, 3 incomplete, else 0.
+        """Exit code of `ragbench run`: 2 a gate was refused, 1 one failed, 3 incomplete, else 0.
 
-        The first counts.
+        The first that applies.
         """
         return exit_code_of(self.record.gates, complete=self.record.complete)
 
@@ -106,7 +106,8 @@ class Experiment:
         """Return a pandas DataFrame, a row per system and query, a column per score; needs pandas.
 
         The column `cause` has the cause of the query, None without one; a missing score is NaN. The
-        index is (system, query_id). Raises ImportError without pandas, DataError for damaged files.
+        index is (system, query_id). A system without scores has no rows. Raises ImportError without
+        pandas, DataError for damaged files.
         """
         import pandas as pd
 

@@ -227,6 +227,7 @@ def build_retriever(
     Raises:
         ConfigError: A built-in retriever or its chunker refuses an option.
         AdapterError: Code of the user's fails, or returns no retriever.
+        OptionError: The user's class or function lacks an option.
     """
     if component is not None and not calls and calls_code(component):
         return UncalledRetriever(component)
@@ -285,6 +286,7 @@ def build_app(
     Raises:
         ConfigError: A built-in app refuses an option.
         AdapterError: Code of the user's fails, or returns no app.
+        OptionError: The user's class or function lacks an option.
     """
     if component is not None and not calls and calls_code(component):
         require_method(component, "app")
@@ -506,7 +508,7 @@ def _is_checked_by_plan(planned: PlannedJudge) -> bool:
 
 
 def _path_of(block: schema.JudgeBlock) -> str:
-    """Return the path of a judge in the config, for messages."""
+    """Return the path of a judge in the config: `metrics.judge`, or with its name behind it."""
     return "metrics.judge" if block.name is None else f"metrics.judge.{block.name}"
 
 

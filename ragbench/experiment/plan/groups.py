@@ -259,7 +259,7 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
 
 
 def common_clusters(path: str, runs: Matching) -> list[str]:
-    """Return the cluster of each query that all sources have in common.
+    """Return the cluster of each query, in the order of the sources' queries.
 
     Args:
         path: Key, such as `metadata.topic`.

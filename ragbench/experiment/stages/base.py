@@ -178,7 +178,7 @@ class Workspace:
     def component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
         """Return the key of the results of a component for `inputs`, which are JSON-ready.
 
-        An unknown name counts as a live object.
+        It has 32 hexadecimal digits. An unknown name counts as a live object.
         """
         component = self.plan.component(noun, name)
         if component is None:  # a live object has no entry: its name and the run identify it

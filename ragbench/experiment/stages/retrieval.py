@@ -279,9 +279,10 @@ class Retrieve(base.StoredStage):
 
     @cached_property
     def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
-        """Causes by row of the queries that failed in a source; and the hits of each source.
+        """Outcomes by row of queries without hits of a source; and the hits of each source.
 
-        Hits are cut at `depth`, and have the text of the corpus where they have none.
+        The outcome has the cause of the failure, or is pending. Hits are cut at `depth`, and have
+        the text of the corpus where they have none.
         """
         failed = dict[int, Outcome[Retrieved]]()
         for source in self.sources:
