@@ -46,7 +46,8 @@ class Request:
         rubrics: Names of rubrics; empty means all rubrics of the judge.
         probes: Whether to judge the sample again with the passages reversed.
         scale: Scale of the labels; None means the scale of each rubric.
-        trusted: Addresses that probes may send to; a run folder may name any address.
+        trusted: Addresses and variables that probes may send to and send; a run folder may name
+            any.
         run: Judged run whose scores are compared.
         output: File to write; None writes none, and a sheet goes to stdout.
         confidence: Level of the intervals, such as 0.95.

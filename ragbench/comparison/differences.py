@@ -29,6 +29,9 @@ class TestedPairs:
     """Tests of all pairs of systems by each measure, computed once on first use.
 
     The best set and the marks of tables share them: resampling is the slow part of a comparison.
+
+    Attributes:
+        method: Method of the comparison, with the number of resamples and the seed.
     """
 
     def __init__(

@@ -149,8 +149,8 @@ class PairCounts(Record):
 
     Attributes:
         predictions: Number of all pairs.
-        without_prediction: Number of references without a prediction.
-        without_reference: Number of predictions without a reference.
+        without_prediction: Number of pairs without a prediction.
+        without_reference: Number of pairs without a reference.
     """
 
     predictions: int

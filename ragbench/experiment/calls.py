@@ -35,8 +35,8 @@ class Outcome(Generic[Value]):
     """Result of one call: a value, or the cause of a failure.
 
     Attributes:
-        value: Returned value; None if the call failed or was not made.
-        cause: `SCORED` for a value, else the cause of the failure.
+        value: Returned value; None if the call failed, was not made, or is still to be made.
+        cause: Cause of the failure; `SCORED` for a value, and for a call that is still to be made.
         detail: Message of the failure; empty if there is none.
         latency_ms: Wall time of the call in milliseconds, or the time that the answer reports; None
             if no call was made, or its worker was lost.

@@ -69,7 +69,8 @@ class Comparison:
         """Entry of each comparison, measure by measure; [] if nothing was compared.
 
         The keys are `measure` and the fields of `records.comparison.Difference`, such as `system`,
-        `baseline`, `difference`, `interval`, `p_adjusted` and `differs`. A missing number is None.
+        `baseline`, `difference`, `interval`, `p_adjusted` and `differs`. A missing number is None;
+        `n_clusters`, `n_failed` and `n_baseline` are left out then.
         """
         return [
             {"measure": family.measure, **to_json(difference)}

@@ -239,9 +239,9 @@ def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]
 
 
 def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:
-    """Yield the lines of the run file of a ranking, which is read here and not before.
+    """Yield the text of the run file of a ranking, in pieces, as `run_lines` does.
 
-    A ranking without hits yields nothing.
+    The ranking is read here and not before. One without hits is a comment line.
     """
     # a generator function: `ranking.run` of a large run file would fill the memory for all at once
     yield from run_lines(ranking.run)

@@ -54,10 +54,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class RetrieverRun:
-    """Rankings of one retriever for all queries.
+    """Rankings of one retriever, app or recorded system for all queries.
 
     Attributes:
-        name: Name of the retriever.
+        name: Name of the system.
         queries: Queries of the run.
         outcomes: Hits or failure of each query, in their order.
         scored: Rankings as they are scored, or a function that reads them; use `run`.

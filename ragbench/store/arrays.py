@@ -92,8 +92,8 @@ class Arrays:
 class GrowingArray:
     """Array file that is written row by row; its header is written at the end.
 
-    `ArrayWriter.open_array` makes and finishes it. Without rows, the file is an empty array of
-    bytes with shape (0,).
+    `ArrayWriter.open_array` makes and finishes it. Without a call of `append`, the file is an empty
+    array of bytes with shape (0,).
     """
 
     def __init__(self, stream: IO[bytes]) -> None:

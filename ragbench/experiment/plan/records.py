@@ -29,7 +29,7 @@ class Repetition:
     """Folders of a repeated run (`ragbench reproduce`), apart from those of its experiment.
 
     Attributes:
-        of: Name of the run that is repeated.
+        of: Id of the run that is repeated.
         runs: Folder that gets the new run folder; its link `latest` stays as it is.
         stages: Folder of the stored items, in place of the cache, so that all are made again.
     """

@@ -133,7 +133,7 @@ class Workspace:
         run_token: Token of the run: part of the keys of components whose code or service may change
             unseen, so that no other run reads their results.
         progress: Progress display.
-        budget: Money and minutes that the run may take.
+        budget: Money, tokens and minutes that the run may take.
         replies: Stored replies of models; None if the run asks no model.
         executor: Workers, which compute what needs no store and no server; None without any.
         dry: True for a forecast, which counts missing items and makes none.

@@ -263,7 +263,9 @@ class _SystemAnswers:
     """Answers and scores of one system, beside the gold that they are compared with.
 
     Attributes:
+        gold: Gold documents and answers, and the rules of causes.
         source: The system as it is planned.
+        answers: Its answers to all queries.
         ranking: Its ranking; None for an app that returns no passages.
         system: The system with its score columns.
     """

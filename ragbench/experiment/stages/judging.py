@@ -243,7 +243,7 @@ class Verdicts(StoredStage):
 
 
 class JudgeAnswers(Verdicts):
-    """Stage that judges the answers of one system; a query without an answer is not judged.
+    """Stage that judges the answers of one system; no judge is asked about a failed answer.
 
     Attributes:
         system: System whose answers are judged.

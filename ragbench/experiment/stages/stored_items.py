@@ -158,8 +158,8 @@ def code_of(cls: Any) -> str:
     """Return a hash of the ragbench modules of a class, and of versions of its packages.
 
     The modules are those of the class and its bases; the packages are those that the class names.
-    Modules of other packages and of users are not read. An object that is no class has none. Cached
-    for the process.
+    Modules of other packages and of users are not read. An object that is no class has no modules.
+    Cached for the process.
     """
     # `getattr`: a class of a third party need not inherit the base that declares these
     pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
