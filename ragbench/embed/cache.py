@@ -118,7 +118,8 @@ class CachedEmbedder:
             The array is float32 of shape (n, d).
 
         Raises:
-            DataError: The model returns a vector that is not finite, or the cache file is damaged.
+            DataError: The model returns a vector that is not finite, or the cache file cannot be
+                read or written; damaged rows of it are encoded again, with a warning.
         """
         import numpy as np
 
@@ -149,7 +150,8 @@ class CachedEmbedder:
         """Return the number of tokens of each text with its prompt, without encoding the text.
 
         Numbers are stored and read like vectors; texts are not cut to the limit of the model. In
-        the order of the texts; no texts give an empty list. DataError if the cache file is damaged.
+        the order of the texts; no texts give an empty list. DataError if the cache file cannot be
+        read or written.
         """
         # without the manner of encoding: it does not change the number of tokens
         model = f"{self.identity}@{self.revision}"
@@ -175,8 +177,8 @@ class CachedEmbedder:
 
         A computed block is stored before it is yielded. `report_stored` gets the number of stored
         blobs. A read-only cache causes an `UnstoredVectors` warning instead of a write. Keys are in
-        no set order among the stored ones, then in that of `texts`. DataError if the cache file is
-        damaged.
+        no set order among the stored ones, then in that of `texts`. DataError if the cache file
+        cannot be read or written.
         """
         missing = dict(texts)
         # opened for each call, so that an embedder needs no `close`

@@ -31,8 +31,8 @@ def keep_layers(encoder: Any, count: int) -> None:
     """Remove all layers above the first `count` from an encoder, in place.
 
     A final normalisation, such as T5's, then follows the last layer that is left. The hidden states
-    that a model returns are from before that normalisation, and would differ. A count of at least
-    the number of layers changes nothing.
+    that a model returns are from before that normalisation, and would differ. `count` is at most
+    the number of layers, which is not checked; with all layers nothing changes.
     """
     from torch import nn
 

@@ -93,7 +93,8 @@ class MMR(Reranker):
 
         Raises:
             AdapterError: A hit has no text, or no finite score with `relevance: scores`.
-            DataError: The model returns a vector that is not finite, or the cache file is damaged.
+            DataError: The model returns a vector that is not finite, or the cache file cannot be
+                read or written.
         """
         batch = list(zip(queries, hits, strict=True))
         texts = [text for query, ranking in batch for text in hit_texts(query, ranking, "mmr")]

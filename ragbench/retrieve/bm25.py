@@ -41,7 +41,7 @@ class BM25(Retriever):
     Scores are sums of doubles, ties go to the larger document id, and a document that shares no
     term with the query is not returned. Indexing is linear in the corpus; a query costs one pass
     over the postings of its terms. OptionError for an unknown stop word list, or `snowball` with an
-    unknown language.
+    unknown language; DataError if a file of stop words cannot be read.
 
     References:
         Robertson and Zaragoza (2009), The Probabilistic Relevance Framework: BM25 and Beyond.

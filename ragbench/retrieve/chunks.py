@@ -20,9 +20,9 @@ def with_chunks(retriever: Any, chunking: Chunking) -> Chunked:
     """Return a retriever that cuts the corpus into chunks and indexes them in the given one.
 
     Raises:
-        OptionError: The given retriever does not index the corpus, or an option of the chunks is
-            wrong.
-        AdapterError: The code of the user that creates a splitter fails.
+        OptionError: The given retriever does not index the corpus, the tokeniser does not exist, or
+            the code of the user does not take the options.
+        AdapterError: The factory of a splitter fails, or returns no splitter.
         MissingExtra: A tokeniser without transformers.
         DataError: The code of the user cannot be imported.
     """
@@ -76,7 +76,8 @@ class Chunked(Retriever):
     def index(self, corpus: Sequence[Document]) -> None:
         """Cut the documents into chunks and let the retriever index them.
 
-        AdapterError if the user's code cuts no texts; the errors of the retriever are passed on.
+        AdapterError if the user's code fails or returns anything but texts; the errors of the
+        retriever are passed on.
         """
         chunks = [(chunk, doc.id) for doc in corpus for chunk in self._chunker.chunks_of(doc)]
         self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}

@@ -246,7 +246,8 @@ class Dense(Retriever):
         similarities are ordered by document id, largest first; no queries give an empty list.
 
         Raises:
-            DataError: No corpus has been indexed, or a vector of a query is not finite.
+            DataError: No corpus has been indexed, a vector of a query is not finite, or the cache
+                file cannot be read or written.
         """
         if self._index is None or self._embedder is None:
             raise DataError("dense: there is no corpus to search", allowed="call index first")

@@ -68,7 +68,10 @@ class FrameworkRetriever(Retriever, ABC):
 
     @property
     def notes(self) -> list[str]:
-        """Return a note for hits without the id that the options name; empty if all have one."""
+        """Return a note on hits without the metadata `id_field`, and one on hits without any id.
+
+        [] without such hits.
+        """
         return self._hits.notes
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
@@ -77,7 +80,8 @@ class FrameworkRetriever(Retriever, ABC):
         In the order of the queries. Errors of the framework are passed on.
 
         Raises:
-            AdapterError: The reply is no list of hits, or a hit has neither an id nor a text.
+            AdapterError: The reply is no list of hits, or a hit has another type than those of the
+                framework, or neither an id nor a text.
         """
         return [self._read(self._ask(query.text, top_k)) for query in queries]
 

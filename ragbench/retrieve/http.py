@@ -68,12 +68,14 @@ class HttpRetriever(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
         """Post each question; return its hits, and the queries that the server formulated.
 
-        In the order of the queries; the server may return more than `top_k`.
+        In the order of the queries; the server may return more than `top_k`. An empty list in the
+        reply gives no hits.
 
         Raises:
             CallFailure: The request failed or timed out, or the reply is no JSON.
-            AdapterError: The reply has no hits at the path, or a hit has an id, text or title of
-                another type than text; an integer id becomes text.
+            AdapterError: The reply lacks the path of the ids or queries, or has ids and nothing at
+                the path of scores, texts or titles, or a hit has an id, text or title of another
+                type than text; an integer id becomes text. Scores are not checked.
         """
         return [self._ask(query, top_k) for query in queries]
 
@@ -113,8 +115,8 @@ def _hit(
 ) -> ScoredDocument:
     """Return the hit at a place of the reply; `number`, from 1, is for messages.
 
-    Text, title and score are None if the reply has none at this place. An integer id becomes text.
-    AdapterError if the id is neither, or text or title is no text.
+    Text, title and score are None if the reply has none at this place; the score is not checked. An
+    integer id becomes text. AdapterError if the id is neither, or text or title is no text.
     """
     # true is an int for Python
     if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):

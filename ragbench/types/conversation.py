@@ -181,8 +181,8 @@ def read_turns(
     """Return the turns of a list of messages or of exchanges; an empty list has none.
 
     Consecutive messages of one speaker are one turn; a `Turn` in the list begins a new one. The
-    output of a tool joins its call in the last turn, or begins a turn of the assistant after one of
-    the user or system. An exchange without an answer or calls gives the turn of the user alone.
+    output of a tool joins its call in the last turn if that is of the assistant, and else begins a
+    turn of the assistant. An exchange without an answer or calls gives the turn of the user alone.
 
     Args:
         value: List as read from a file or passed by a program.
