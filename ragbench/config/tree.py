@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ragbench.errors import ConfigError, DataError, Place, Problem
 from ragbench.registry import nearest as nearest_name
@@ -35,18 +35,6 @@ def dotted(path: Iterable[str]) -> str:
 def some_of(names: Sequence[str]) -> str:
     """Return names joined by commas, the first 20 and then `...`; '' without names."""
     return ", ".join([*names[:_SHOWN_NAMES], "..."] if len(names) > _SHOWN_NAMES else names)
-
-
-class Placed(Protocol):
-    """A value of a config, or an entry with the place of its key."""
-
-    @property
-    def place(self) -> Place:
-        """The place in the file."""
-
-    @property
-    def path(self) -> KeyPath:
-        """The keys that lead to it."""
 
 
 # Keys in a line of YAML that cannot be parsed
@@ -93,9 +81,13 @@ class Report:
         self._problems[place.problem(found, dotted(path), allowed, nearest)] = None
 
     def wrong(
-        self, placed: Placed, found: str, allowed: str | None = None, nearest: str | None = None
+        self,
+        placed: Node | KeyEntry,
+        found: str,
+        allowed: str | None = None,
+        nearest: str | None = None,
     ) -> None:
-        """Add one problem of a value or a key, at its place; for the other parameters see `add`."""
+        """Add one problem of a value, or of an entry at its key; for other parameters see `add`."""
         self.add(placed.place, placed.path, found, allowed, nearest)
 
     def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
@@ -104,7 +96,7 @@ class Report:
         allowed_names = ", ".join(names) or "no keys"
         self.add(place, path, f"unknown key '{key}'", allowed_names, nearest_name(key, names))
 
-    def refused(self, placed: Placed, error: DataError) -> None:
+    def refused(self, placed: Node | KeyEntry, error: DataError) -> None:
         """Add the problem of an error that reading the value raised."""
         problem = error.problem
         self.wrong(placed, problem.found, problem.allowed, problem.nearest)

@@ -8,7 +8,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
+from typing import Any
 
 from ragbench.llm.base import CallFailure
 from ragbench.records.codec import clean_tree
@@ -182,15 +182,8 @@ def _number(text: str | None) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-class _Response(Protocol):
-    """Response of `httpx` or of a library with its interface, as a hook receives it."""
-
-    headers: Mapping[str, str]
-    stream: Any
-
-
-def bound_reply(response: _Response) -> None:
-    """Limit the body of a response to 64 MiB after decompression; a hook for HTTP clients.
+def bound_reply(response: Any) -> None:
+    """Limit the body of a response to 64 MiB after decompression; a hook for clients like httpx.
 
     Reading beyond the limit raises a CallFailure; so does this call for an unknown encoding. It
     replaces `response.stream`.
@@ -220,7 +213,7 @@ def bound_reply(response: _Response) -> None:
     response.stream = type("Bounded", bases, methods)()
 
 
-async def async_bound_reply(response: _Response) -> None:
+async def async_bound_reply(response: Any) -> None:
     """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients.
 
     It raises as `bound_reply` does.
@@ -231,7 +224,7 @@ async def async_bound_reply(response: _Response) -> None:
 class _Size:
     """Counter of the bytes of a reply, before and after decompression."""
 
-    def __init__(self, response: _Response) -> None:
+    def __init__(self, response: Any) -> None:
         name = str(response.headers.get("content-encoding", "identity")).strip().lower()
         if name not in ENCODINGS and name != "identity":
             allowed = ", ".join(ENCODINGS)
