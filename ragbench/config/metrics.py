@@ -296,7 +296,7 @@ def _rubric(
     Without the key it is the default rubric.
     """
     from ragbench.score.judge.base import judge_facts
-    from ragbench.score.judge.rubric import load_rubric
+    from ragbench.score.judge.rubric import load_rubric, not_applied
 
     rubric_node = node.get("rubric")
     source: str | Path | None = values.get("rubric")
@@ -310,12 +310,10 @@ def _rubric(
         problem = f"rubric '{rubric.name}' cannot grade passages"
         allowed = "a rubric with asks: context, method: rating, direction: higher"
         context.report.wrong(place_node, problem, allowed)
-    served = None if judge is None else judge_facts(judge.cls).served
-    if judge is not None and served is not None and rubric.name not in served:
+    if judge is not None and not_applied(rubric, judge_facts(judge.cls)) is not None:
         problem = f"judge '{judge.type}' cannot apply rubric '{rubric.name}'"
-        context.report.wrong(
-            place_node, problem, "a judge that is a language model, such as openai"
-        )
+        allowed = "a judge that is a language model, such as openai"
+        context.report.wrong(place_node, problem, allowed)
     relevant_from, relevant_node = values.get("relevant_from"), node.get("relevant_from")
     if relevant_from is not None and relevant_node is not None and relevant_from > rubric.levels:
         problem = f"{relevant_from} is above the highest level of rubric '{rubric.name}'"
