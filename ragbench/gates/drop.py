@@ -90,7 +90,7 @@ class Change(base.MeasureGate):
     def required_systems(self) -> list[str]:
         """Systems that the gate names, and the system that they are compared with.
 
-        Empty if it names none; `against` is left out if it is a file.
+        Empty without either; `against` is left out if it is a file.
         """
         is_system = self.against is not None and self.file is None
         return [*self.systems, *([str(self.against)] if is_system else [])]

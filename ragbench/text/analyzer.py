@@ -45,7 +45,7 @@ class Analyzer:
 
     @property
     def identity(self) -> str:
-        """Return a hash of all that terms depend on: options, stop words, code and library.
+        """Hash of all that terms depend on: options, stop words, code and library.
 
         It has 32 characters.
         """

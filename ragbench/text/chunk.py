@@ -86,7 +86,7 @@ class Chunking:
 
     @property
     def code(self) -> str | None:
-        """Return `module:name` of the user's code that cuts texts; None if ragbench cuts them."""
+        """`module:name` of the user's code that cuts texts; None if ragbench cuts them."""
         is_code = self.by.startswith(registry.PYTHON)
         return self.by.removeprefix(registry.PYTHON) if is_code else self.factory
 

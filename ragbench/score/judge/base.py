@@ -57,7 +57,7 @@ class JudgedItem:
 
     @property
     def question_messages(self) -> list[tuple[str, str]]:
-        """Return label and text of the earlier messages and the question; empty without a question.
+        """Label and text of the earlier messages and the question; empty without a question.
 
         Turns are numbered from 1; those without text are left out, but keep their number.
 
@@ -147,7 +147,7 @@ class Rubric:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Return a short hash of all fields, equal for equal rubrics."""
+        """Short hash of all fields, equal for equal rubrics."""
         scale = {str(level): text for level, text in self.scale.items()}
         fields = (self.name, self.asks, self.needs, scale, self.steps, self.examples, self.method)
         more = [self.direction, self.formula, self.verdicts, self.guidelines]
