@@ -49,7 +49,7 @@ PLANNED = 8
 """So many worlds are planned for: those of single queries that can be drawn anew."""
 FEWER = {500: 2, 1000: 4}
 """By what the number of evaluations is divided, where each takes long."""
-MARKS = "<!-- made by benchmarks/gates.py -->", "<!-- end -->"
+END = "<!-- end -->"
 
 
 class Row(NamedTuple):
@@ -163,11 +163,12 @@ def page(found: Sequence[Row]) -> str:
     return "".join(parts)
 
 
-def write(path: Path, text: str) -> None:
-    """Replace what stands between the marks of a page."""
-    before, rest = path.read_text(encoding="utf-8").split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    path.write_text(f"{before}{MARKS[0]}\n\n{text}{MARKS[1]}{after}", encoding="utf-8")
+def write(path: Path, text: str, script: str) -> None:
+    """Replace what stands between the marks of a script of this folder in a page."""
+    mark = f"<!-- made by benchmarks/{script} -->"
+    before, rest = path.read_text(encoding="utf-8").split(mark)
+    after = rest.split(END, 1)[1]
+    path.write_text(f"{before}{mark}\n\n{text}{END}{after}", encoding="utf-8")
 
 
 class Planned(NamedTuple):
@@ -225,7 +226,7 @@ def gates(replicates: int, sizes: Sequence[int], to: Path | None = None) -> int:
     for said in missed:
         print(f"MISSED: {said}")
     if to is not None:
-        write(to, text)
+        write(to, text, "gates.py")
     return len(missed)
 
 

@@ -1,0 +1,327 @@
+"""What rules of gates do to a project in a year of commits of which the truth is known.
+
+    python benchmarks/year.py [--n 100] [--seeds 8] [--write docs/ci.md]
+
+A project has a pool of 20,000 questions, of which its gate knows n. Sixty commits come one after
+the other, in a random order that is the same for every rule: 20 change nothing, 20 shuffle the
+ranks of a quarter of the questions (the mean over the pool stays), 12 lose 0.008 each, 4 gain
+0.025, 2 lose 0.028, one loses 0.05 and one 0.11. A rule blocks a commit, or merges it.
+Worlds: one gold document a question, or four; the hits of one question in twenty move by chance at
+each evaluation (`noise`), as with queries that a model writes; twice as many commits drift
+(`drift`), or shuffle (`shuffles`).
+
+A commit is compared with a baseline that is fixed, and made anew after each commit that gains, or
+with main as it is before the commit. Drift that is too small to see in one commit cannot be seen
+against main at all.
+
+Columns, a year, in the mean over seeds: `false alarms`, commits blocked while the true mean of the
+pool is not 0.005 or more below that of the baseline; `losses merged`, of the four commits that lose
+more than 0.02; `harmless blocked`, commits blocked that lose nothing themselves (against a fixed
+baseline, main may already be below it); `undecided`, commits of which a rule says that it cannot
+tell; `quality`, the mean of the pool after the year less that before.
+
+Bars, in both modes, over the mean of the worlds: the default has at most one false alarm a year,
+merges at most one loss of four, and ends at the quality of `mean fell > 0.02` or above. They are
+meant for n = 100: 70 questions are too few for them, 300 more than enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from gates import write
+from numpy.typing import NDArray
+
+from ragbench.stats import difference_interval, randomization_p_values
+from ragbench.types import FloatArray
+
+Ranks = NDArray[np.int64]
+Verdict = Literal["fail", "undecided", "pass"]
+Mode = Literal["fixed", "main"]
+MODES: dict[Mode, str] = {
+    "fixed": "Against a fixed baseline, made anew after each gain",
+    "main": "Against main as it is before the commit",
+}
+DEFAULT, USUAL = "default", "mean fell > 0.02"
+POOL, DEPTH = 20_000, 10
+MARGIN = 0.02
+HARMLESS = -0.005
+"""A commit whose effect on the pool is above it loses nothing that anybody would look for."""
+GAIN = np.array([1 / np.log2(rank + 1) for rank in range(1, DEPTH + 1)] + [0.0])
+FIRST_RANKS = np.array([0.45, 0.14, 0.08, 0.05, 0.04, 0.03, 0.03, 0.02, 0.02, 0.02, 0.12])
+EFFECTS = (0.0,) * 20 + (-0.008,) * 12 + (0.025,) * 4 + (-0.028, -0.028, -0.05, -0.11)
+
+
+class World(NamedTuple):
+    """A project, and how its scores move.
+
+    Attributes:
+        name: Row of the table.
+        n_gold: Gold documents of a question.
+        n_shuffles: Commits that shuffle.
+        shuffled: Share of the questions that such a commit moves.
+        steps: Ranks by which it moves a document, up or down.
+        noise: Share of the questions whose hits move at each evaluation.
+        n_drift: Commits that lose 0.008 besides the twelve.
+    """
+
+    name: str
+    n_gold: int = 1
+    n_shuffles: int = 20
+    shuffled: float = 0.25
+    steps: int = 1
+    noise: float = 0.0
+    n_drift: int = 0
+
+
+WORLDS = (
+    World("one gold document"),
+    World("four gold documents", n_gold=4),
+    World("noise", noise=0.05),
+    World("drift", n_drift=12),
+    World("shuffles", n_shuffles=40),
+)
+
+
+def scores_of(ranks: Ranks) -> FloatArray:
+    """Return nDCG@10 of questions from the ranks (questions, gold), 0 is first, 10 not found."""
+    return GAIN[ranks].sum(axis=1) / GAIN[: ranks.shape[1]].sum()
+
+
+def first_ranks(rng: np.random.Generator, n_gold: int) -> Ranks:
+    """Draw the ranks of a pool; two gold documents of a question never share a rank above 10."""
+    ranks = np.sort(rng.choice(DEPTH + 1, size=(POOL, n_gold), p=FIRST_RANKS), axis=1)
+    for i in range(1, n_gold):
+        ranks[:, i] = np.minimum(np.maximum(ranks[:, i], ranks[:, i - 1] + 1), DEPTH)
+    return ranks
+
+
+def move(rng: np.random.Generator, ranks: Ranks, rows: NDArray[np.int64], steps: Ranks) -> Ranks:
+    """Return ranks where one document of each of these rows is moved by so many places."""
+    moved = ranks.copy()
+    document = rng.integers(0, ranks.shape[1], len(rows))
+    moved[rows, document] = np.clip(moved[rows, document] + steps, 0, DEPTH)
+    return moved
+
+
+def shuffle(rng: np.random.Generator, ranks: Ranks, share: float, steps: float) -> Ranks:
+    """Return ranks where a share of the questions exchange theirs with questions of like ranks.
+
+    The ranks of the pool stay as a whole, so each loss has a gain of the same size somewhere. Ranks
+    that differ by up to `steps` are often exchanged.
+    """
+    rows = rng.choice(len(ranks), round(share * len(ranks)), replace=False)
+    score = ranks[rows].sum(axis=1) + rng.random(len(rows))  # equal ranks in random order
+    before, after = np.argsort(score), np.argsort(score + rng.normal(0, steps, len(rows)))
+    result = ranks.copy()
+    result[rows[after]] = ranks[rows[before]]
+    return result
+
+
+def shift(rng: np.random.Generator, ranks: Ranks, effect: float) -> Ranks:
+    """Return ranks whose mean score is changed by `effect`, by moves of one document a question."""
+    order = rng.permutation(len(ranks))
+    far = rng.integers(1, DEPTH + 1, len(ranks))
+    moved = move(rng, ranks, order, far if effect < 0 else -far)
+    change = (scores_of(moved) - scores_of(ranks))[order]
+    # as many questions, in random order, as make up the effect
+    n = int(np.searchsorted(np.abs(np.cumsum(change)), abs(effect) * len(ranks)))
+    result = ranks.copy()
+    result[order[:n]] = moved[order[:n]]
+    return result
+
+
+def commit(rng: np.random.Generator, ranks: Ranks, effect: float | None, world: World) -> Ranks:
+    """Return the ranks after a commit with this effect on the pool; None shuffles."""
+    if effect is not None:
+        return shift(rng, ranks, effect) if effect else ranks
+    return shuffle(rng, ranks, world.shuffled, world.steps)
+
+
+def mean_fell(d: FloatArray) -> Verdict:
+    """Fail where the mean is lower by more than the margin."""
+    return "fail" if d.mean() < -MARGIN else "pass"
+
+
+def surely_worse(d: FloatArray) -> Verdict:
+    """Fail where the interval is below 0."""
+    return _by_interval(d, 0.0)
+
+
+def max_drop(margin: float) -> Callable[[FloatArray], Verdict]:
+    """Return the rule of `max_drop` with `decide: interval`."""
+    return lambda d: _by_interval(d, margin)
+
+
+def _by_interval(d: FloatArray, margin: float) -> Verdict:
+    if not d.any():
+        return "pass"
+    interval = difference_interval(d)
+    if interval.upper < -margin:
+        return "fail"
+    return "pass" if interval.lower > -margin else "undecided"
+
+
+def statgate(d: FloatArray) -> Verdict:
+    """Decide as statgate 0.1.1 with its defaults: BCa, margin .02; its undecided exits with 2."""
+    if not d.any():
+        return "pass"
+    interval = difference_interval(d, method="bca", resamples=2_000)
+    return "pass" if interval.lower > -MARGIN else "fail"
+
+
+def regressgate(d: FloatArray) -> Verdict:
+    """Decide as regressgate 0.1.0 with its defaults: lower, and random signs are so in 2.5 %."""
+    if d.mean() >= 0:
+        return "pass"
+    both_sides = float(randomization_p_values(d[:, np.newaxis], resamples=2_000)[0])
+    return "fail" if both_sides < 0.05 else "undecided"
+
+
+def default(d: FloatArray) -> Verdict:
+    """Decide as a gate without a limit: surely worse, or lower by more than the margin."""
+    return "fail" if "fail" in (mean_fell(d), surely_worse(d)) else "pass"
+
+
+RULES: dict[str, Callable[[FloatArray], Verdict]] = {
+    DEFAULT: default,
+    USUAL: mean_fell,
+    "surely worse": surely_worse,
+    "`max_drop: 0.02`": max_drop(0.02),
+    "`max_drop: 0.05`": max_drop(0.05),
+    "statgate": statgate,
+    "regressgate": regressgate,
+}
+
+
+class Year(NamedTuple):
+    """Figures of a year, as the columns of the table.
+
+    Attributes:
+        false_alarms: Blocked commits at whose state the pool is not below the baseline.
+        merged: Merged commits that lose more than the margin.
+        harmless: Blocked commits that lose nothing.
+        undecided: Commits that the rule cannot tell.
+        quality: Mean of the pool after the year less that before.
+    """
+
+    false_alarms: float
+    merged: float
+    harmless: float
+    undecided: float
+    quality: float
+
+
+def year(
+    rule: Callable[[FloatArray], Verdict], world: World, n: int, mode: Mode, seed: int
+) -> Year:
+    """Run a year of commits through a rule."""
+    rng = np.random.default_rng(seed)
+    effects: list[float | None] = [*EFFECTS, *(None,) * world.n_shuffles]
+    effects += [-0.008] * world.n_drift
+    pool = first_ranks(rng, world.n_gold)
+    known = rng.choice(POOL, n, replace=False)
+    order = rng.permutation(len(effects))
+    # the noise of an evaluation depends on the commit alone, so that rules see the same
+    seeds = rng.integers(0, 2**32, (len(effects) + 1, 2))
+
+    def evaluate(ranks: Ranks, noise_seed: int) -> FloatArray:
+        if world.noise:
+            ranks = shuffle(np.random.default_rng(noise_seed), ranks, world.noise, 2)
+        return scores_of(ranks[known])
+
+    start = float(scores_of(pool).mean())
+    baseline, baseline_scores = start, evaluate(pool, int(seeds[-1, 1]))
+    alarms = merged = harmless = undecided = 0
+    for i in order:
+        effect = effects[i]
+        state = commit(np.random.default_rng(seeds[i, 0]), pool, effect, world)
+        scores, truth = evaluate(state, int(seeds[i, 1])), float(scores_of(state).mean())
+        own = truth - float(scores_of(pool).mean())
+        verdict = rule(scores - baseline_scores)
+        undecided += verdict == "undecided"
+        if verdict == "fail":
+            alarms += truth - baseline > HARMLESS
+            harmless += own > HARMLESS
+            continue
+        merged += own < -MARGIN
+        pool = state
+        if mode == "main" or (effect or 0) > 0:
+            baseline, baseline_scores = truth, scores
+    return Year(alarms, merged, harmless, undecided, float(scores_of(pool).mean()) - start)
+
+
+def mean_year(rule: str, world: World, n: int, mode: Mode, seeds: int) -> Year:
+    """Return the mean of so many years."""
+    years = [year(RULES[rule], world, n, mode, seed) for seed in range(seeds)]
+    return Year(*np.mean(years, axis=0).tolist())
+
+
+def mean_of_worlds(years: Mapping[str, Year]) -> Year:
+    """Return the mean over the worlds."""
+    return Year(*np.mean(list(years.values()), axis=0).tolist())
+
+
+HEAD = "false alarms | losses merged | harmless blocked | undecided | quality |"
+
+
+def table(first: str, rows: Mapping[str, Year]) -> str:
+    """Print a year a row."""
+    lines = [f"| {first} | {HEAD}\n", "|---" * 6 + "|\n"]
+    for name, row in rows.items():
+        counts = " | ".join(f"{count:.1f}" for count in row[:-1])
+        lines.append(f"| {name} | {counts} | {row.quality:+.3f} |\n")
+    return "".join(lines) + "\n"
+
+
+def missed_bars(mode: Mode, rows: Mapping[str, Year]) -> list[str]:
+    """Return the bars that the default misses."""
+    ours, usual = rows[DEFAULT], rows[USUAL]
+    bars = {
+        f"{mode}: {ours.false_alarms:.2f} false alarms a year, at most 1": ours.false_alarms <= 1,
+        f"{mode}: {ours.merged:.2f} losses merged, at most 1": ours.merged <= 1,
+        f"{mode}: quality {ours.quality:+.4f}, at least {usual.quality:+.4f}": (
+            ours.quality >= usual.quality
+        ),
+    }
+    return [bar for bar, holds in bars.items() if not holds]
+
+
+def simulate(n: int, seeds: int, to: Path | None) -> int:
+    """Print the tables; return how many bars the default missed."""
+    text, missed = "", []
+    for mode, title in MODES.items():
+        years = {
+            rule: {world.name: mean_year(rule, world, n, mode, seeds) for world in WORLDS}
+            for rule in RULES
+        }
+        rows = {rule: mean_of_worlds(of_worlds) for rule, of_worlds in years.items()}
+        text += f"{title}, {n} questions, mean of the worlds:\n\n{table('rule', rows)}"
+        text += f"The default in each world:\n\n{table('world', years[DEFAULT])}"
+        missed += missed_bars(mode, rows)
+    print(text)
+    for bar in missed:
+        print(f"MISSED: {bar}")
+    if to is not None:
+        write(to, text, "year.py")
+    return len(missed)
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description="a year of commits through gates, simulated")
+    arguments.add_argument("--n", type=int, default=100, help="questions that the gate knows")
+    arguments.add_argument("--seeds", type=int, default=8, help="years")
+    arguments.add_argument("--write", metavar="PAGE", help="put the tables between its marks")
+    chosen = arguments.parse_args()
+    n_missed = simulate(chosen.n, chosen.seeds, Path(chosen.write) if chosen.write else None)
+    print(f"{n_missed} bars missed" if n_missed else "all bars met")
+    sys.exit(1 if n_missed else 0)
