@@ -53,8 +53,8 @@ class FrameworkRetriever(Retriever, ABC):
     def __init__(self, options: FrameworkOptions, client: Any) -> None:
         """Take the client, or create it by the factory; exactly one of the two must be given.
 
-        OptionError for none or both of the two; AdapterError if the factory fails; DataError if it
-        cannot be imported.
+        OptionError for none or both of the two, or if the factory does not take `args`;
+        AdapterError if it fails or returns None or a coroutine; DataError if it cannot be imported.
         """
         self._owner = f"retriever '{self.library}'"
         self._client = libraries.resolve_client(client, options.factory, options.args, self._owner)

@@ -374,9 +374,9 @@ class ChatReader:
     def read(self, entry: Entry) -> Chat:
         """Return the conversation and the tool calls of one row.
 
-        If some row of the file has a value in the column of tool calls, a row without one has (),
-        else None; a whole conversation has the calls of all its turns instead. Without columns of a
-        conversation, all fields are empty or None.
+        Without a value in the column of tool calls, a whole conversation has the calls of all its
+        turns; any other row has () if some row of the file has a value there, else None. Without
+        columns of a conversation, all fields are empty or None.
 
         Raises:
             DataError: Turns, calls or the reworded question have another form than the readers

@@ -18,9 +18,9 @@ _PARTS = ("doc_id", "query_id", "text", "title", "answers")
 class IrDatasets:
     """Loader of documents, queries and judgements of a collection of ir_datasets.
 
-    Queries without a judgement are left out and counted. Further plain fields of documents and
-    queries become metadata; of a topic with several fields, the query is the default text of
-    ir_datasets. The package downloads missing files, or says how to get them. Creating it raises
+    If it has judgements, queries without one are left out and counted. The text of a query or
+    document is its field `text`, else the default text of ir_datasets; further plain fields become
+    metadata. The package downloads missing files, or says how to get them. Creating it raises
     OptionError for a wrong `split`.
     """
 

@@ -51,7 +51,8 @@ class TraceSet:
         traces: Traces whose roles are clear.
         unclear: Cause -> ids of the other traces.
         turns: Id of a trace -> the turns before its question.
-        unordered: Number of traces in sessions without times, which get no earlier turns.
+        unordered: Number of traces in sessions of several traces, one of them without a time; they
+            get no earlier turns.
     """
 
     format: str
@@ -85,7 +86,8 @@ class TraceSet:
         """Return the turns before a question: those in its own input, or else of earlier traces.
 
         Earlier traces of the session with an answer come by their start, two turns each. () without
-        a session, and in a session of several traces without times, which `unordered` counts.
+        a session, and if a trace of the session has no time; `unordered` counts such a trace unless
+        it is the only one.
         """
         if trace.turns or trace.session is None:
             return trace.turns

@@ -80,17 +80,18 @@ class TraceRoles:
         session: Id of the conversation; None without one.
         start: Start of the root span, else of the first span with a time, in seconds since 1970;
             None if unknown.
-        retrievals: Outermost retrievers, in order of time.
+        retrievals: Outermost retrievers, in order of time; in that of the file if a span of the
+            trace has no time.
         union: Passages of all retrievals, each once, in the order of the retrievals.
         passages: Passages behind the answer: after reranking if there is a reranker. None without
-            retrievals.
+            retrievals and rerankers.
         renamed: Number of passages with the id of another passage but another text.
         queries: Queries of the retrievers that differ from the question.
         models: Names of the models that were called, sorted.
         id: Id of the trace.
         question: Text of the question.
         is_reranked: True if a reranker that did not fail orders the passages.
-        tool_calls: Calls of outermost tools, in order of time.
+        tool_calls: Calls of outermost tools, in the order of `retrievals`.
         usage: Tokens and cost in USD of the model calls; parts without a record are None.
         latency_ms: Duration of the root span in milliseconds; None if unknown.
         metadata: Metadata of the root span.
