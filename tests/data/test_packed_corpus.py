@@ -165,8 +165,8 @@ def held(made):
 
 
 def passed():
-    """A data set whose documents come one by one."""
-    documents = ({"id": f"d{n}", "text": f"{n} cats. " * 100} for n in range(4_000))
+    """A data set whose documents come one by one: 1.3 MB, as 1 MiB and more are kept in files."""
+    documents = ({"id": f"d{n}", "text": f"{n} cats. " * 100} for n in range(1_300))
     return {"queries": [{"id": "q1", "text": "cats"}], "documents": documents}
 
 

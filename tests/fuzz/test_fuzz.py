@@ -1,4 +1,4 @@
-"""Every kept input, and a hundred and fifty new ones for each target."""
+"""Every kept input, and sixty new ones for each target; `make torture` tries them for hours."""
 
 import json
 import random
@@ -30,7 +30,7 @@ def test_every_kept_input_ends_well(name):
 def test_new_inputs_end_well(name):
     """With a seed: what is red here is red again."""
     rng, kept = random.Random(0), corpus_of(name)
-    for _ in range(150):
+    for _ in range(60):
         try_one(name, mutated(kept, rng))
 
 
