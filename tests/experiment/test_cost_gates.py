@@ -1,6 +1,8 @@
 """`max_increase`: costs against a baseline, paired over queries; what they rest on, and files."""
 
+import copy
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -35,10 +37,10 @@ class Model:
         return Prediction("moon", usage=usage, latency_ms=float(self.times[number]))
 
 
-@pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "data"
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """The config of each run, over files that no test changes."""
+    folder = tmp_path_factory.mktemp("costs") / "data"
     (folder / "qrels").mkdir(parents=True)
     write_jsonl(folder / "corpus.jsonl", [{"_id": "d1", "title": "", "text": "moon"}])
     write_jsonl(folder / "queries.jsonl", [{"_id": f"q{i}", "text": f"moon {i}"} for i in range(N)])
@@ -56,14 +58,29 @@ def config(tmp_path, monkeypatch):
     }
 
 
+@pytest.fixture
+def config(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return copy.deepcopy(source)
+
+
 def ask(config, model, *gates):
     return run_experiment({**config, "gates": list(gates)}, generators={"m": model})
 
 
+@pytest.fixture(scope="module")
+def stored_baseline(source, tmp_path_factory):
+    """The baseline of a run with the usual costs."""
+    folder = tmp_path_factory.mktemp("baseline")
+    first = ask({**source, "output": str(folder / "runs"), "cache": str(folder)}, Model())
+    write_baseline(folder / "main.json", read_run_scores(first.path), costs=True)
+    return folder / "main.json"
+
+
 @pytest.fixture
-def baseline(config, tmp_path):
-    write_baseline(tmp_path / "main.json", read_run_scores(ask(config, Model()).path), costs=True)
-    return "main.json"
+def baseline(stored_baseline, config, tmp_path):
+    shutil.copy(stored_baseline, tmp_path)
+    return stored_baseline.name
 
 
 def gate(measure, increase, against="main.json"):

@@ -9,7 +9,6 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
 from ragbench.executors.local import Local
 from ragbench.registry import declared_options, options_of
@@ -110,18 +109,19 @@ def test_unknown_stop_words_say_what_there_is():
 
 
 @pytest.mark.parametrize(
-    ("collection", "options", "published"),
+    ("name", "options", "published"),
     [
         pytest.param("scifact", {}, 0.6713, id="scifact, k1 0.9, b 0.4, porter"),
         pytest.param("scifact", {"k1": 1.5, "b": 0.75}, 0.6860, id="scifact, k1 1.5, b 0.75"),
         pytest.param("cranfield", {}, 0.3679, id="cranfield, k1 0.9, b 0.4, porter"),
     ],
 )
-def test_reaches_the_known_figure(lent_data, collection, options, published):
+def test_reaches_the_known_figure(collection, indexed, name, options, published):
     """nDCG@10 on a real collection, measured by trec_eval's own code."""
-    data = Beir(path=lent_data / collection, split="test").load()
-    retriever = BM25(**options)
-    retriever.index(data.documents)
+    data = collection(name)
+    retriever = BM25(**options) if options else indexed(name)
+    if options:
+        retriever.index(data.documents)
     hits = retriever.retrieve(data.queries, 10)
     run = {
         q.id: {h.id: h.score for h in found} for q, found in zip(data.queries, hits, strict=True)
@@ -141,6 +141,12 @@ def large(n=2500, seed=5):
     texts = [" ".join(draw.choices(vocabulary, k=80)) for _ in range(n // 2)]
     texts += ["word1 word2 " * 40] * (n // 2)
     return [Document(f"{'de'[i >= n // 2]}{i}", text) for i, text in enumerate(texts)]
+
+
+@pytest.fixture
+def small_indexes(monkeypatch):
+    """Small indexes are kept in files too."""
+    monkeypatch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
 
 
 def kept(corpus, cache, **options):
@@ -168,8 +174,8 @@ def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, varian
 
 
 @pytest.mark.slow
-def test_another_corpus_or_option_is_another_index(tmp_path):
-    corpus, cache = large(), tmp_path / "cache"
+def test_another_corpus_or_option_is_another_index(tmp_path, small_indexes):
+    corpus, cache = large(200), tmp_path / "cache"
     stop = tmp_path / "stop.txt"
     stop.write_text("word1\n")
     options = [{"stemmer": "none"}, {"k1": 1.2}, {"b": 0.5}, {"variant": "atire"}]
@@ -192,8 +198,8 @@ def test_a_small_index_is_not_kept(tmp_path):
 
 
 @pytest.mark.costly
-def test_chunks_are_indexed_once(tmp_path):
-    corpus = large()
+def test_chunks_are_indexed_once(tmp_path, small_indexes):
+    corpus = large(200)
     found = []
     for cache in (None, tmp_path, tmp_path):
         chunked = with_chunks(BM25(), Chunking(by="words", size=30))

@@ -8,7 +8,6 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
 from ragbench.executors.local import Local
 from ragbench.retrieve.bm25 import BM25, RM3, relevance_model
@@ -135,17 +134,15 @@ def test_it_borrows_a_bm25_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("collection", "expected"),
+    ("name", "expected"),
     [
         pytest.param("scifact", 0.652, id="scifact: the titles say it, feedback harms"),
         pytest.param("cranfield", 0.409, id="cranfield: feedback helps"),
     ],
 )
-def test_keeps_its_figure(lent_data, collection, expected):
+def test_keeps_its_figure(collection, indexed, name, expected):
     """nDCG@10 as measured by trec_eval's code; BM25 alone has 0.675 and 0.376."""
-    data = Beir(path=lent_data / collection, split="test").load()
-    bm25 = BM25()
-    bm25.index(data.documents)
+    data, bm25 = collection(name), indexed(name)
     rm3 = RM3(retriever="bm25")
     rm3.borrow([bm25])
     found = rm3.combine(data.queries, [bm25.retrieve(data.queries, rm3.depth)], 10)
