@@ -24,11 +24,16 @@ def test_imports_point_down(repository):
     assert done.returncode == 0, done.stdout
 
 
-def test_functions_are_short(repository):
-    """Ruff checks complexity and parameters; no other size has a limit."""
+@pytest.fixture(scope="module")
+def reports(repository):
+    """Long functions and stray strings of each file: to parse the package takes seconds."""
     files = read_package(repository / "ragbench")
+    return [(file.long_functions(), file.stray_strings()) for file in files]
 
-    assert [name for file in files for name in file.long_functions()] == []
+
+def test_functions_are_short(reports):
+    """Ruff checks complexity and parameters; no other size has a limit."""
+    assert [name for functions, _ in reports for name in functions] == []
 
 
 def test_a_long_function_is_reported(tmp_path):
@@ -42,11 +47,9 @@ def test_a_long_function_is_reported(tmp_path):
     assert file.long_functions() == ["module.py:1 long"]
 
 
-def test_every_string_documents_something(repository):
+def test_every_string_documents_something(reports):
     """A definition that moves may leave the text below it behind."""
-    files = read_package(repository / "ragbench")
-
-    assert [place for file in files for place in file.stray_strings()] == []
+    assert [place for _, strings in reports for place in strings] == []
 
 
 def test_a_string_that_documents_nothing_is_reported(tmp_path):

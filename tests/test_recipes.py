@@ -183,21 +183,6 @@ def call(copy, tmp_path):
     server.close()
 
 
-def run_tests(copy, *words):
-    """Run pytest in the copy: it rewrites what it imports, so that nothing may be there before."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *words],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def generate(repository, call):
     """Run the commands of `make generated` in the copy, with this Python."""
     makefile = (repository / "Makefile").read_text(encoding="utf-8")
@@ -306,9 +291,11 @@ def test_a_recipe_touches_what_contributing_names(copy, repository, call):
     call("code", "\n".join(["import ragbench as rb", USED, *map(use_of, FOLLOWED)]))
     run_check_steps(copy, repository)
     new = [test for each in FOLLOWED for test in each.tests if not test.startswith(READING_TABLES)]
-    options = ("-rp", "-p", "no:cacheprovider", "--hypothesis-profile=fast")
+    # what the steps before it have imported, of other packages, is there already
+    known = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    options = ("-rp", "-p", "no:cacheprovider", "--hypothesis-profile=fast", *known)
     quick = ("-m", "not slow and not costly")
-    found = run_tests(copy, *options, *quick, *READING_TABLES, *new)
+    found = call("module", "pytest", "-q", *options, *quick, *READING_TABLES, *new)
     passed = re.findall("^PASSED (.*)$", found, re.MULTILINE)
     assert re.search(r"^\d{3,4} passed", found.splitlines()[-1]), found
     for recipe in FOLLOWED:
