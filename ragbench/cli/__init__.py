@@ -36,6 +36,7 @@ _COMMANDS = {
     "show": "Show one query: question, gold, rankings, answers, verdicts, cause.",
     "runs": "List the runs of a folder: best system, score, commit, changes.",
     "compare": "Compare runs with a baseline: changes, and whether they are more than chance.",
+    "gate": "Compare with a base such as origin/main; fail if a system is surely worse.",
     "baseline": "Write the scores per query of a run to one small file to commit.",
     "report": "Write the page of a run again, or one page for several runs.",
     "calibrate": "Compare a judge with people: draw a sheet to label, then certify the judge.",

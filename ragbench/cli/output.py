@@ -58,6 +58,8 @@ confidence_option = partial(
 seed_option = partial(number_option, "--seed", type=click.IntRange(min=0))
 
 
+RESUMES = "finished items are stored; the same command resumes the run"
+
 # What `--format` takes.
 Form = Literal["table", "trec", "json", "csv"]
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # Standard deviations of paired differences, as they are between similar and different systems.
 _SDS = (0.15, 0.3)
 _NAMES = 44  # columns for the names of stages
-_RESUMES = "finished items are stored; the same command resumes the run"
 
 limit_option = output.number_option("--limit", help="Use a random sample of N queries, by seed.")
 
@@ -103,7 +102,7 @@ def command(
     settings = load_config(config, overrides=overrides)
     try:
         # text that a component prints would spoil the result on stdout
-        with contextlib.redirect_stdout(sys.stderr), output.resumable(_RESUMES):
+        with contextlib.redirect_stdout(sys.stderr), output.resumable(output.RESUMES):
             progress = Progress(quiet=quiet, stream=output.progress_stream())
             experiment = run_experiment(settings, choices=chosen, progress=progress)
     except AdapterError as error:  # the component wrote the message, which may contain a key

@@ -166,22 +166,25 @@ def match_sources(
     _refuse(problems, chosen, measures)
     excluded = queries.left_out  # a property that builds a set: once, not for each query
     same = [query for query in common if query not in excluded]
-    edited = tuple(query for query in common if query in excluded)
     aligned = tuple(
         source.take(np.array([rows[query] for query in same], np.int64))
         for source, rows in zip(sources, judged, strict=True)
     )
     notes = (*_notes(sources, groups, left_out), *queries.notes())
-    changes = tuple(
-        QueryChanges(
-            len(judged[0]),
-            edited,
-            tuple(query for query in rows if query not in judged[0]),
-            tuple(query for query in judged[0] if query not in rows),
-        )
-        for rows in judged
-    )
+    changes = tuple(_query_changes(judged[0], rows, excluded) for rows in judged)
     return Matching(aligned, chosen, groups, left_out, queries.differing, notes, changes=changes)
+
+
+def _query_changes(
+    base: Collection[str], run: Collection[str], edited: Collection[str]
+) -> QueryChanges:
+    """Return the changes from the queries of a base to those of a run, each in its order."""
+    return QueryChanges(
+        len(base),
+        tuple(query for query in base if query in edited),
+        tuple(query for query in run if query not in base),
+        tuple(query for query in base if query not in run),
+    )
 
 
 def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:

@@ -127,36 +127,55 @@ def check_gates(
         >>> [gate["verdict"] for gate in gates]
         ['pass', 'fail']
     """
-    scored = read_scored(run)
-    # controls are not gated: their answers do not depend on a retriever
-    systems = {name: system for name, system in scored.systems.items() if system.role != "control"}
-    scored = replace(scored, systems=systems)
+    scored = scored_without_controls(run)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, scored)
     compared = None if baseline is None else read_scored(baseline)
-    if compared is not None and len(compared.systems) == len(scored.systems) == 1:
-        # two single systems are compared whatever their names
-        # `decide_gates` finds the system of a baseline by its name
-        renamed = dict(zip(scored.systems, compared.systems.values(), strict=True))
-        compared = replace(compared, systems=renamed)
-    method = _method(scored)
-    decisions = decide_gates(
-        checked,
-        GatedRun(
-            scored=scored,
-            method=method,
-            baselines=read_baselines(checked, "the gates", compared),
-            n_queries=len(scored.query_ids),
-            clusters=None if method.cluster is None else _clusters(method.cluster, scored),
-            baseline=compared,
-            summary=scored.summary,
-        ),
-    )
+    decisions = decide_finished(scored, checked, compared)
     views = cache(QueryViews)  # reads the run folder only if a gate has worst queries
 
     def question_of(query: str) -> str:
         return "" if scored.folder is None else views(scored.folder).question(query)
 
     return [to_json(decision) for decision in _with_questions(decisions, question_of)]
+
+
+def scored_without_controls(run: Source) -> ScoredSystems:
+    """Return the scored systems of a source; controls, which are not gated, are left out.
+
+    Their answers do not depend on a retriever. Errors as `read_scored`.
+    """
+    scored = read_scored(run)
+    systems = {name: system for name, system in scored.systems.items() if system.role != "control"}
+    return replace(scored, systems=systems)
+
+
+def decide_finished(
+    scored: ScoredSystems, gates: Sequence[Gate], baseline: ScoredSystems | None
+) -> list[Decision]:
+    """Return the decisions on a finished run, by the intervals and clusters of the run.
+
+    Gates without `against` are compared with `baseline`, or if it is None with the run's own. Two
+    single systems are compared whatever their names.
+
+    Raises:
+        ConfigError: A file that a gate names cannot be read, or lacks its systems or scores.
+        DataError: A file of the run cannot be read, or has no metadata for its clusters.
+    """
+    if baseline is not None and len(baseline.systems) == len(scored.systems) == 1:
+        # `decide_gates` finds the system of a baseline by its name
+        renamed = dict(zip(scored.systems, baseline.systems.values(), strict=True))
+        baseline = replace(baseline, systems=renamed)
+    method = method_of_run(scored)
+    run = GatedRun(
+        scored=scored,
+        method=method,
+        baselines=read_baselines(gates, "the gates", baseline),
+        n_queries=len(scored.query_ids),
+        clusters=None if method.cluster is None else _clusters(method.cluster, scored),
+        baseline=baseline,
+        summary=scored.summary,
+    )
+    return decide_gates(gates, run)
 
 
 def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
@@ -230,7 +249,7 @@ def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
     return dict(zip(run.query_ids, labels, strict=True))
 
 
-def _method(run: ScoredSystems) -> Method:
+def method_of_run(run: ScoredSystems) -> Method:
     """Return the method of the comparisons of a run; the default method for other sources.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -500,10 +500,9 @@ class Drop(Change):
             return Decision("undecided", f"{changed}, and the score has no bound", facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {pairs.counted(interval.n)}{turned}"
-        if interval.lower > -margin:
-            return Decision("pass", f"{why}: no drop by {margin:g} or more", facts=facts)
-        if interval.upper < -margin:
-            return Decision("fail", f"{why}: a drop by more than {margin:g}", facts=facts)
+        verdict, words = self.verdict_of(interval)
+        if verdict != "undecided":
+            return Decision(verdict, f"{why}: {words}", facts=facts)
         # the size of a change is that of a query, not of a cluster
         size = 0.0 if clusters is not None else _size(d)
         spread = Spread(-interval.mean, interval.sd, interval.n_units, size)
@@ -514,6 +513,17 @@ class Drop(Change):
         words = power_text(power, interval.n_units, unit, "drop")
         why = f"{why} includes a drop of {margin:g}; {words}"
         return Decision("undecided", why, facts=facts, power=power)
+
+    def verdict_of(self, interval: stats.DifferenceInterval) -> tuple[Verdict, str]:
+        """Return the verdict that the interval of the mean gain gives, and its reason in words.
+
+        The reason of an undecided verdict is empty.
+        """
+        if interval.lower > -self.max_drop:
+            return "pass", f"no drop by {self.max_drop:g} or more"
+        if interval.upper < -self.max_drop:
+            return "fail", f"a drop by more than {self.max_drop:g}"
+        return "undecided", ""
 
     def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
         """Return the decision by the mean of exactly these queries, without an interval.
@@ -528,6 +538,27 @@ class Drop(Change):
         drop = "no drop" if verdict == "pass" else "a drop"
         why = f"{difference:+.4g} over these {pairs.counted(len(d))}: {drop} by more than"
         return Decision(verdict, f"{why} {self.max_drop:g}", facts=facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotWorse(Drop):
+    """The mean of a score is not surely worse than that of the baseline: the default decision.
+
+    It has no margin. `ragbench gate` takes it if the config has no gates.
+    """
+
+    max_drop: float = field(default=0.0, init=False)
+
+    @property
+    def text(self) -> str:
+        """Condition as summaries show it."""
+        return f"{self.measure} not worse{self.against_text}"
+
+    def verdict_of(self, interval: stats.DifferenceInterval) -> tuple[Verdict, str]:
+        """Return fail if the whole interval of the mean gain is below 0, else pass, with words."""
+        if interval.upper < 0:
+            return "fail", "surely worse"
+        return "pass", "surely better" if interval.lower > 0 else "not surely worse"
 
 
 def _identical(

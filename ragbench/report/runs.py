@@ -11,7 +11,13 @@ from pathlib import Path
 from ragbench.comparison.compare_runs import short_names
 from ragbench.comparison.matching import QUERY_PARTS
 from ragbench.data.runs.run_list import RunEntry
-from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison, MovedQueries
+from ragbench.records.comparison import (
+    ComparedRuns,
+    Difference,
+    MeasureComparison,
+    MovedQueries,
+    RunSince,
+)
 from ragbench.records.score import SystemScore
 from ragbench.report.base import Chapter, Grid, Layout, Outcome
 from ragbench.report.headline import outcome_of
@@ -58,7 +64,7 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
     # reversed: a run that was passed twice keeps its first name
     name_of = dict(zip(reversed(compared.sources), reversed(names), strict=True))
     changes = ["the baseline of the other runs"]
-    changes += [_first(run.changed, _MOST_CHANGES) or _UNCHANGED for run in compared.runs[1:]]
+    changes += map(changed_text, compared.runs[1:])
     runs = [
         (name_of[run.source], run.started, (run.commit or MISSING)[:10], text)
         for run, text in zip(compared.runs, changes, strict=True)
@@ -95,11 +101,13 @@ def changed_lines(compared: ComparedRuns) -> list[str]:
     base, *later_runs = compared.runs
     return [
         f"changed since {printable(base.source)}",
-        *(
-            f"  {printable(run.source)}: {_first(run.changed, _MOST_CHANGES) or _UNCHANGED}"
-            for run in later_runs
-        ),
+        *(f"  {printable(run.source)}: {changed_text(run)}" for run in later_runs),
     ]
+
+
+def changed_text(run: RunSince) -> str:
+    """Return the first changes of config and data of a run, or that there are none."""
+    return _first(run.changed, _MOST_CHANGES) or _UNCHANGED
 
 
 def moved_causes(compared: ComparedRuns) -> list[str]:

@@ -37,6 +37,7 @@ LINES = [
     "show runs/c q1", "show runs/c 東京", "runs", "runs --format json", "runs 東京",
     "compare runs/c", "compare runs/c runs/c --format markdown",
     "compare runs/c runs/c --format json", "compare runs/c -m 東京", "baseline runs/c -o ù.json",
+    "gate c.yaml --base runs/c", "gate c.yaml --base 東京",
     "report runs/c", "report runs/c -o ù", "calibrate runs/c --draw 1",
     "calibrate runs/c --labels 東京.jsonl", "list", "list 東京",
     "list --json", "cache", "cache prune --older-than 東京", "reproduce runs/c", "reproduce 東京",

@@ -20,6 +20,7 @@ LINES = {
     "show": "runs/quickstart q01",
     "runs": "",
     "compare": "runs/quickstart -m ndcg@10",
+    "gate": "CONFIG --base runs/quickstart --quiet",
     "baseline": "runs/quickstart -o main.json",
     "report": "runs/quickstart",
     "calibrate": "runs/quickstart --draw 12",

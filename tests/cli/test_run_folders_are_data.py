@@ -64,7 +64,7 @@ LINES = {
     "init": ["fresh.yaml"],
 }
 """Command -> calls with a run folder, or with what a user stands in it for."""
-THEIR_OWN = {"run", "plan", "validate", "score", "reproduce"}
+THEIR_OWN = {"run", "plan", "validate", "score", "gate", "reproduce"}
 """Commands that are given the user's own config or run file, and the one that imports."""
 
 

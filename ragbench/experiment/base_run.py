@@ -1,0 +1,169 @@
+"""Base of `ragbench gate`: a run folder, a baseline file, or a run of an older commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from ragbench.comparison.sources import read_scored
+from ragbench.config.load import load_config
+from ragbench.config.schema import ExperimentConfig
+from ragbench.data.runs.scored_systems import ScoredSystems
+from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, DataError
+from ragbench.experiment.reproduce import texts_of
+from ragbench.files import cache_folder
+
+_SHORT = 8  # digits of a commit
+
+
+def load_for_gate(
+    path: Path, overrides: Sequence[str], output: Path | None = None
+) -> ExperimentConfig:
+    """Return a config whose judges run only if their keys and packages are available.
+
+    Args:
+        path: YAML file.
+        overrides: `key=value` texts of `--set`.
+        output: Folder in place of `output` of the config; None keeps that.
+
+    Raises:
+        ConfigError: The config is wrong; all its problems at once.
+    """
+    config = load_config(path, overrides=overrides)
+    judges = config.metrics.judges
+    if judges is not None:
+        judges = {name: replace(judge, when="available") for name, judge in judges.items()}
+    metrics = replace(config.metrics, judges=judges)
+    return replace(config, metrics=metrics, output=str(output or config.output))
+
+
+@contextmanager
+def open_base(
+    reference: str, path: Path, config: ExperimentConfig, options: Sequence[str]
+) -> Iterator[ScoredSystems]:
+    """Yield the scores of the base of a comparison; its files exist during the block only.
+
+    Args:
+        reference: Run folder or baseline file if there is such a path, else a Git reference. The
+            config of its merge base with the current commit is run, in a process and a working tree
+            of its own, which is removed at the end of the block in any case.
+        path: YAML file of the experiment.
+        config: Config of the head, which names the cache and the data outside of Git.
+        options: Options of the command line for the run of the base.
+
+    Raises:
+        DataError: The source cannot be read, Git does not know the reference, or the base cannot be
+            run.
+    """
+    if os.path.exists(reference):
+        yield read_scored(reference)
+        return
+    root = Path(_git(path.absolute().parent, "rev-parse", "--show-toplevel"))
+    commit = _git(root, "merge-base", "--end-of-options", reference, "HEAD")
+    name = f"{reference}@{commit[:_SHORT]}"
+    with tempfile.TemporaryDirectory(prefix="ragbench-") as folder:
+        tree = Path(folder).resolve() / "tree"
+        try:
+            _git(root, "worktree", "add", "--detach", str(tree), commit)
+            _link_untracked(root, tree, path, config)
+            yield read_scored(_run_base(root, tree, path, name, options, config), name=name)
+        finally:
+            _git(root, "worktree", "remove", "--force", str(tree), check=False)
+
+
+def _git(folder: Path, *arguments: str, check: bool = True) -> str:
+    """Return the output of a Git command in a folder, without white space around it.
+
+    No hook of the user is called. Without `check`, a command may fail.
+
+    Raises:
+        DataError: Git is not installed, or the command fails.
+    """
+    # a checkout of another user, as in containers, is read too
+    settings = ("-c", "safe.directory=*", "-c", f"core.hooksPath={os.devnull}")
+    command = ["git", *settings, *arguments]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, encoding="utf-8", errors="surrogateescape"
+        )
+    except OSError as error:
+        raise DataError(f"git cannot be called: {error.strerror}", file=folder) from error
+    if check and done.returncode:
+        reason = " ".join(done.stderr.split()) or "no common commit: fetch the whole history"
+        allowed = "a run folder, a baseline file, or a Git reference"
+        raise DataError(f"git {arguments[0]}: {reason}", file=folder, allowed=allowed)
+    return done.stdout.strip()
+
+
+def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig) -> None:
+    """Link files that the config names and that Git does not track into the tree of the base.
+
+    Such files, as a large corpus, have no older version: base and head read the same.
+    """
+    folder = config.base.absolute()
+    places = (folder / text for _, text in texts_of(config.resolved) if text)
+    paths = [str(p) for p in places if p.is_relative_to(root) and os.path.exists(p)]
+    if not paths:
+        return
+    untracked = _git(root, "ls-files", "--others", "--directory", "-z", "--", *paths)
+    for name in filter(None, untracked.split("\0")):
+        link = tree / name.rstrip("/")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(link):
+            link.symlink_to(root / name)
+
+
+def _run_base(
+    root: Path,
+    tree: Path,
+    path: Path,
+    name: str,
+    options: Sequence[str],
+    config: ExperimentConfig,
+) -> Path:
+    """Run the config of the base in its tree, in a process of its own, and return its run folder.
+
+    The cache is that of the head. Modules are imported from the tree, also those of a package that
+    is installed from the checkout.
+
+    Raises:
+        DataError: The config does not exist in the base, or its run fails.
+    """
+
+    def in_tree(place: str | Path) -> Path:
+        """Return the place of a file of the checkout in the tree; other paths as they are."""
+        whole = Path(place).absolute().resolve()
+        return tree / whole.relative_to(root) if whole.is_relative_to(root) else whole
+
+    if not in_tree(path).exists():
+        raise DataError(f"{name} has no such config", file=path, allowed="a base that has it")
+    folder = in_tree(Path.cwd())
+    folder.mkdir(parents=True, exist_ok=True)
+    modules = [
+        str(in_tree(p))
+        for p in sys.path
+        if p and "-packages" not in p and in_tree(p) != Path(p).resolve()
+    ]
+    inherited = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    environment = {
+        **os.environ,
+        "RAGBENCH_CACHE": str(cache_folder(config.cache).absolute()),
+        "PYTHONPATH": os.pathsep.join([*modules, *inherited]),
+    }
+    # a config and output at the same relative places, so that both runs record the same paths
+    relative = os.path.relpath(in_tree(path), folder)
+    output = in_tree(config.output).with_name(tree.parent.name)
+    if not output.is_relative_to(tree):
+        output = tree.parent / "runs"
+    command = [sys.executable, "-m", "ragbench", "gate", relative, "--base", name, *options]
+    command += ["--as-base", str(output)]
+    code = subprocess.run(command, cwd=folder, env=environment).returncode
+    if code not in (EXIT_OK, EXIT_INCOMPLETE):
+        raise DataError(f"the base {name} cannot be run: exit code {code}", file=path)
+    return next(path for path in output.iterdir() if path.is_dir())

@@ -1,0 +1,181 @@
+"""`ragbench gate`: pull requests in a Git repository, run folders and baseline files."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from ragbench.experiment.base_run import load_for_gate, open_base
+from tests.commands import run_command
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs of base and head
+
+N = 20
+CONFIG = """\
+# search of our documents
+name: search
+dataset: {type: records, path: qa.jsonl, corpus: data/corpus.jsonl}
+retrievers:
+  bm25: {type: bm25}
+  ours: {type: "python:search:Search"}
+"""
+# the gold document m<n> has its word five times; with k1: 0 all documents with the word tie
+SEARCH = """\
+class Search:
+    def retrieve(self, queries, top_k):
+        # the gold document first
+        ids = [query.text.split()[-1] for query in queries]
+        return [["m" + name, "a" + name][:top_k] for name in ids]
+"""
+WORDS = ["filler", "words", "of", "no", "use"]
+
+
+def rows(items):
+    return "".join(json.dumps(item) + "\n" for item in items)
+
+
+def question(n):
+    return {"id": f"q{n}", "question": f"what is word{n}", "relevant": [f"m{n}"]}
+
+
+def documents():
+    for n in range(N + 1):
+        for side in "ab":
+            yield {"_id": f"{side}{n}", "text": " ".join([f"word{n}", *WORDS])}
+            yield {"_id": f"z{side}{n}", "text": " ".join([f"word{n}", *WORDS])}
+        yield {"_id": f"m{n}", "text": f"word{n} " * 5 + WORDS[0]}
+
+
+def git(repository, *arguments):
+    done = subprocess.run(["git", *arguments], cwd=repository, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository with the branches `main` and `pr`, whose corpus Git does not track."""
+    files = {
+        "search.yaml": CONFIG,
+        "search.py": SEARCH.replace("text.split()[-1]", 'text.split()[-1].removeprefix("word")'),
+        "qa.jsonl": rows(map(question, range(N))),
+        ".gitignore": "data\n.ragbench\nruns\n",
+        "data/corpus.jsonl": rows(documents()),
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "config", "user.name", "a")
+    git(tmp_path, "config", "user.email", "a@example.org")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "first")
+    git(tmp_path, "checkout", "-qb", "pr")
+    return tmp_path
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def gate(repository, base, *options, env=None):
+    done = run_command("gate", "search.yaml", "--base", base, *options, cwd=repository, env=env)
+    assert len(git(repository, "worktree", "list").splitlines()) == 1, "the tree is removed"
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository):
+    edit(repository / "search.yaml", "bm25: {type: bm25}", "bm25: {type: bm25, k1: 0}")
+    (repository / "qa.jsonl").write_text(rows(map(question, range(N + 1))))
+    git(repository, "commit", "-qam", "worse")
+
+    code, lines, err = gate(repository, "main")
+
+    assert code == 1, err
+    verdict, counts, worst = lines[:3]
+    assert verdict.startswith("bm25 got WORSE: ndcg@10 1.00 -> 0.")
+    assert ", surely between -" in verdict
+    assert counts == "20 worse, 0 better, 0 same of 20; corpus unchanged; 1 new question"
+    assert worst.startswith("q0 what is word0  1.00 -> 0.")
+    assert "gold m0: rank 1 -> rank " in worst
+    assert "new: q20" in lines
+    assert any(line.startswith("changed since main@") and "k1: 0.9 -> 0" in line for line in lines)
+    assert "gates: 1 fail, 1 pass" in lines
+    assert sum("what is word" in line for line in lines) == 5, "the five worst, each once"
+
+
+def test_a_typo_changes_nothing(repository):
+    edit(repository / "search.yaml", "# search of", "# retrieval of")
+    edit(repository / "search.py", "# the gold document first", "# the best document first")
+
+    code, lines, _ = gate(repository, "main")
+
+    assert (code, lines[0].partition(":")[0]) == (0, "nothing changed")
+    assert lines[1:] == ["20 questions; corpus unchanged"]
+
+
+def test_code_of_the_base_comes_from_the_base_and_a_judge_without_a_key_is_skipped(repository):
+    judge = "metrics: {judge: {type: openai, model: m, rubrics: [faithfulness]}}\n"
+    judge += "generators: {extractive: {type: extractive}}\n"
+    gates = "gates:\n  - {measure: ndcg@10, system: ours, max_drop: 0.1}\n"
+    gates += "  - {measure: faithfulness, max_drop: 0.1, undecided: fail}\n"
+    with (repository / "search.yaml").open("a") as stream:
+        stream.write(judge + gates)
+    git(repository, "commit", "-qam", "with a judge")
+    # from here on the head alone changes, without a commit
+    edit(repository / "search.py", "[:top_k]", "[top_k::-1]")
+    keyless = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
+
+    code, lines, err = gate(repository, "HEAD", env=keyless)
+
+    assert code == 1, err
+    assert lines[0].startswith("ours got WORSE: ndcg@10 1.00 -> 0.631")
+    assert "gates: 1 fail" in lines
+    assert lines[-1].startswith("judge openai was skipped: OPENAI_API_KEY is not set")
+    assert lines[-1].endswith("gates skipped: faithfulness drop <= 0.1")
+
+
+def test_run_folders_and_baseline_files_are_bases_too(repository):
+    assert run_command("run", "search.yaml", cwd=repository).returncode == 0
+    saved = ("baseline", "runs/search", "-o", "main.json")
+    assert run_command(*saved, cwd=repository).returncode == 0
+    edit(repository / "search.yaml", "bm25: {type: bm25}", "bm25: {type: bm25, k1: 0}")
+
+    for base in ("main.json", (repository / "runs/search/latest").resolve()):
+        code, lines, err = gate(repository, base, "--quiet")
+
+        assert code == 1, err
+        assert lines[0].startswith("bm25 got WORSE: ndcg@10 1.00 -> 0.")
+        assert lines[1].startswith("20 worse, 0 better, 0 same of 20")
+        assert len(lines) == 3
+
+
+def test_the_tree_of_the_base_is_removed_after_an_interrupt(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    config = load_for_gate(repository / "search.yaml", ())
+
+    context = open_base("main", repository / "search.yaml", config, ["--quiet"])
+    tree = context.__enter__().folder
+    assert tree.exists()
+    context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+    assert not tree.exists()
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("base", "says"),
+    [("nowhere", "git merge-base"), ("--nothing", "git merge-base"), ("empty", "no such config")],
+)
+def test_a_base_that_cannot_be_run_is_an_error(repository, base, says):
+    git(repository, "checkout", "-q", "--orphan", "empty")
+    git(repository, "rm", "-q", "--cached", "search.yaml")
+    git(repository, "commit", "-qm", "without config")
+
+    code, lines, err = gate(repository, base)
+
+    assert (code, lines) == (2, [])
+    assert says in err

@@ -1,0 +1,121 @@
+"""Lines of `ragbench gate` on scores, questions and a review made by hand."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from ragbench.comparison.matching import QueryChanges
+from ragbench.records.comparison import ComparedRuns, RunSince
+from ragbench.records.gate import Decision, Facts
+from ragbench.report.gate import ChangedScore, GateReview, MovedQuestion, review_lines
+
+DECISION = Decision(
+    "fail",
+    "surely worse",
+    gate="ndcg@10 not worse",
+    system="ours",
+    means=(0.557, 0.526),
+    facts=Facts(difference=-0.031, interval=(-0.072, -0.005), n=70),
+)
+SCORE = ChangedScore("ndcg@10", "ours", DECISION, 16, 6, 48, -0.031)
+QUESTION = MovedQuestion(
+    query_id="q48",
+    question="How was the speed of light found?",
+    baseline_score=0.5,
+    score=0.0,
+    gold=["romer"],
+    rankings=[["a", "b", "romer"], ["dawn", *map(str, range(9))]],
+    answers=[None, None],
+)
+COMPARED = ComparedRuns(
+    confidence=0.95,
+    resamples=100,
+    seed=1,
+    sources=("main", "head"),
+    queries=70,
+    left_out={},
+    systems=(),
+    notes=(),
+    runs=(RunSince(source="main", started=""), RunSince(source="head", started="", changed=("x",))),
+)
+REVIEW = GateReview(
+    base="main",
+    n=70,
+    scores=[SCORE],
+    worst=[QUESTION],
+    best=[],
+    changes=QueryChanges(70, new=("q99",), removed=tuple(f"r{n}" for n in range(7))),
+    same_corpus=True,
+    compared=COMPARED,
+    decisions=[DECISION],
+    skipped=["tone >= 0.5"],
+    skipped_judges={"small": "KEY is not set"},
+    complete=True,
+    is_same=False,
+)
+
+
+def test_the_first_three_lines_are_for_the_reviewer():
+    assert list(review_lines(REVIEW)) == [
+        "ours got WORSE: ndcg@10 0.557 -> 0.526 (-0.031, surely between -0.072 and -0.005)",
+        "16 worse, 6 better, 48 same of 70; corpus unchanged; 1 new question; 7 removed questions",
+        "q48 How was the speed of light found?  0.500 -> 0.00  "
+        "gold romer: rank 3 -> not in 10; first now dawn",
+        "changed since main: x",
+        "new: q99",
+        "removed: r0, r1, r2, r3, r4, ...",
+        "gates: 1 fail",
+        "gate fail: ndcg@10 not worse (ours): 0.557 -> 0.526: surely worse",
+        "judge small was skipped: KEY is not set; gates skipped: tone >= 0.5",
+    ]
+
+
+def test_a_review_without_any_change_has_no_verdict():
+    same = replace(REVIEW, is_same=True, same_corpus=False, changes=QueryChanges(70))
+
+    assert list(review_lines(same)) == [
+        "nothing changed: all rankings and answers are those of main",
+        "70 questions; corpus CHANGED",
+        "changed since main: x",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("difference", "interval", "gain", "verdict", "words"),
+    [
+        (0.02, (0.01, 0.03), 0.02, "pass", "got BETTER: ter 0.500 -> 0.520 (+0.020, surely"),
+        (0.02, (-0.01, 0.05), 0.02, "pass", "is not surely better: ter 0.500 -> 0.520 (+0.020"),
+        # lower is better: a rise is a loss, although its numbers are above 0
+        (0.02, (0.01, 0.03), -0.02, "fail", "got WORSE: ter 0.500 -> 0.520 (+0.020, surely"),
+        (0.02, (-0.01, 0.05), -0.02, "pass", "is not surely worse: ter 0.500 -> 0.520"),
+        (0.02, (None, None), -0.02, "undecided", "is undecided: ter 0.500 -> 0.520 (+0.020)"),
+    ],
+)
+def test_the_sentence_on_a_score(difference, interval, gain, verdict, words):
+    facts = Facts(difference=difference, interval=interval)
+    decision = replace(DECISION, verdict=verdict, means=(0.5, 0.52), facts=facts)
+
+    line = ChangedScore("ter", "a", decision, 3, 2, 1, gain).line
+
+    assert line.startswith(f"a {words}")
+
+
+def test_a_score_that_was_not_compared_says_why():
+    decision = Decision("undecided", "only 3 of 9 unchanged (6 edited)")
+
+    line = ChangedScore("ter", "a", decision, 0, 0, 3, math.nan).line
+
+    assert line == "a is undecided: ter: only 3 of 9 unchanged (6 edited)"
+
+
+def test_a_question_of_answers_shows_both():
+    question = replace(QUESTION, gold=[], answers=["In\n1676.", "Nobody knows."])
+
+    assert question.line.endswith("0.500 -> 0.00  answer: 'In 1676.' -> 'Nobody knows.'")
+
+
+def test_without_a_ranking_of_the_base_only_the_new_rank_is_shown():
+    question = replace(QUESTION, rankings=[None, ["romer"]])
+
+    assert question.line.endswith("gold romer: rank 1; first now romer")
