@@ -90,9 +90,9 @@ class Endpoint:
 
     Connections stay open between requests. A connection that holds bytes behind a reply is closed,
     since they would be read as the reply to the next request. The proxies of the environment apply
-    (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`). The statuses 408, 409, 425, 429 and 5xx
-    but 501 and broken connections are tried again, after the time that the server asks for, and not
-    if that is beyond the time limit. Timeouts are not tried again. Redirects are
+    (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`). Broken connections, the statuses 408,
+    409, 425 and 429, and 5xx other than 501 are tried again, after the time that the server asks
+    for, and not if that is beyond the time limit. Timeouts are not tried again. Redirects are
     not followed, since they would carry the headers to another server. No message holds the value
     of a header or the query of the URL.
 

@@ -36,8 +36,8 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
     A text that is a single place becomes the value itself, such as a number or a list. A place in a
     longer text becomes text, a list becomes paragraphs. Places without a value are not changed. The
-    template is not changed; tuples become lists. KeyError if a list in a longer text has a mapping
-    without `text`.
+    template is not changed; tuples become lists. In a longer text, a list may have texts, and
+    mappings with `text`; other parts raise a KeyError or TypeError.
 
     Example:
         >>> fill({"q": "find {question}", "k": "{top_k}"}, {"question": "x", "top_k": 5})

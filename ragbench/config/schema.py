@@ -332,7 +332,7 @@ class ExperimentConfig:
         metrics: Scores of the run.
         statistics: Options of intervals and tests.
         causes: Rules for the cause of each lost answer.
-        cache: Folder of stored work; None means `RAGBENCH_CACHE`, else `.ragbench`.
+        cache: Folder of stored work, unless `RAGBENCH_CACHE` names another; None means `.ragbench`.
         cache_also: Further cache folders, which are only read.
     """
 

@@ -29,7 +29,7 @@ class _Sentence(NamedTuple):
         passage: Rank of the passage, from 0.
         position: Position of the sentence in the passage, from 0.
         text: Text with single spaces.
-        terms: Content words, stemmed.
+        terms: Content words, stemmed if the language has a stemmer.
     """
 
     passage: int

@@ -2,9 +2,10 @@
 
 The whole reply is parsed as strict JSON first. Else values are searched between fences and prose,
 also with single quotes, words of Python, trailing commas, or cut off at the end. A repair never
-changes a value: an unfinished number, word or text is dropped with its key, and an unfinished list
-is an error, since its missing entries are unknown. NaN, infinities, repeated keys and numbers as
-words are errors. The schema is of the subset of JSON Schema that every server supports.
+changes a value: in an object that is cut off, the unfinished value is dropped with its key, and a
+list that is cut off is an error, since its missing entries are unknown. NaN, infinities, repeated
+keys and numbers as words are errors. The schema is of the subset of JSON Schema that every server
+supports.
 """
 
 from __future__ import annotations
@@ -168,11 +169,12 @@ class _CutOff(Exception):
 def read_lenient(text: str, start: int) -> tuple[Any, int]:
     """Return the object or list that starts at a position, and the position after it.
 
-    An object that the end of the text cuts off is returned with its complete keys.
+    An object that the end of the text cuts off is returned with its complete keys; a key whose list
+    or inner object is cut off is left out.
 
     Raises:
-        Broken: An object with a key is malformed, or cut off inside a list.
-        Unreadable: No JSON starts here; brackets occur in prose as well.
+        Broken: The value is malformed, or an outermost list is cut off, after a key with its colon.
+        Unreadable: The same without such a key before it, as with brackets in prose.
 
     Example:
         >>> read_lenient("{'supported': True, 'level': 4,}", 0)
@@ -255,7 +257,10 @@ class _JsonReader:
         return self._scalar()
 
     def _object(self, depth: int) -> dict[str, Any]:
-        """Return the object at the position; the outermost one may be cut off after a value."""
+        """Return the object at the position; the outermost one may be cut off anywhere.
+
+        It then lacks the key of the unfinished value. Raises as `value` does.
+        """
         pairs: list[tuple[str, Any]] = []
         self.position += 1
         try:
@@ -346,6 +351,7 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
     Raises:
         Unreadable: The value does not fit the schema.
+        KeyError: The schema has an unknown type.
     """
     schema_type = schema.get("type")
     if schema_type == "integer":

@@ -24,8 +24,8 @@ _LONGEST_LINE = 10_000
 def significant(value: float | None) -> str:
     """Format a number with three significant digits and all digits before the point.
 
-    From a million on and below 0.0001 it has an exponent. None is `-`; NaN and infinities are a
-    ValueError, here and in the other functions of numbers.
+    From a million on and below 0.0001 it has an exponent. None is `-`. NaN and infinities are a
+    ValueError, as in `interval`, `difference` and `probability`.
 
     Example:
         >>> [significant(x) for x in (0.4020000001, 1, 0, 1234.5, 0.00001234, None)]
