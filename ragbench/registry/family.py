@@ -159,10 +159,12 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
 
     Args:
         path: Module and name, which may be dotted: `package.module:Class.method`.
-        search: Folders that are searched before installed packages.
+        search: Folders that are searched before installed packages; none means those of the
+            surrounding `looking_in`.
 
     Raises:
         DataError: The path is malformed, the module cannot be imported, or it has no such name.
+        Exception: The error of a surrounding `checking_imports`.
     """
     module_name, _, name = path.partition(":")
     if not module_name or not name:

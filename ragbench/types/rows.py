@@ -32,6 +32,8 @@ _values = methodcaller("values")
 def borders(lengths: Iterable[int], n: int) -> IntArray:
     """Return the n + 1 borders of n queries with these numbers of rows, from 0 to their sum.
 
+    Lengths after the first n are ignored.
+
     Raises:
         ValueError: There are fewer than n lengths.
 

@@ -403,6 +403,7 @@ def _read_folder(folder: Path, load: Load) -> Corpus:
     Raises:
         DataError: No file has an ending that can be read, or a file cannot be read.
         MissingExtra: A .pdf or .html file without the extra `documents`.
+        OSError: A .html file cannot be read.
     """
     paths = sorted(
         (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),

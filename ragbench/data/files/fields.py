@@ -251,8 +251,9 @@ class Passages:
     def _passage(self, entry: Entry, place: str, item: Any) -> Document:
         """Return a passage with its own text, or the text of the corpus document with its id.
 
-        A text without an id gets the id of the corpus document with that text, else a hash. Further
-        keys become metadata. Raise a `DataError` that begins with `place` for anything else.
+        A plain text that a corpus document has gives that document. Any other text without an id
+        gets the id of the corpus document with that text, else a hash. Further keys become
+        metadata. Raise a `DataError` that begins with `place` for anything else.
         """
         if isinstance(item, str):
             return self._find_text(item) or Document(content_id(item), item)

@@ -390,7 +390,7 @@ class RankedIds(GoldIds):
     def _of_object(
         self, entry: Entry, column: str, value: Mapping[str, Any]
     ) -> list[tuple[str, int | None]]:
-        """Return the pair of an object with an id and no text, without a grade.
+        """Return the pair of an object with an id and no text, without a grade; [] for a blank id.
 
         Raises a `DataError` for other objects, such as {id: score}, which has no order.
         """

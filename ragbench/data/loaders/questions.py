@@ -230,8 +230,8 @@ class ParsedRow:
     def parts(self, columns: Columns) -> dict[str, Any]:
         """Return part -> value, for the parts that have a column, for `ragbench validate`.
 
-        A whole conversation adds the question, turns, answer and tool calls. Gold of a grade other
-        than 1 is written `id: grade`.
+        A whole conversation adds the question, turns, answer and tool calls. `contexts` are texts
+        and `retrieved` ids, None without passages; gold of a grade other than 1 is `id: grade`.
         """
         values: dict[str, Any] = {
             "id": self.query.id,

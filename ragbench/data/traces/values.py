@@ -73,7 +73,7 @@ def read_answer(value: Json, path: str | None = None) -> str | None:
     """Return the answer in an output; None if there is none, or if several texts could be it.
 
     `path` leads to the answer inside the output; None searches for it. Of a chat, the last message
-    of the assistant counts; None if it is blank.
+    of the assistant counts; None if it is blank or missing.
 
     Example:
         >>> read_answer({"answer": "Io.", "context": [{"page_content": "Io is hot."}]})
