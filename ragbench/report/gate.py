@@ -41,7 +41,10 @@ class ChangedScore:
 
     @property
     def line(self) -> str:
-        """Sentence on the change, with both means, the difference and its interval."""
+        """Sentence on the change, with both means, the difference and its interval.
+
+        It has one mean if no score changed, and the reason of the decision if nothing was compared.
+        """
         name, means, facts = printable(self.system), self.decision.means, self.decision.facts
         if means is None or facts.difference is None:
             return f"{name} is undecided: {self.measure}: {self.decision.why}"
@@ -93,7 +96,10 @@ class MovedQuestion:
 
     @property
     def _detail(self) -> str:
-        """Gold document with both ranks, else both answers; empty if neither is known."""
+        """Gold document with both ranks, else both answers; empty if neither is known.
+
+        The document is the one whose 1 / rank changed most. A new first document follows.
+        """
         old, new = self.rankings
         if self.gold and new is not None:
             gold = max(self.gold, key=lambda name: abs(_gain(name, new) - _gain(name, old)))
@@ -154,7 +160,11 @@ class GateReview:
 
 
 def review_lines(review: GateReview) -> Iterator[str]:
-    """Yield the lines on a review: verdict, counts, the worst question, then the details."""
+    """Yield the lines on a review: verdict, counts, questions, then changes, causes and gates.
+
+    Of equal rankings and answers there are no questions, causes and gates. Gates that passed are
+    only counted. ValueError without scores, unless all is equal.
+    """
     groups = {
         "new": review.changes.new,
         "edited": review.changes.edited,
