@@ -65,7 +65,8 @@ def command(
     RUN: changes of config and data, of scores, causes and queries. If runs are not comparable, the
     page lists the differences.
     """
-    from ragbench.experiment.pages import FIGURES, PAGES, write_figures, write_pages
+    from ragbench.experiment.pages import PAGES, write_figures, write_pages
+    from ragbench.pictures.svg import FIGURES
 
     # a dict drops repeated formats and keeps their order
     formats = dict.fromkeys(map(str.strip, (FIGURES[0] if kinds is None else kinds).split(",")))

@@ -16,6 +16,8 @@ from ragbench.comparison.systems import summarize
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
 from ragbench.errors import DataError, OptionError
+from ragbench.pictures.intervals import Whisker, interval_picture
+from ragbench.pictures.svg import Picture
 from ragbench.records.codec import Record, to_json
 from ragbench.records.score import Kind, RunCounts, SystemScore
 from ragbench.score.retrieval import score_run
@@ -306,6 +308,21 @@ class Evaluation:
             score, counts = self.summary[name], Counter(causes.values())
             missing = "".join(f", {n} {cause}" for cause, n in counts.items())
             yield name, tables.number(score.mean, score.interval), missing
+
+    def plot(self) -> Picture:
+        """Return the picture of the means with their intervals, which a notebook shows.
+
+        A row per score; a score without a mean has none.
+        """
+        whiskers = []
+        for name, score in self.summary.items():
+            if score.mean is not None:
+                low, high = score.interval or (None, None)
+                ends = None if low is None or high is None else (low, high)
+                label = f"{name} {tables.number(score.mean)}"
+                whiskers.append(Whisker(name, score.mean, ends, 0, label))
+        head = f"means of {len(self.query_ids)} items"
+        return interval_picture("intervals", "scores", head, whiskers)
 
     def to_pandas(self, *, texts: bool = False) -> Any:
         """Return a pandas DataFrame, a row per item and a column per score; needs pandas.

@@ -31,12 +31,13 @@ from ragbench.errors import (
 )
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.fail_if import FailIf
+from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.report.comparison import describe_subject, render_table
 from ragbench.report.headline import outcome_of
-from ragbench.report.pictures.draw import difference_pictures
+from ragbench.report.pictures import difference_pictures, picture_of
 from ragbench.report.text import printable
 from ragbench.types import Qrels
 from ragbench.types.tables import html_table, number
@@ -120,6 +121,13 @@ class Comparison:
 
         return pd.DataFrame(self.differences)
 
+    def plot(self, measure: str | None = None) -> Picture:
+        """Return the picture of the differences by a measure, which a notebook shows.
+
+        `measure` None takes the first one. An OptionError if there are no differences by it.
+        """
+        return picture_of(difference_pictures(self.record), measure)
+
     def _repr_html_(self) -> str:
         rows = [
             [
@@ -135,7 +143,7 @@ class Comparison:
         ]
         heads = ["measure", "system", "against", "difference", "adjusted p", "verdict"]
         # the picture of the first measure alone: a notebook cell has room for one
-        pictures = islice(difference_pictures(self.record), 1)
+        pictures = islice(difference_pictures(self.record).values(), 1)
         images = "".join(picture.image() for picture in pictures)
         return images + html_table(describe_subject(self.record), heads, rows)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import (
@@ -19,14 +18,14 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.run_list import RunEntry
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.errors import DataError, MissingExtra
+from ragbench.errors import DataError
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_atomically, write_file
+from ragbench.pictures.svg import FIGURES, drawer
 from ragbench.records.comparison import ComparedRuns, Comparisons, no_comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.markdown import render_chapter, render_markdown
 from ragbench.report.page.html import all_pictures, write_brief, write_page, write_runs_page
-from ragbench.report.pictures.svg import Picture
 from ragbench.report.runs import lay_out_changes, lay_out_list
 
 # Suffixes of pages.
@@ -37,10 +36,6 @@ SIDE_BY_SIDE = Path("side-by-side.html")
 _MOVED = 5
 # Start of a warning on a page of runs that may not be compared.
 _REFUSED = "not compared: "
-# Formats of pictures; CairoSVG, an optional package, converts SVG into the others.
-FIGURES = ("svg", "pdf", "png")
-# Pixels of a PNG per pixel of the screen: 288 dots per inch, enough for print.
-_PNG_SCALE = 3
 
 
 def write_pages(
@@ -93,10 +88,10 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
     Raises:
         MissingExtra: CairoSVG is not installed, and the format is PDF or PNG.
         DataError: There is no run, or a file cannot be written.
-        KeyError: A kind is neither svg, pdf nor png.
+        OptionError: A kind is neither svg, pdf nor png.
     """
     # before anything is written: CairoSVG may be missing
-    drawers = {kind: _drawer(kind) for kind in kinds}
+    drawers = {kind: drawer(kind) for kind in kinds}
     experiment = load_experiment(run)
     paths = []
     for picture in all_pictures(experiment.record, experiment.compared, experiment.path):
@@ -122,31 +117,6 @@ def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
         else:
             text = render_chapter(page.name, page.runs) if page.runs else ""
             write_atomically(path, text.encode("utf-8", "backslashreplace"))
-
-
-def _drawer(kind: str) -> Callable[[Picture], bytes]:
-    """Return a function from a picture to the bytes of a file: `svg`, `pdf` or `png`.
-
-    Raises:
-        MissingExtra: CairoSVG, or the library cairo, is not installed.
-        KeyError: Another kind.
-    """
-    if kind == "svg":
-        return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
-    try:
-        import cairosvg
-    except ImportError as error:
-        raise MissingExtra(f"--format {kind}", "cairosvg", "figures") from error
-    except OSError as error:  # the Python package is installed, but not the C library
-        advice = "apt-get install libcairo2, or brew install cairo"
-        raise MissingExtra(f"--format {kind}", "the library cairo", advice=advice) from error
-    convert = {"pdf": cairosvg.svg2pdf, "png": partial(cairosvg.svg2png, scale=_PNG_SCALE)}[kind]
-
-    def draw(picture: Picture) -> bytes:
-        svg = picture.svg(alone=True).encode("utf-8", "backslashreplace")
-        return bytes(convert(bytestring=svg, background_color="#fff"))
-
-    return draw
 
 
 def _write(

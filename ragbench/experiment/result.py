@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ragbench.data.runs import run_folder
-from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
+from ragbench.errors import OptionError
+from ragbench.pictures.svg import Picture
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import exit_code_of
 from ragbench.records.summary import Summary
-from ragbench.report.pictures.draw import causes_picture
+from ragbench.report.pictures import (
+    causes_picture,
+    difference_pictures,
+    mean_pictures,
+    picture_of,
+)
 from ragbench.report.text import printable
 from ragbench.types.tables import html_table, number
 
@@ -102,17 +110,23 @@ class Experiment:
         """Views of single queries with answers, verdicts and rankings: `queries["q1"]`."""
         return QueryViews(self.path)
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, *, texts: bool = False) -> Any:
         """Return a pandas DataFrame, a row per system and query, a column per score; needs pandas.
 
         The column `cause` has the cause of the query, None without one; a missing score is NaN. The
         index is (system, query_id). A system without scores has no rows. Raises ImportError without
         pandas, DataError for damaged files.
+
+        Args:
+            texts: Add the columns `question`, `answer` (of the system, the first of several
+                samples) and `reference` (the gold answers) in front, and `reason` at the end: the
+                reason for the cause, then the words of the judges by rubric. Missing texts are
+                missing values of pandas.
         """
         import pandas as pd
 
         scores = dict.fromkeys(name for system in self.per_query.values() for name in system)
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "system": system,
                 "query_id": query,
@@ -124,7 +138,51 @@ class Experiment:
         ]
         # named: a run without rows still has its columns
         columns = ["system", "query_id", "cause", *scores]
+        if texts:
+            columns = [*columns[:2], "question", "answer", "reference", *columns[2:], "reason"]
+            with closing(QueryViews(self.path, bare=True)) as views:
+                by_query = {view.id: view for view in views}
+            for row in rows:
+                row |= self._texts(row["system"], by_query[row["query_id"]])
         return pd.DataFrame(rows, columns=columns).set_index(["system", "query_id"])
+
+    def _texts(self, name: str, view: QueryView) -> dict[str, object]:
+        """Return the texts of a query and a system for `to_pandas`, by column."""
+        system = view.system(name)
+        answers = system.answers if system else ()
+        verdicts = system.verdicts if system else ()
+        loss = self.causes.get(name, {}).get(view.id)
+        reasons = [loss.why if loss else "", *(f"{v.rubric}: {v.reasoning}" for v in verdicts)]
+        gold = list(view.answers)
+        return {
+            "question": view.question,
+            "answer": answers[0].answer if answers else None,
+            "reference": gold[0] if len(gold) == 1 else gold or None,
+            "reason": "; ".join(filter(None, reasons)),
+        }
+
+    def plot(
+        self,
+        kind: Literal["causes", "scores", "differences"] = "causes",
+        measure: str | None = None,
+    ) -> Picture:
+        """Return a picture of the page of the run, which a notebook shows.
+
+        Args:
+            kind: Where answers are lost, means with intervals, or differences from the baseline.
+            measure: Score of the means or differences; None takes the first one.
+
+        Raises:
+            OptionError: An unknown kind, or the run has no such picture.
+        """
+        if kind == "causes" and (causes := causes_picture(self.record)) is not None:
+            return causes
+        if kind == "scores":
+            return picture_of(mean_pictures(self.record, self.compared), measure)
+        if kind == "differences":
+            return picture_of(difference_pictures(self.compared), measure)
+        allowed = "causes, of a run with causes; scores; differences"
+        raise OptionError("plot", "kind", kind, allowed)
 
     def __repr__(self) -> str:
         systems = "; ".join(

@@ -32,6 +32,7 @@ from ragbench.records.manifest import Choices
 from ragbench.registry import shown
 from ragbench.report.progress import Progress
 from ragbench.store.items import StageStore
+from ragbench.types import Collection
 
 # Lock file in the folder of an experiment.
 _LOCK = ".lock.tmp"
@@ -89,20 +90,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             `limit` or the baseline names nothing that runs; `documents` without `dataset`; or
             `overrides` of a checked config.
     """
-    if documents is not None and dataset is None:
-        allowed = "documents beside dataset=; the config names its own: dataset: {corpus: docs/}"
-        raise OptionError("run_experiment", "documents", shown(documents), allowed)
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
     config = _load_config(source, overrides or {}, live, has_dataset=dataset is not None)
     progress, choices = progress or Progress(quiet=True), choices or Choices()
     started = time.time()
     with progress.stage("load", 1, "data sets") as stage:
-        # keep: later runs map the arrays of a large corpus instead of parsing it again
-        collection = (
-            load_collection(config, keep=True)
-            if dataset is None
-            else collection_of(dataset, documents=documents)
-        )
+        collection = _load_data(config, dataset, documents)
         stage.advance()
     plan = make_plan(config, collection, choices, live)
     executor = build_executor(config)
@@ -142,6 +135,20 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
     return experiment
+
+
+def _load_data(config: ExperimentConfig, dataset: object, documents: object) -> Collection:
+    """Return the data set that the caller passes, or else that of the config.
+
+    Raises an OptionError for `documents` without `dataset`, and as `collection_of`.
+    """
+    if dataset is not None:
+        return collection_of(dataset, documents=documents)
+    if documents is not None:
+        allowed = "documents beside dataset=; the config names its own: dataset: {corpus: docs/}"
+        raise OptionError("run_experiment", "documents", shown(documents), allowed)
+    # keep: later runs map the arrays of a large corpus instead of parsing it again
+    return load_collection(config, keep=True)
 
 
 def _leave_to_workers(plan: Plan) -> None:

@@ -11,8 +11,8 @@ from ragbench.records.gate import DropFacts, Verdict
 from ragbench.records.score import Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking
 from ragbench.types import Direction
+from ragbench.types.display import short_repr
 from ragbench.types.json_fields import Prose, optional
-from ragbench.types.short_repr import short_repr
 
 COMPARISON_SCHEMA = "ragbench.comparison/1"
 

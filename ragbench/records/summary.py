@@ -10,8 +10,8 @@ from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.codec import Record
 from ragbench.records.gate import Decision
 from ragbench.records.score import Ends, RunCounts, SystemScore
+from ragbench.types.display import short_repr
 from ragbench.types.json_fields import Prose, optional
-from ragbench.types.short_repr import short_repr
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from ragbench.comparison.compare_runs import short_names
 from ragbench.comparison.matching import QUERY_PARTS
 from ragbench.data.runs.run_list import RunEntry
+from ragbench.pictures.svg import Picture
 from ragbench.records.comparison import (
     ComparedRuns,
     Difference,
@@ -21,8 +22,7 @@ from ragbench.records.comparison import (
 from ragbench.records.score import SystemScore
 from ragbench.report.base import Chapter, Grid, Layout, Outcome
 from ragbench.report.headline import outcome_of
-from ragbench.report.pictures.draw import trend_picture
-from ragbench.report.pictures.svg import Picture
+from ragbench.report.pictures import trend_picture
 from ragbench.report.text import (
     MISSING,
     cause_words,

@@ -1,14 +1,15 @@
-"""Plain text of reports: numbers, printable names, aligned tables, and causes in words."""
+"""Plain text of reports: numbers, aligned tables, and causes in words."""
 
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove
+from ragbench.types.display import display_width
+from ragbench.types.display import printable as printable
 
 if TYPE_CHECKING:
     from ragbench.records.comparison import ComparedSystem
@@ -18,7 +19,6 @@ MISSING = "-"
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten that are written without an exponent
 _SMALLEST_P = 0.0001
-_LONGEST_LINE = 10_000
 
 
 def significant(value: float | None) -> str:
@@ -136,25 +136,6 @@ def listed(words: Sequence[str], word: str = "and") -> str:
     return f" {word} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def printable(text: object) -> str:
-    r"""Return a text on one line, with every invisible character written as an escape.
-
-    Each run of white space, as a line break, becomes a blank; at the ends there is none. Characters
-    that could move the cursor, turn the direction of the text or break a UTF-8 file become visible
-    instead of active. A text is cut after 10,000 characters, with a remark. An object is its `str`.
-
-    Example:
-        >>> print(printable("two\nlines"), printable("red\x1b[31m"))
-        two lines red\x1b[31m
-    """
-    line = " ".join(str(text).split())
-    if len(line) > _LONGEST_LINE:
-        line = f"{line[:_LONGEST_LINE]}… ({len(line) - _LONGEST_LINE:,} more characters)"
-    if line.isprintable():
-        return line
-    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in line)
-
-
 def _exponent(value: float) -> int:
     """Return the power of ten of a number rounded to three digits; 0 for zero."""
     return int(f"{value:.2e}".partition("e")[2])
@@ -167,24 +148,10 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
     return f"{value:{sign}.2e}"
 
 
-# colour codes of a terminal
-_STYLE = re.compile("\x1b\\[[0-9;]*m")
 # Between two columns.
 GAP = "  "
 # characters that the last cell of a row needs; with less room it goes below the other cells
 _NARROWEST = 30
-
-
-def display_width(text: str) -> int:
-    r"""Return the width of a text on a terminal: wide characters count 2, colour codes 0.
-
-    Example:
-        >>> display_width("bm25"), display_width("检索"), display_width("\x1b[1mbm25\x1b[0m")
-        (4, 4, 4)
-    """
-    from rich.cells import cell_len
-
-    return cell_len(_STYLE.sub("", text))
 
 
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from ragbench.json_yaml import load_json
+from ragbench.types.display import short_repr
 from ragbench.types.json_fields import MayHoldSecrets, Prose, optional
-from ragbench.types.short_repr import short_repr
 
 # Speaker of a turn.
 Role = Literal["user", "assistant", "system"]

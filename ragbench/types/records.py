@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ragbench.types.conversation import ToolCall, Turn
+from ragbench.types.display import short_repr
 from ragbench.types.json_fields import optional
-from ragbench.types.short_repr import short_repr
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels

@@ -62,10 +62,50 @@ def test_an_experiment_as_a_frame(config):
 
 
 @pytest.mark.costly
+def test_the_texts_and_pictures_of_an_experiment(config):
+    pytest.importorskip("pandas")
+    experiment = rb.run_experiment(config)
+    frame = experiment.to_pandas(texts=True)
+
+    assert [*frame.columns][:5] == ["question", "answer", "reference", "cause", "ndcg@10"]
+    row = frame.loc[("bm25/extractive", "q2")]
+    assert row["question"] == "Where is an ocean beneath the ice?"
+    assert row["answer"].startswith("Europa hides an ocean")
+    assert row["reference"] == "Europa"
+    why = experiment.causes["bm25/extractive"]["q2"].why
+    assert row["reason"] == f"{why}; context_overlap: 7 of 7 words found"
+    assert frame["answer"].isna()["bm25"].all()
+
+    for kind in ("causes", "scores", "differences"):
+        ElementTree.fromstring(experiment.plot(kind)._repr_svg_())
+    assert experiment.plot().title == "where answers are lost"
+    means = experiment.plot("scores", "rouge1")
+    assert means.words.startswith("bm25/extractive 0.")
+    assert experiment.plot("differences", "rouge1").title == "rouge1: difference from the baseline"
+    with pytest.raises(rb.OptionError, match=r"found 'rouge', allowed: .*did you mean 'rougeL'"):
+        experiment.plot("scores", "rouge")
+    with pytest.raises(rb.OptionError, match="kind: found 'loss', allowed: causes"):
+        experiment.plot("loss")
+
+
+def test_the_picture_of_an_evaluation_and_its_file(tmp_path):
+    means = rb.evaluate_run(RUN, QRELS, ["mrr@10", "ndcg@10"]).plot()
+    means.save(tmp_path / "means.svg")
+
+    root = ElementTree.fromstring(means._repr_svg_())
+    assert root.get("aria-label").startswith("scores: mrr@10 0.750; ndcg")
+    assert repr(means).startswith("<Picture of scores: mrr@10 0.750; ")
+    assert (tmp_path / "means.svg").read_text("utf-8") == means.svg(alone=True)
+    with pytest.raises(rb.OptionError, match=r"found '.jpg', allowed: \.svg, \.pdf, \.png"):
+        means.save(tmp_path / "means.jpg")
+
+
+@pytest.mark.costly
 def test_a_comparison(config):
     pytest.importorskip("pandas")
     found = rb.compare(rb.run_experiment(config))
     frame = found.to_pandas()
+    assert found.plot().title.startswith(f"{found.to_dict()['measures'][0]['measure']}: diff")
 
     assert set(frame["system"]) >= {"exact"}
     html = found._repr_html_()
@@ -140,3 +180,22 @@ def test_every_public_class_has_a_representation_of_its_own():
 
     assert classes == {type(shown) for shown in SHOWN} | ELSEWHERE
     assert [kind for kind in classes if kind.__repr__ is object.__repr__] == []
+
+
+SEARCH = {"name": "own", "retrievers": {"bm25": {"type": "bm25"}}}
+
+
+@pytest.mark.costly
+def test_questions_and_documents_of_a_notebook(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    questions = [{"question": "How hot is Io?", "reference": "hot", "relevant": "io"}]
+    documents = [{"id": "io", "text": "Io is hot."}, {"id": "europa", "text": "Europa is cold."}]
+    experiment = rb.run_experiment(SEARCH, dataset=questions, documents=documents)
+
+    assert experiment.record.systems[0].scores["ndcg@10"].mean == 1
+    assert experiment.record.dataset.documents == 2
+
+
+def test_documents_need_questions():
+    with pytest.raises(rb.OptionError, match="documents beside dataset=; the config names its own"):
+        rb.run_experiment({**SEARCH, "dataset": {"type": "beir", "path": "."}}, documents=["a"])

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.pictures.svg import Drawing, Scale
 from ragbench.records.comparison import SliceDifference, no_comparisons
 from ragbench.report.base import MeasureColumn, ScoreCell
 from ragbench.report.page.html import all_pictures, interval_bars
-from ragbench.report.pictures.draw import (
+from ragbench.report.pictures import (
     causes_picture,
     query_picture,
     score_pictures,
     slice_pictures,
 )
-from ragbench.report.pictures.svg import Drawing, Scale
 from tests.report import example
 from tests.report.asked import results, run_folder
 from tests.report.pages import records

@@ -10,7 +10,7 @@ import ragbench as rb
 from ragbench.data.runs.run_list import list_runs
 from ragbench.experiment.pages import write_list, write_pages
 from ragbench.records.score import SystemScore
-from ragbench.report.pictures.draw import trend_picture
+from ragbench.report.pictures import trend_picture
 from ragbench.report.runs import lay_out_list, trends_of
 from ragbench.report.text import printable, sparkline
 from tests.experiment.moons import QUERIES, moons_config, write_moons

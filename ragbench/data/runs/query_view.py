@@ -21,7 +21,7 @@ from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest, shown
 from ragbench.types import FloatArray
-from ragbench.types.short_repr import short_repr
+from ragbench.types.display import short_repr
 
 QUESTIONS_FILE = "questions.jsonl"
 TEXTS_FILE = "texts.jsonl"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.files import write_atomically
+from ragbench.pictures.svg import Picture, Scale
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, MeasureColumn, Section
 from ragbench.report.layout import lay_out
 from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
-from ragbench.report.pictures.draw import causes_picture, pictures, query_picture
-from ragbench.report.pictures.svg import Picture, Scale
+from ragbench.report.pictures import causes_picture, pictures, query_picture
 from ragbench.report.text import interval
 
 if TYPE_CHECKING:

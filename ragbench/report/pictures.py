@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from ragbench.comparison.compare_runs import short_names
+from ragbench.errors import OptionError
+from ragbench.pictures import svg
+from ragbench.pictures.intervals import Whisker, interval_picture
 from ragbench.records.causes import CAUSES, AnswerCause
-from ragbench.records.comparison import ComparedRuns, Comparisons, MeasureComparison
+from ragbench.records.comparison import ComparedRuns, Comparisons
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
+from ragbench.registry import nearest
 from ragbench.report.headline import outcome_of
-from ragbench.report.pictures import svg
 from ragbench.report.text import cause_words, counted, ends_of, significant
 
-_PLOT = 300.0  # width of a plot in pixels
-_ROW = 20.0  # height of a row in pixels
 # numbers of series: a green triangle, an orange square, a grey diamond
 _BETTER, _WORSE, _NEITHER = 2, 1, 7
 _MOST_LABELS = 6  # runs whose names all fit below the axis
@@ -57,39 +57,32 @@ def pictures(summary: Summary, comparisons: Comparisons) -> list[svg.Picture]:
     ]
 
 
-class _Whisker(NamedTuple):
-    """Row of a picture: a value with its interval.
-
-    Attributes:
-        name: Name at the left of the row.
-        value: Position of the mark.
-        ends: Ends of the interval; None without an interval.
-        colour: Number of the series, which sets colour and shape.
-        label: Text for a pointer at the mark, and for screen readers.
-    """
-
-    name: str
-    value: float
-    ends: tuple[float, float] | None
-    colour: int
-    label: str
-
-
 def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.Picture]:
     """Yield a picture of the means and one of the paired differences, measure by measure.
 
     A measure without any mean has no picture of the means. A measure without differences, as with
     a single system, has no picture of the differences.
     """
-    families = {family.measure: family for family in comparisons.measures}
-    names = dict.fromkeys(name for system in summary.systems for name in system.scores)
+    means, differences = mean_pictures(summary, comparisons), difference_pictures(comparisons)
+    for measure in _measures(summary):
+        yield from (of[measure] for of in (means, differences) if measure in of)
+
+
+def _measures(summary: Summary) -> list[str]:
+    """Return the names of the scores of all systems, in the order of the summary."""
+    return list(dict.fromkeys(name for system in summary.systems for name in system.scores))
+
+
+def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.Picture]:
+    """Return measure -> picture of the means of the systems; measures without means are absent."""
+    best_of = {family.measure: family.best for family in comparisons.measures}
+    pictures = {}
     # the number keeps file names distinct: `slug` may map two names to one
-    for number, measure in enumerate(names):
-        family = families.get(measure)
-        best = None if family is None else family.best
+    for number, measure in enumerate(_measures(summary)):
+        best = best_of.get(measure)
         scores = [(s.name, s.scores[measure]) for s in summary.systems if measure in s.scores]
         whiskers = [
-            _Whisker(
+            Whisker(
                 name,
                 score.mean,
                 ends_of(score.interval),
@@ -104,37 +97,50 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.P
             has_best = any(whisker.name == best for whisker in whiskers)
             head = measure + ("; triangle: the best" if has_best else "")
             file = f"intervals-{number:02}-{svg.slug(measure)}"
-            yield _whiskers(file, f"{measure}{lower}", head, whiskers)
-        if family is not None:
-            yield from _difference_rows(family, number)
+            pictures[measure] = interval_picture(file, f"{measure}{lower}", head, whiskers)
+    return pictures
 
 
-def difference_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
-    """Yield a picture of the paired differences from the baselines for each measure.
+def difference_pictures(comparisons: Comparisons) -> dict[str, svg.Picture]:
+    """Return measure -> picture of the paired differences from the baselines.
 
-    A measure without differences has none.
+    Measures without differences are absent.
     """
+    pictures = {}
     for number, family in enumerate(comparisons.measures):
-        yield from _difference_rows(family, number)
+        whiskers = [
+            Whisker(
+                row.system,
+                row.difference,
+                ends_of(row.interval),
+                {"better": _BETTER, "worse": _WORSE}.get(
+                    outcome_of(row, family.direction), _NEITHER
+                ),
+                f"{row.system} {row.difference:+.3g} against {row.baseline}",
+            )
+            for row in family.comparisons
+            if row.difference is not None
+        ]
+        if whiskers:
+            file = f"differences-{number:02}-{svg.slug(family.measure)}"
+            title = f"{family.measure}: difference from the baseline"
+            head = f"{family.measure}, minus the baseline"
+            pictures[family.measure] = interval_picture(file, title, head, whiskers, zero=True)
+    return pictures
 
 
-def _difference_rows(family: MeasureComparison, number: int) -> Iterator[svg.Picture]:
-    """Yield the picture of the differences by a measure; nothing without one."""
-    whiskers = [
-        _Whisker(
-            row.system,
-            row.difference,
-            ends_of(row.interval),
-            {"better": _BETTER, "worse": _WORSE}.get(outcome_of(row, family.direction), _NEITHER),
-            f"{row.system} {row.difference:+.3g} against {row.baseline}",
-        )
-        for row in family.comparisons
-        if row.difference is not None
-    ]
-    if whiskers:
-        file = f"differences-{number:02}-{svg.slug(family.measure)}"
-        title = f"{family.measure}: difference from the baseline"
-        yield _whiskers(file, title, f"{family.measure}, minus the baseline", whiskers, zero=True)
+def picture_of(pictures: Mapping[str, svg.Picture], measure: str | None) -> svg.Picture:
+    """Return the picture of a measure, or with None the first one.
+
+    Raises:
+        OptionError: There is no such picture.
+    """
+    if measure is None and pictures:
+        return next(iter(pictures.values()))
+    if measure is None or measure not in pictures:
+        allowed = ", ".join(pictures) or "a result with such scores"
+        raise OptionError("plot", "measure", measure, allowed, nearest(str(measure), pictures))
+    return pictures[measure]
 
 
 def slice_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
@@ -142,44 +148,18 @@ def slice_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
 
     In the order of the slices; nothing without differences.
     """
-    groups = defaultdict[tuple[str, str], list[_Whisker]](list)
+    groups = defaultdict[tuple[str, str], list[Whisker]](list)
     for row in comparisons.slices:
         if row.difference is not None:
             name = f"{row.slice}: {row.system}"
             colour = _WORSE if row.worse else _NEITHER
             label = f"{name} {row.difference:+.3g} over {row.n} queries"
-            whisker = _Whisker(name, row.difference, ends_of(row.interval), colour, label)
+            whisker = Whisker(name, row.difference, ends_of(row.interval), colour, label)
             groups[row.field, row.measure].append(whisker)
     for (name, measure), whiskers in groups.items():
         title = f"{measure} by {name}: difference from the baseline"
         file = f"slices-{svg.slug(name)}-{svg.slug(measure)}"
-        yield _whiskers(file, title, f"{measure}, minus the baseline", whiskers, zero=True)
-
-
-def _whiskers(
-    file: str, title: str, head: str, whiskers: Sequence[_Whisker], *, zero: bool = False
-) -> svg.Picture:
-    """Return a picture of values with intervals, a row each; `zero` adds a line at 0."""
-    drawing, x0 = svg.Drawing(), svg.width_of([whisker.name for whisker in whiskers]) + 12
-    bottom = 24 + _ROW * len(whiskers)
-    values = [x for whisker in whiskers for x in (whisker.value, *(whisker.ends or ()))]
-    scale = svg.Scale.fit(values, x0, x0 + _PLOT, zero=zero)
-    for tick, label in svg.axis_ticks(scale):
-        drawing.rule(tick, 20, down=bottom - 20)
-        drawing.text(tick, bottom + 14, label, anchor="middle", soft=True)
-    if zero:
-        drawing.rule(scale(0), 20, down=bottom - 20, strong=True)
-    drawing.text(x0, 13, head)
-    for row, whisker in enumerate(whiskers):
-        y = 24 + _ROW * (row + 0.5)
-        drawing.text(x0 - 8, y + 4, whisker.name, anchor="end")
-        if whisker.ends is not None:
-            low, high = map(scale, whisker.ends)
-            drawing.line([(low, y), (high, y)], whisker.colour)
-        drawing.mark(scale(whisker.value), y, whisker.colour, whisker.label)
-    # enough for a screen reader
-    words = "; ".join(whisker.label for whisker in whiskers[:40])
-    return drawing.done(file, title, words, x0 + _PLOT + svg.MARGIN, bottom + 20)
+        yield interval_picture(file, title, f"{measure}, minus the baseline", whiskers, zero=True)
 
 
 def query_picture(
@@ -205,7 +185,7 @@ def query_picture(
         ZeroDivisionError: There is no pair.
     """
     changes = sorted((a - b, query) for query, a, b in pairs)
-    drawing, x0, right = svg.Drawing(), 46.0, 46.0 + 1.5 * _PLOT
+    drawing, x0, right = svg.Drawing(), 46.0, 46.0 + 1.5 * svg.PLOT
     up = svg.Scale.fit([change for change, _ in changes], 250, 24, zero=True)
     svg.axis_left(drawing, up, x0, right)
     # bars get thinner with more queries, the picture stays as wide
@@ -230,7 +210,7 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
     systems = [system for system in summary.systems if system.causes]
     if not systems:
         return None
-    drawing, plot = svg.Drawing(), 1.5 * _PLOT
+    drawing, plot = svg.Drawing(), 1.5 * svg.PLOT
     x0, height = svg.width_of([system.name for system in systems]) + 12, 26.0
     present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
     words = []
@@ -292,7 +272,7 @@ def trend_picture(
         runs: Names of the runs.
         trend: System -> its score in each run; None is a gap in its line.
     """
-    drawing, x0, bottom, right = svg.Drawing(), 46.0, 220.0, 46.0 + _PLOT
+    drawing, x0, bottom, right = svg.Drawing(), 46.0, 220.0, 46.0 + svg.PLOT
     scores = [score for of_system in trend.values() for score in of_system if score is not None]
     values = [score.mean for score in scores if score.mean is not None]
     values += [end for score in scores for end in ends_of(score.interval) or ()]

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
+from pathlib import Path
 
-from ragbench.report.text import display_width, printable
+from ragbench.errors import MissingExtra, OptionError
+from ragbench.files import write_file
+from ragbench.types.display import display_width, printable
 
 # Colours that most colour-blind people can distinguish, by Okabe and Ito (2008), and two more.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#666666")
@@ -20,7 +24,13 @@ SHAPES = 4
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 _FONT = 7.0  # mean width in pixels of a character of 12 pixels
 _LONGEST = 34  # display width of a name; a wide character counts 2
+_LONGEST_REPR = 400
 MARGIN = 18.0  # free pixels beside a plot
+PLOT = 300.0  # width of a plot in pixels
+# Formats of pictures; CairoSVG, an optional package, converts SVG into the others.
+FIGURES = ("svg", "pdf", "png")
+# Pixels of a PNG per pixel of the screen: 288 dots per inch, enough for print.
+_PNG_SCALE = 3
 
 # Style of a picture in a file; a page has its own.
 STYLE = (
@@ -34,7 +44,7 @@ STYLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Picture:
     """Finished picture.
 
@@ -53,6 +63,26 @@ class Picture:
     body: str
     width: float
     height: float
+
+    def __repr__(self) -> str:
+        words = (
+            self.words if len(self.words) <= _LONGEST_REPR else f"{self.words[:_LONGEST_REPR]}..."
+        )
+        return f"<Picture of {self.title}: {words}>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg(alone=True)
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a file: `.svg`, or `.pdf` or `.png` with the extra `figures`.
+
+        Raises:
+            OptionError: The path has another ending.
+            MissingExtra: CairoSVG, or the library cairo, is not installed.
+            DataError: The file cannot be written.
+        """
+        file = Path(path)
+        write_file(file, drawer(file.suffix[1:])(self))
 
     def svg(self, *, alone: bool = False) -> str:
         """Return the SVG element; with `alone` as a complete file, with style and namespace.
@@ -79,6 +109,33 @@ class Picture:
     @property
     def _label(self) -> str:
         return escaped(f"{self.title}: {self.words}")
+
+
+def drawer(kind: str) -> Callable[[Picture], bytes]:
+    """Return a function from a picture to the bytes of a file: `svg`, `pdf` or `png`.
+
+    Raises:
+        MissingExtra: CairoSVG, or the library cairo, is not installed.
+        OptionError: Another kind.
+    """
+    if kind == "svg":
+        return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
+    if kind not in FIGURES:
+        raise OptionError("picture", "path", f".{kind}", ", ".join(f".{name}" for name in FIGURES))
+    try:
+        import cairosvg
+    except ImportError as error:
+        raise MissingExtra(f"a .{kind} picture", "cairosvg", "figures") from error
+    except OSError as error:  # the Python package is installed, but not the C library
+        advice = "apt-get install libcairo2, or brew install cairo"
+        raise MissingExtra(f"a .{kind} picture", "the library cairo", advice=advice) from error
+    convert = {"pdf": cairosvg.svg2pdf, "png": partial(cairosvg.svg2png, scale=_PNG_SCALE)}[kind]
+
+    def draw(picture: Picture) -> bytes:
+        svg = picture.svg(alone=True).encode("utf-8", "backslashreplace")
+        return bytes(convert(bytestring=svg, background_color="#fff"))
+
+    return draw
 
 
 @dataclass(slots=True)

@@ -1,0 +1,66 @@
+"""Texts for a screen: short representations of records, printable names, and their width."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields
+from reprlib import Repr
+from typing import Any
+
+_SHORTENER = Repr()
+# characters of a text, and of a record within a record
+_SHORTENER.maxstring = _SHORTENER.maxother = 80
+_SHORTENER.maxlist = _SHORTENER.maxtuple = 3
+
+_LONGEST_LINE = 10_000
+# colour codes of a terminal
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
+
+
+def short_repr(record: Any) -> str:
+    """Return the repr of a dataclass instance without the fields that have their default value.
+
+    Long texts are cut in the middle, lists after three items and mappings after four.
+
+    Example:
+        >>> from ragbench.types import Document
+        >>> len(short_repr(Document("d1", "word " * 1000)))
+        102
+    """
+    parts = []
+    for field in fields(record):
+        value, make = getattr(record, field.name), field.default_factory
+        if value != (field.default if make is MISSING else make()):
+            parts.append(f"{field.name}={_SHORTENER.repr(value)}")
+    return f"{type(record).__name__}({', '.join(parts)})"
+
+
+def printable(text: object) -> str:
+    r"""Return a text on one line, with every invisible character written as an escape.
+
+    Each run of white space, as a line break, becomes a blank; at the ends there is none. Characters
+    that could move the cursor, turn the direction of the text or break a UTF-8 file become visible
+    instead of active. A text is cut after 10,000 characters, with a remark. An object is its `str`.
+
+    Example:
+        >>> print(printable("two\nlines"), printable("red\x1b[31m"))
+        two lines red\x1b[31m
+    """
+    line = " ".join(str(text).split())
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[:_LONGEST_LINE]}… ({len(line) - _LONGEST_LINE:,} more characters)"
+    if line.isprintable():
+        return line
+    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in line)
+
+
+def display_width(text: str) -> int:
+    r"""Return the width of a text on a terminal: wide characters count 2, colour codes 0.
+
+    Example:
+        >>> display_width("bm25"), display_width("检索"), display_width("\x1b[1mbm25\x1b[0m")
+        (4, 4, 4)
+    """
+    from rich.cells import cell_len
+
+    return cell_len(_STYLE.sub("", text))
