@@ -26,6 +26,7 @@ from ragbench.report.pictures import (
     mean_pictures,
     picture_of,
 )
+from ragbench.report.terminal import render_terminal
 from ragbench.report.text import printable
 from ragbench.types.tables import html_table, number
 
@@ -39,7 +40,8 @@ _SCORES_IN_REPR = 3
 class Experiment:
     """Results of a finished run, read from its folder by `load_experiment` and `run_experiment`.
 
-    Files with a line per query are read on first use, and raise a DataError if damaged.
+    `print` shows what `ragbench run` prints. Files with a line per query are read on first use, and
+    raise a DataError if damaged.
 
     Attributes:
         path: Run folder.
@@ -183,6 +185,10 @@ class Experiment:
             return picture_of(difference_pictures(self.compared), measure)
         allowed = "causes, of a run with causes; scores; differences"
         raise OptionError("plot", "kind", kind, allowed)
+
+    def __str__(self) -> str:
+        page = str(self.path / "report.html")
+        return render_terminal(self.record, self.compared, report=page, verbose=False).rstrip()
 
     def __repr__(self) -> str:
         systems = "; ".join(

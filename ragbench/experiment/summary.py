@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ragbench.comparison.systems import baselines, summarize
 from ragbench.config.components import is_opaque
 from ragbench.config.schema import BudgetLimits
+from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
@@ -198,12 +199,13 @@ def _describe_dataset(plan: Plan) -> Dataset:
     # the name is that of its folder or file, with the split if the config names one
     options = plan.config.dataset.options
     path = options.get("path") or options.get("qrels")
-    name = Path(path).stem if path is not None else plan.config.dataset.type
+    kind = plan.config.dataset.type
+    name = Path(path).stem if path is not None else "data of Python" if kind == PASSED else kind
     split = options.get("split")
 
     return Dataset(
         name=(f"{name}/{split}" if isinstance(split, str) else name),
-        type=plan.config.dataset.type,
+        type=kind,
         queries=len(plan.queries),
         documents=None if collection.documents is None else len(collection.documents),
         judgements=None if plan.qrels is None else len(plan.qrels),

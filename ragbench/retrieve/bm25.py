@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -188,7 +189,10 @@ class BM25(Retriever):
 
     def _new_library_index(self) -> bm25s.BM25:
         """Return an empty index of bm25s with the options of this retriever."""
-        import bm25s
+        with warnings.catch_warnings():
+            # tqdm warns in a notebook without ipywidgets, and no progress bar of it is shown here
+            warnings.filterwarnings("ignore", "IProgress not found")
+            import bm25s
 
         # float64 and no compiled back end: the same scores on every machine
         return bm25s.BM25(
