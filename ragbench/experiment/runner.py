@@ -39,7 +39,7 @@ _LOCK = ".lock.tmp"
 
 
 def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind of object
-    source: str | Path | Mapping[str, Any] | ExperimentConfig,
+    source: str | Path | Mapping[str, Any] | ExperimentConfig | None = None,
     overrides: Mapping[str, Any] | None = None,
     *,
     retrievers: Mapping[str, Any] | None = None,
@@ -54,7 +54,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     """Run an experiment and write its run folder.
 
     Args:
-        source: A YAML file, the same as a mapping, or a checked config.
+        source: A YAML file, the same as a mapping, or a checked config. None: nothing but what is
+            passed here, with the defaults of all else.
         overrides: Dotted key -> value, as `--set` has it: `{"retrievers.bm25.k1": 1.2}`. None or
             empty for a checked config.
         retrievers: Live retrievers by name: objects with `retrieve(queries, top_k)`, or functions
@@ -68,9 +69,9 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             deepeval too; the path of a folder in the layout of BEIR; a mapping of `queries`,
             `documents`, `qrels` and `answers`; or a `Collection`.
         documents: Documents beside `dataset`, which retrievers search: the path of a folder of
-            texts or of a table, a data frame with a row per document, or a list of texts, of
-            mappings `{id, text}`, of `Document`s or of documents of LangChain. None: those of the
-            data set.
+            texts or of a table, a data frame with a row per document, a mapping id -> text, or a
+            list of texts, of mappings `{id, text}`, of `Document`s or of documents of LangChain.
+            None: those of the data set.
         choices: Options of this run alone: a sample of the queries, some of the systems, no judge.
         progress: Display of the progress; None shows nothing.
         repetition: Folders for the repetition of a finished run, beside the store and the runs of
@@ -161,7 +162,7 @@ def _leave_to_workers(plan: Plan) -> None:
 
 
 def _load_config(
-    source: str | Path | Mapping[str, Any] | ExperimentConfig,
+    source: str | Path | Mapping[str, Any] | ExperimentConfig | None,
     overrides: Mapping[str, Any],
     live: LiveComponents,
     *,
@@ -175,6 +176,7 @@ def _load_config(
         ConfigError: The config is wrong; all its problems at once.
         OptionError: There are overrides of a checked config.
     """
+    source = {} if source is None else source
     if isinstance(source, ExperimentConfig):
         if overrides:
             allowed = "none for a checked config: load_config(source, overrides=...)"

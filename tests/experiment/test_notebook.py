@@ -189,11 +189,20 @@ SEARCH = {"name": "own", "retrievers": {"bm25": {"type": "bm25"}}}
 def test_questions_and_documents_of_a_notebook(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     questions = [{"question": "How hot is Io?", "reference": "hot", "relevant": "io"}]
-    documents = [{"id": "io", "text": "Io is hot."}, {"id": "europa", "text": "Europa is cold."}]
-    experiment = rb.run_experiment(SEARCH, dataset=questions, documents=documents)
+    documents = {"io": "Io is hot.", "europa": "Europa is cold."}
 
-    assert experiment.record.systems[0].scores["ndcg@10"].mean == 1
-    assert experiment.record.dataset.documents == 2
+    def search(question, top_k):
+        return ["europa", "io"]
+
+    found = rb.run_experiment(dataset=questions, documents=documents, retrievers={"mine": search})
+    of_texts = rb.run_experiment(
+        SEARCH, dataset=[{"question": "Hot?", "reference": "hot"}], documents=[*documents.values()]
+    )
+
+    assert found.record.systems[0].scores["mrr@10"].mean == 0.5
+    assert of_texts.record.systems[0].scores["answer_hit@1"].mean == 1
+    assert str(found).startswith("mine finds the gold of 1 of 1 question")
+    assert found.record.dataset.documents == of_texts.record.dataset.documents == 2
 
 
 def test_documents_need_questions():

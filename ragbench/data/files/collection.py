@@ -318,7 +318,8 @@ def corpus_of(value: object) -> Corpus:
 
     Args:
         value: Path of a folder or file as `read_corpus` takes it, a data frame with a row per
-            document, or a list of texts, mappings, `Document`s and documents of LangChain.
+            document, a mapping id -> text, or a list of texts, mappings, `Document`s and
+            documents of LangChain.
 
     Raises:
         DataError: There is no document, or one cannot be read; see `read_corpus`.
@@ -334,10 +335,12 @@ def corpus_of(value: object) -> Corpus:
     items: list[Any]
     if is_frame(value):
         items = rows_of(value, "documents")
-    elif isinstance(value, Iterable) and not isinstance(value, Mapping):
+    elif isinstance(value, Mapping):
+        items = [{"id": name, "text": text} for name, text in value.items()]
+    elif isinstance(value, Iterable):
         items = list(value)
     else:
-        allowed = "a path, a data frame, a list of texts, of mappings or of documents"
+        allowed = "a path, a data frame, {id: text}, a list of texts, of mappings or of documents"
         raise OptionError("run_experiment", "documents", type(value).__name__, allowed)
     values = [_document_values(item) for item in items]
     if all(hasattr(item, "page_content") for item in items):
