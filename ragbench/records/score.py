@@ -169,7 +169,8 @@ class BaselineFile(Record):
         baseline: System that the experiment compared the others with.
         data: Part of the data set -> fingerprint.
         queries: Number of queries.
-        query_parts: Names of the fingerprints of each query: `question`, `judgements`, `answers`.
+        query_parts: Names of the fingerprints of each query: those of `question`, `judgements`,
+            `subtopics` and `answers` that the data set has.
         query_fingerprints: Query -> its fingerprints, null for a part that it lacks.
         systems: System -> its scores.
     """

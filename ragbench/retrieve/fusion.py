@@ -19,8 +19,9 @@ Method = Literal["rrf", "weighted", "combsum", "combmnz"]
 class Fusion(Retriever):
     """Fuse the rankings of other retrievers into one.
 
-    `rrf` adds 1 / (k + rank); `weighted` and `combsum` add scores; `combmnz` multiplies the sum by
-    the number of rankings with the document. A ranking without a document adds 0 to it; with
+    `rrf` adds 1 / (k + rank); `weighted` and `combsum` add scores, scaled by `normalize`; `combmnz`
+    multiplies the sum by the number of rankings with the document. The weight of a retriever
+    multiplies what its ranking adds. A ranking without a document adds 0 to it; with
     `z_score` that is the score of the average document of that ranking. Ties go to the larger
     document id; a repeated hit counts once, at its best rank and score. OptionError for fewer than
     two retrievers, an option that the method does not use, or numbers that do not fit.

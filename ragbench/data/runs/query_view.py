@@ -117,7 +117,7 @@ class QueryView:
         answers: Gold answers.
         judged: Document -> grade; empty if the query is not judged.
         gold: Documents with a grade above 0, the best first.
-        systems: All systems, in the order of the tables.
+        systems: All systems, in the order of the tables; in a bare view, those that answered.
         pairs: Verdicts on which of two systems answers better.
         graded: Verdicts of a judge on passages without a human judgement; `judged` has their
             grades.

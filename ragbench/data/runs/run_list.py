@@ -122,7 +122,8 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
 def _run_folders(root: Path) -> Iterator[Path]:
     """Yield the folder itself, folders in it, and those one level below, with a file of a run.
 
-    Folders inside a run are not searched. Raises DataError if a folder cannot be read.
+    Folders inside a run are not searched, unless the run is `root`. Raises DataError if a folder
+    cannot be read.
     """
     for folder in (root, *_folders_in(root)):
         if _has_run_file(folder):

@@ -376,9 +376,9 @@ def _observation(entry: Entry, row: Tree) -> Span:
 def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
     """Return the spans of a trace below a root with the input and output of the trace.
 
-    Unchanged if the trace has no input, or one outermost span that is a chain or agent already. The
-    root starts with the first span and ends with the last; it fails if an outermost span failed and
-    the trace has no output.
+    Spans without a session get that of the trace. No root is added if the trace has no input, or
+    one outermost span that is a chain or agent already. The root starts with the first span and
+    ends with the last; it fails if an outermost span failed and the trace has no output.
     """
     session = to_text(row.get("session_id"))
     outermost = [span for span in spans if span.parent is None]

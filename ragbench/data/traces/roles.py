@@ -199,7 +199,8 @@ class _Tree:
     Attributes:
         by_id: Id -> span.
         spans: All spans, in order.
-        inside: Id of a span -> spans directly inside it; None -> outermost spans.
+        inside: Id of a span -> spans directly inside it, absent without any; None -> outermost
+            spans.
     """
 
     def __init__(self, spans: Sequence[Span]) -> None:
