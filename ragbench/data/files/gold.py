@@ -214,8 +214,8 @@ class GoldIds:
             gold: The gold documents of the row, as `read` returns them.
 
         Raises:
-            DataError: There are more or fewer grades than ids, a grade is no integer, or an id in
-                an object is no id or fits several documents.
+            DataError: There are more or fewer grades than ids, a grade is no integer, an id in an
+                object is no id or fits several documents, or a cell in brackets cannot be parsed.
         """
         value = entry.values.get(column)
         if isinstance(value, str) and value.strip()[:1] in ("[", "{"):

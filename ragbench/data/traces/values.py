@@ -240,7 +240,7 @@ def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document])
 
 
 def _layers(value: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the (key, value) pairs of a passage, then of the passage in `document` or `node`.
+    """Yield the (key, value) pairs of a passage, then of those in `document`, `node` and `kwargs`.
 
     Lists are left out; in a dict of the pairs, an inner value replaces an outer one.
     """
