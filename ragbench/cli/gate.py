@@ -63,11 +63,8 @@ def command(
         if as_base is not None:
             run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
             return
-        options = [
-            *(f"--set={text}" for text in overrides),
-            *["--no-judge"][:no_judge],
-            *["--quiet"][:quiet],
-        ]
+        flags = {"--no-judge": no_judge, "--quiet": quiet}
+        options = [f"--set={text}" for text in overrides] + [f for f in flags if flags[f]]
         output.echo(f"base: {base}", err=True)
         with open_base(base, config, settings, options) as scored:
             output.echo("head: this checkout", err=True)
@@ -79,6 +76,5 @@ def command(
     output.report_to_github(
         lambda: "\n".join(["```text", *lines, "```"]), decisions, config, os.environ
     )
-    ctx.exit(
-        0 if review.is_same else exit_code_of(decisions, complete=review.complete, strict=strict)
-    )
+    code = exit_code_of(decisions, complete=review.summary.complete, strict=strict)
+    ctx.exit(0 if review.is_same else code)

@@ -59,10 +59,15 @@ class QueryChanges:
     removed: tuple[str, ...] = ()
 
     @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Word -> its queries: `edited`, `new` and `removed`, without empty groups."""
+        groups = {"edited": self.edited, "new": self.new, "removed": self.removed}
+        return {word: queries for word, queries in groups.items() if queries}
+
+    @property
     def counts(self) -> str:
         """Numbers above 0 in words, such as `1 edited, 1 new`; empty without changes."""
-        groups = {"edited": self.edited, "new": self.new, "removed": self.removed}
-        return ", ".join(f"{len(queries)} {word}" for word, queries in groups.items() if queries)
+        return ", ".join(f"{len(queries)} {word}" for word, queries in self.groups.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,9 @@ def load_for_gate(
         ConfigError: The config is wrong; all its problems at once.
     """
     config = load_config(path, overrides=overrides)
-    judges = config.metrics.judges
-    if judges is not None:
-        judges = {name: replace(judge, when="available") for name, judge in judges.items()}
-    metrics = replace(config.metrics, judges=judges)
+    judges = config.metrics.judges or {}
+    judges = {name: replace(judge, when="available") for name, judge in judges.items()}
+    metrics = replace(config.metrics, judges=judges or None)
     return replace(config, metrics=metrics, output=str(output or config.output))
 
 

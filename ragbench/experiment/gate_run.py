@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from ragbench.comparison.compare_runs import add_changes, compare_sources, paired_rows
-from ragbench.comparison.matching import Matching, match_sources
-from ragbench.comparison.method import Method
+from ragbench.comparison.compare_runs import (
+    ComparedRow,
+    add_changes,
+    compare_sources,
+    paired_rows,
+)
+from ragbench.comparison.matching import match_sources
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
@@ -26,7 +29,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.gates.base import Gate
 from ragbench.gates.drop import Change, NotWorse
 from ragbench.records.manifest import Choices
-from ragbench.report.gate import ChangedScore, GateReview, MovedQuestion
+from ragbench.report.gate import ChangedScore, GateReview, question_line
 from ragbench.report.progress import Progress
 
 _WORST, _BEST = 5, 3  # questions that are shown
@@ -56,8 +59,8 @@ def run_gate(
     head = replace(scored_without_controls(experiment.path), source="head")
     comparable = list(_comparable(base, head))
     gates = [_against_base(gate) for gate in config.gates]
-    skipped = [gate.text for gate in gates if _lacks_judge(gate, head)]
-    gates = [gate for gate in gates if not _lacks_judge(gate, head)]
+    skipped = [gate for gate in gates if _lacks_judge(gate, head)]
+    gates = [gate for gate in gates if gate not in skipped]
     measures = [m for gate in gates if gate.score and (m := find_score(gate.score, comparable))]
     measures = list(dict.fromkeys(measures)) or _first_scores(head, comparable)
     if not config.gates:
@@ -67,39 +70,32 @@ def run_gate(
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
     rows = [
-        (_changed_score(measure, system.scores.name, pairs, method), system, baseline, pairs)
+        (ChangedScore(measure, system.scores.name, decision, pairs.gains), system, baseline, pairs)
         for measure in matching.measures
         for system, baseline, pairs in paired_rows(compared, matching, measure, clusters)
+        for decision in [NotWorse(measure=measure).decide_pairs(pairs, method)]
     ]
     if not rows:
         raise DataError("no system and score in common with the head", file=base.source)
     # the worst first: sure losses, then all others by their mean
-    rows.sort(
-        key=lambda row: (row[0].decision.verdict != "fail", float(np.nan_to_num(row[0].gain)))
-    )
-    score, system, baseline, pairs = rows[0]
-    names = (baseline.scores.name, system.scores.name)
-    is_ranking = system.scores.kinds[score.measure] == "retrieval"
-    questions = _Questions(matching, names, of_rankings=is_ranking)
-    gains = np.nan_to_num(pairs.gains)
+    rows.sort(key=lambda row: (row[0].decision.verdict != "fail", row[0].gain))
+    gains = np.nan_to_num(rows[0][0].gains)
     order = np.argsort(gains, kind="stable").tolist()
+    line_of = _line_maker(experiment.path, base.folder, *rows[0][1:])
     corpora = [
         None if source.folder is None else read_manifest(source.folder).data.get("corpus")
         for source in matching.sources
     ]
     return GateReview(
-        base=base.source,
-        n=len(matching.sources[0].query_ids),
         scores=[score for score, *_ in rows],
-        worst=[questions.moved(pairs, row) for row in order[:_WORST] if gains[row] < 0],
-        best=[questions.moved(pairs, row) for row in order[: -_BEST - 1 : -1] if gains[row] > 0],
+        worst=[line_of(row) for row in order[:_WORST] if gains[row] < 0],
+        best=[line_of(row) for row in order[: -_BEST - 1 : -1] if gains[row] > 0],
         changes=matching.changes[1],
         same_corpus=None if None in corpora else corpora[0] == corpora[1],
         compared=compared,
         decisions=decide_finished(head, gates, base),
-        skipped=skipped,
-        skipped_judges=experiment.record.skipped_judges,
-        complete=experiment.record.complete,
+        skipped=[gate.text for gate in skipped],
+        summary=experiment.record,
         is_same=_is_same(base, head, matching.sources[0].query_ids),
     )
 
@@ -145,52 +141,26 @@ def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
     return gate.of == "judge" or not has_score
 
 
-def _changed_score(measure: str, system: str, pairs: PairedScores, method: Method) -> ChangedScore:
-    """Return the change of a score of a system since the base."""
-    gains = pairs.gains
-    return ChangedScore(
-        measure=measure,
-        system=system,
-        decision=NotWorse(measure=measure).decide_pairs(pairs, method),
-        n_worse=int((gains < 0).sum()),
-        n_better=int((gains > 0).sum()),
-        n_same=int((gains == 0).sum()),
-        gain=math.nan if np.isnan(gains).all() else float(np.nanmean(gains)),
-    )
+def _line_maker(
+    head_folder: Path,
+    base_folder: Path | None,
+    system: ComparedRow,
+    baseline: ComparedRow,
+    pairs: PairedScores,
+) -> Callable[[int], str]:
+    """Return a function from the row of a question to its line, with the results of both sides."""
+    head = QueryViews(head_folder)
+    base = None if base_folder is None else QueryViews(base_folder)
 
-
-class _Questions:
-    """Reader of the questions of base and head, and of the results of one system for them."""
-
-    def __init__(self, matching: Matching, names: tuple[str, str], *, of_rankings: bool) -> None:
-        """Open both run folders; `names` are those of the system in base and head."""
-        self._views = [
-            None if source.folder is None else QueryViews(source.folder)
-            for source in matching.sources
-        ]
-        self._names, self._of_rankings = names, of_rankings
-
-    def moved(self, pairs: PairedScores, row: int) -> MovedQuestion:
-        """Return the question in a row of paired scores, with the results of both sides."""
+    def line_of(row: int) -> str:
         query = pairs.query_ids[row]
-        views = [None if view is None else view[query] for view in self._views]
-        sides = [
-            None if view is None else view.system(name)
-            for view, name in zip(views, self._names, strict=True)
-        ]
-        head = views[1]
-        return MovedQuestion(
-            query_id=query,
-            question="" if head is None else head.question,
-            baseline_score=float(pairs.baseline.values[row]),
-            score=float(pairs.system.values[row]),
-            gold=[d.id for d in head.gold] if head is not None and self._of_rankings else [],
-            rankings=[None if side is None else [h.id for h in side.ranking] for side in sides],
-            answers=[
-                None if side is None or not side.answers else side.answers[0].answer
-                for side in sides
-            ],
-        )
+        view = head[query]
+        old = None if base is None else base[query].system(baseline.scores.name)
+        sides = (old, view.system(system.scores.name))
+        scores = (float(pairs.baseline.values[row]), float(pairs.system.values[row]))
+        return question_line(view, sides, scores)
+
+    return line_of
 
 
 def _is_same(base: ScoredSystems, head: ScoredSystems, query_ids: Sequence[str]) -> bool:
@@ -199,27 +169,30 @@ def _is_same(base: ScoredSystems, head: ScoredSystems, query_ids: Sequence[str])
     False if a system is new or removed, or if the base has no run folder.
     """
     systems = {name for name, system in base.systems.items() if system.role != "control"}
-    if base.folder is None or head.folder is None or systems != head.systems.keys():
-        return False
-    return all(
-        _documents(base, name, query_ids) == _documents(head, name, query_ids)
-        and _answers(base.folder, name, query_ids) == _answers(head.folder, name, query_ids)
-        for name in head.systems
+    return (
+        base.folder is not None
+        and systems == head.systems.keys()
+        and all(
+            _results(base, name, query_ids) == _results(head, name, query_ids)
+            for name in head.systems
+        )
     )
 
 
-def _documents(
+def _results(
     source: ScoredSystems, system: str, query_ids: Sequence[str]
-) -> list[list[str]] | None:
-    """Return the documents of each query, best first; None if the system has no ranking."""
+) -> list[tuple[list[str], list[str | None]]]:
+    """Return (documents, best first, answers, one per sample) of each query.
+
+    Both are empty for a system without them; the answer is None if it failed.
+    """
     file = source.rankings.get(system)
-    if file is None:
-        return None
-    ranking = RankingFile(file)
-    return [[document for document, _ in ranking.hits(query)] for query in query_ids]
-
-
-def _answers(folder: Path, system: str, query_ids: Sequence[str]) -> list[list[str | None]]:
-    """Return the answers to each query, one per sample; None for a failed answer."""
-    lines = Lines(folder / "predictions" / f"{file_name(system)}.jsonl")
-    return [[view.answer for view in read_answers(lines, query)] for query in query_ids]
+    ranking = None if file is None else RankingFile(file)
+    lines = Lines(Path(source.folder or "") / "predictions" / f"{file_name(system)}.jsonl")
+    return [
+        (
+            [] if ranking is None else [document for document, _ in ranking.hits(query)],
+            [view.answer for view in read_answers(lines, query)],
+        )
+        for query in query_ids
+    ]

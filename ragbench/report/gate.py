@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ragbench.comparison.matching import QueryChanges, list_ids
+from ragbench.data.runs.query_view import QueryView, SystemView
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision
+from ragbench.records.summary import Summary
 from ragbench.report.ci import why_of
 from ragbench.report.runs import changed_text, moved_causes
 from ragbench.report.text import counted, difference, ends_of, printable, significant
+from ragbench.types import FloatArray
 
 _MAX_IDS = 5  # questions that a line names
 _ANSWER = 80  # characters of an answer
@@ -25,19 +30,25 @@ class ChangedScore:
         measure: Name of the score.
         system: Name of the system.
         decision: Default decision, with means, difference and interval.
-        n_worse: Number of questions with a worse score.
-        n_better: Number of questions with a better score.
-        n_same: Number of questions with the same score.
-        gain: Mean difference, positive if the system is better; NaN if nothing was compared.
+        gains: Difference of each question, of which higher is better; NaN without both scores.
     """
 
     measure: str
     system: str
     decision: Decision
-    n_worse: int
-    n_better: int
-    n_same: int
-    gain: float
+    gains: FloatArray
+
+    @property
+    def gain(self) -> float:
+        """Mean of the gains; 0 without any question that has both scores."""
+        scored = self.gains[~np.isnan(self.gains)]
+        return float(scored.mean()) if len(scored) else 0.0
+
+    @property
+    def counts(self) -> str:
+        """Numbers of questions that became worse, better, or stayed the same."""
+        signs = Counter(np.sign(self.gains[~np.isnan(self.gains)]).tolist())
+        return f"{signs[-1]} worse, {signs[1]} better, {signs[0]} same of {signs.total()}"
 
     @property
     def line(self) -> str:
@@ -48,15 +59,13 @@ class ChangedScore:
         name, means, facts = printable(self.system), self.decision.means, self.decision.facts
         if means is None or facts.difference is None:
             return f"{name} is undecided: {self.measure}: {self.decision.why}"
-        if not self.n_worse and not self.n_better:
+        if not np.nan_to_num(self.gains).any():
             return f"{name} is unchanged: {self.measure} {significant(means[0])}"
         ends = ends_of(facts.interval)
         change, between = difference(facts.difference, ends)
-        word = f"is not surely {'better' if self.gain > 0 else 'worse'}"
+        word = "did not surely change"
         if self.decision.verdict == "fail":
             word = "got WORSE"
-        elif self.decision.verdict == "undecided":
-            word = "is undecided"
         elif self.gain > 0 and ends is not None and ends[0] * ends[1] > 0:
             word = "got BETTER"
         between = between.strip("[]").replace(", ", " and ")
@@ -65,58 +74,52 @@ class ChangedScore:
         return f"{name} {word}: {printable(self.measure)} {values} ({change}{between})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedQuestion:
-    """Question whose score changed, with what base and head returned.
+# System of the base, if it is known, and of the head, for one question.
+Sides = tuple[SystemView | None, SystemView | None]
 
-    Attributes:
-        query_id: Its id.
-        question: Its text; empty if unknown.
-        baseline_score: Score of the base.
-        score: Score of the head.
-        gold: Gold documents, the best first; empty for a score of answers.
-        rankings: Documents of base and head, best first; None without a stored ranking.
-        answers: Answers of base and head; None without an answer.
+
+def question_line(head: QueryView, sides: Sides, scores: tuple[float, float]) -> str:
+    """Return a question with its scores, and the answers or else the ranks of its gold document.
+
+    Args:
+        head: Question as the run of the head holds it.
+        sides: System of base and head.
+        scores: Scores of base and head.
     """
-
-    query_id: str
-    question: str
-    baseline_score: float
-    score: float
-    gold: Sequence[str]
-    rankings: Sequence[Sequence[str] | None]
-    answers: Sequence[str | None]
-
-    @property
-    def line(self) -> str:
-        """Question with both scores, and the ranks of its gold document or both answers."""
-        scores = f"{significant(self.baseline_score)} -> {significant(self.score)}"
-        parts = (f"{self.query_id} {' '.join(self.question.split())}".strip(), scores, self._detail)
-        return "  ".join(map(printable, filter(None, parts)))
-
-    @property
-    def _detail(self) -> str:
-        """Gold document with both ranks, else both answers; empty if neither is known.
-
-        The document is the one whose 1 / rank changed most. A new first document follows.
-        """
-        old, new = self.rankings
-        if self.gold and new is not None:
-            gold = max(self.gold, key=lambda name: abs(_gain(name, new) - _gain(name, old)))
-            ranks = " -> ".join(
-                _rank(gold, ranking) for ranking in self.rankings if ranking is not None
-            )
-            first = f"; first now {new[0]}" if new and (not old or old[0] != new[0]) else ""
-            return f"gold {gold}: {ranks}{first}"
-        answers = [
-            " ".join(answer.split())[:_ANSWER] for answer in self.answers if answer is not None
-        ]
-        return f"answer: {' -> '.join(map(repr, answers))}" if answers else ""
+    question = f"{head.id} {' '.join(head.question.split())}"
+    details = _answers(sides) or _ranks(head, sides)
+    parts = (question, " -> ".join(map(significant, scores)), details)
+    return "  ".join(map(printable, filter(None, parts)))
 
 
-def _gain(name: str, ranking: Sequence[str] | None) -> float:
+def _ranks(head: QueryView, sides: Sides) -> str:
+    """Return a gold document with its ranks; empty without gold documents.
+
+    The document is the one whose 1 / rank changed most. A new first document follows.
+    """
+    rankings = [[hit.id for hit in side.ranking] for side in sides if side is not None]
+    if not head.gold or not rankings:
+        return ""
+    old, new = rankings[0], rankings[-1]
+    names = [document.id for document in head.gold]
+    gold = max(names, key=lambda name: abs(_gain(name, new) - _gain(name, old)))
+    first = f"; first now {new[0]}" if new and new[0] not in old[:1] else ""
+    return f"gold {gold}: {' -> '.join(_rank(gold, ranking) for ranking in rankings)}{first}"
+
+
+def _answers(sides: Sides) -> str:
+    """Return the first answers of both sides, shortened; empty without answers.
+
+    A failed answer is an empty text.
+    """
+    answers = [view.answer for side in sides if side is not None for view in side.answers[:1]]
+    texts = [repr(" ".join((answer or "").split())[:_ANSWER]) for answer in answers]
+    return f"answer: {' -> '.join(texts)}" if texts else ""
+
+
+def _gain(name: str, ranking: Sequence[str]) -> float:
     """Return 1 / rank of a document; 0 if the ranking lacks it."""
-    return 1 / (ranking.index(name) + 1) if ranking and name in ranking else 0.0
+    return 1 / (ranking.index(name) + 1) if name in ranking else 0.0
 
 
 def _rank(name: str, ranking: Sequence[str]) -> str:
@@ -129,33 +132,27 @@ class GateReview:
     """Comparison of a head with its base, and the decisions on its gates.
 
     Attributes:
-        base: Name of the base.
-        n: Number of common, unchanged questions.
         scores: Changes of the scores, the worst first.
-        worst: Questions that lost most by the first score, the worst first.
-        best: Questions that gained most by the first score, the best first.
+        worst: Lines on the questions that lost most by the first score, the worst first.
+        best: Lines on the questions that gained most by the first score, the best first.
         changes: Questions that were edited, added or removed.
         same_corpus: Whether the corpus is the same; None if unknown, or without a corpus.
         compared: Comparison with the changes of config, data and causes.
         decisions: Decisions on the gates.
         skipped: Texts of the gates whose judge was skipped.
-        skipped_judges: Judge -> reason why it was skipped.
-        complete: Whether the run of the head is complete.
+        summary: Summary of the head.
         is_same: True if all rankings and answers are those of the base.
     """
 
-    base: str
-    n: int
     scores: Sequence[ChangedScore]
-    worst: Sequence[MovedQuestion]
-    best: Sequence[MovedQuestion]
+    worst: Sequence[str]
+    best: Sequence[str]
     changes: QueryChanges
     same_corpus: bool | None
     compared: ComparedRuns
     decisions: Sequence[Decision]
     skipped: Sequence[str]
-    skipped_judges: Mapping[str, str]
-    complete: bool
+    summary: Summary
     is_same: bool
 
 
@@ -165,31 +162,23 @@ def review_lines(review: GateReview) -> Iterator[str]:
     Of equal rankings and answers there are no questions, causes and gates. Gates that passed are
     only counted. ValueError without scores, unless all is equal.
     """
-    groups = {
-        "new": review.changes.new,
-        "edited": review.changes.edited,
-        "removed": review.changes.removed,
-    }
+    base, groups = printable(review.compared.sources[0]), review.changes.groups
     corpus = {True: ["corpus unchanged"], False: ["corpus CHANGED"], None: []}[review.same_corpus]
-    questions = [counted(len(ids), f"{word} questions") for word, ids in groups.items() if ids]
+    questions = [counted(len(ids), f"{word} questions") for word, ids in groups.items()]
     if review.is_same:
-        yield f"nothing changed: all rankings and answers are those of {printable(review.base)}"
-        yield "; ".join([counted(review.n, "questions"), *corpus, *questions])
+        yield f"nothing changed: all rankings and answers are those of {base}"
+        yield "; ".join([counted(review.compared.queries, "questions"), *corpus, *questions])
     else:
         first, *further = review.scores
-        counts = f"{first.n_worse} worse, {first.n_better} better, {first.n_same} same"
-        counts += f" of {first.n_worse + first.n_better + first.n_same}"
         yield first.line
-        yield "; ".join([counts, *corpus, *questions])
-        yield from (question.line for question in review.worst)
-        yield from (f"better: {question.line}" for question in review.best)
+        yield "; ".join([first.counts, *corpus, *questions])
+        yield from review.worst
+        yield from (f"better: {question}" for question in review.best)
         yield from (score.line for score in further)
     for run in review.compared.runs[1:]:
         if run.changed:
-            yield f"changed since {printable(review.base)}: {changed_text(run)}"
-    for word, ids in groups.items():
-        if ids:
-            yield f"{word}: {printable(list_ids(ids, _MAX_IDS))}"
+            yield f"changed since {base}: {changed_text(run)}"
+    yield from (f"{word}: {printable(list_ids(ids, _MAX_IDS))}" for word, ids in groups.items())
     if review.is_same:
         return
     yield from filter(None, moved_causes(review.compared))
@@ -199,6 +188,6 @@ def review_lines(review: GateReview) -> Iterator[str]:
         if gate.verdict != "pass":
             system = f" ({gate.system})" if gate.system else ""
             yield printable(f"gate {gate.verdict}: {gate.gate}{system}: {why_of(gate)}")
-    for judge, why in review.skipped_judges.items():
+    for judge, why in review.summary.skipped_judges.items():
         skipped = f"; gates skipped: {', '.join(review.skipped)}" if review.skipped else ""
         yield printable(f"judge {judge} was skipped: {why}{skipped}")

@@ -3,12 +3,16 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ragbench.comparison.matching import QueryChanges
+from ragbench.data.runs.query_view import GoldDocument, Hit, QueryView, SystemView
+from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.comparison import ComparedRuns, RunSince
 from ragbench.records.gate import Decision, Facts
-from ragbench.report.gate import ChangedScore, GateReview, MovedQuestion, review_lines
+from ragbench.records.summary import Summary
+from ragbench.report.gate import ChangedScore, GateReview, question_line, review_lines
 
 DECISION = Decision(
     "fail",
@@ -18,16 +22,37 @@ DECISION = Decision(
     means=(0.557, 0.526),
     facts=Facts(difference=-0.031, interval=(-0.072, -0.005), n=70),
 )
-SCORE = ChangedScore("ndcg@10", "ours", DECISION, 16, 6, 48, -0.031)
-QUESTION = MovedQuestion(
-    query_id="q48",
-    question="How was the speed of light found?",
-    baseline_score=0.5,
-    score=0.0,
-    gold=["romer"],
-    rankings=[["a", "b", "romer"], ["dawn", *map(str, range(9))]],
-    answers=[None, None],
+GAINS = np.array([-0.2] * 16 + [0.2] * 6 + [0.0] * 48 + [math.nan])
+SCORE = ChangedScore("ndcg@10", "ours", DECISION, GAINS)
+
+
+def side(ranking=(), answer=None):
+    return SystemView(
+        name="ours",
+        retriever="ours",
+        generator=None,
+        role="system",
+        ranking_of="ours",
+        cause=None,
+        why="",
+        ranking=tuple(Hit(rank, name, 1.0) for rank, name in enumerate(ranking, start=1)),
+        answers=() if answer is None else (AnswerView(answer),),
+        verdicts=(),
+        scores={},
+    )
+
+
+QUESTION = QueryView(
+    id="q48",
+    question="How was the speed\nof light found?",
+    metadata={},
+    answers=(),
+    judged={"romer": 1, "bradley": 1},
+    gold=(GoldDocument("bradley", 1), GoldDocument("romer", 1)),
+    systems=(),
 )
+BASE, HEAD = side(["a", "b", "romer"]), side(["dawn", *map(str, range(9))])
+LINE = question_line(QUESTION, (BASE, HEAD), (0.5, 0.0))
 COMPARED = ComparedRuns(
     confidence=0.95,
     resamples=100,
@@ -40,18 +65,15 @@ COMPARED = ComparedRuns(
     runs=(RunSince(source="main", started=""), RunSince(source="head", started="", changed=("x",))),
 )
 REVIEW = GateReview(
-    base="main",
-    n=70,
     scores=[SCORE],
-    worst=[QUESTION],
+    worst=[LINE],
     best=[],
     changes=QueryChanges(70, new=("q99",), removed=tuple(f"r{n}" for n in range(7))),
     same_corpus=True,
     compared=COMPARED,
     decisions=[DECISION],
     skipped=["tone >= 0.5"],
-    skipped_judges={"small": "KEY is not set"},
-    complete=True,
+    summary=Summary(name="", systems=(), skipped_judges={"small": "KEY is not set"}),
     is_same=False,
 )
 
@@ -85,18 +107,24 @@ def test_a_review_without_any_change_has_no_verdict():
     ("difference", "interval", "gain", "verdict", "words"),
     [
         (0.02, (0.01, 0.03), 0.02, "pass", "got BETTER: ter 0.500 -> 0.520 (+0.020, surely"),
-        (0.02, (-0.01, 0.05), 0.02, "pass", "is not surely better: ter 0.500 -> 0.520 (+0.020"),
+        (0.02, (-0.01, 0.05), 0.02, "pass", "did not surely change: ter 0.500 -> 0.520 (+0.020"),
         # lower is better: a rise is a loss, although its numbers are above 0
         (0.02, (0.01, 0.03), -0.02, "fail", "got WORSE: ter 0.500 -> 0.520 (+0.020, surely"),
-        (0.02, (-0.01, 0.05), -0.02, "pass", "is not surely worse: ter 0.500 -> 0.520"),
-        (0.02, (None, None), -0.02, "undecided", "is undecided: ter 0.500 -> 0.520 (+0.020)"),
+        (0.02, (-0.01, 0.05), -0.02, "pass", "did not surely change: ter 0.500 -> 0.520"),
+        (
+            0.02,
+            (None, None),
+            -0.02,
+            "undecided",
+            "did not surely change: ter",
+        ),
     ],
 )
 def test_the_sentence_on_a_score(difference, interval, gain, verdict, words):
     facts = Facts(difference=difference, interval=interval)
     decision = replace(DECISION, verdict=verdict, means=(0.5, 0.52), facts=facts)
 
-    line = ChangedScore("ter", "a", decision, 3, 2, 1, gain).line
+    line = ChangedScore("ter", "a", decision, np.array([gain])).line
 
     assert line.startswith(f"a {words}")
 
@@ -104,18 +132,20 @@ def test_the_sentence_on_a_score(difference, interval, gain, verdict, words):
 def test_a_score_that_was_not_compared_says_why():
     decision = Decision("undecided", "only 3 of 9 unchanged (6 edited)")
 
-    line = ChangedScore("ter", "a", decision, 0, 0, 3, math.nan).line
+    line = ChangedScore("ter", "a", decision, np.array([math.nan])).line
 
     assert line == "a is undecided: ter: only 3 of 9 unchanged (6 edited)"
 
 
 def test_a_question_of_answers_shows_both():
-    question = replace(QUESTION, gold=[], answers=["In\n1676.", "Nobody knows."])
+    sides = (side(["romer"], "In\n1676."), side(["romer"], "Nobody knows."))
 
-    assert question.line.endswith("0.500 -> 0.00  answer: 'In 1676.' -> 'Nobody knows.'")
+    line = question_line(QUESTION, sides, (0.5, 0.0))
+
+    assert line.endswith("0.500 -> 0.00  answer: 'In 1676.' -> 'Nobody knows.'")
 
 
-def test_without_a_ranking_of_the_base_only_the_new_rank_is_shown():
-    question = replace(QUESTION, rankings=[None, ["romer"]])
+def test_without_the_system_of_the_base_only_the_new_rank_is_shown():
+    line = question_line(QUESTION, (None, BASE), (0.5, 0.0))
 
-    assert question.line.endswith("gold romer: rank 1; first now romer")
+    assert line.endswith("  0.500 -> 0.00  gold bradley: not in 3")
