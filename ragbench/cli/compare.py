@@ -143,7 +143,7 @@ def _render(result: Comparison, form: str) -> str:
 
 
 def _gates(result: Comparison) -> tuple[Decision, ...]:
-    """Return the decisions of --fail-if, as gates of a run have them; () without conditions."""
+    """Return the decisions of --fail-if in order, as those of a run; () without conditions."""
     from ragbench.records.gate import Decision
 
     return tuple(

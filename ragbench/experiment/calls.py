@@ -265,7 +265,7 @@ def call_on(
 def name_queries(
     queries: Sequence[Query], outcomes: Iterable[tuple[int, Outcome[Value]]]
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield the outcomes, with the id of the query added to a detail.
+    """Yield the outcomes as they come, with the id of the query added to a detail.
 
     An outcome without a detail stays without one.
     """

@@ -83,7 +83,8 @@ class Comparison:
     def gates(self) -> list[dict[str, Any]]:
         """Decisions on the conditions of `fail_if`, one a system; [] without conditions.
 
-        A condition on a score of a skipped judge has one decision, without a system.
+        A condition on a score of a skipped judge has one decision, without a system. These come
+        first; the others are in the order of the conditions.
         """
         return [to_json(gate) for gate in self.record.gates]
 

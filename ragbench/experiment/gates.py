@@ -179,7 +179,7 @@ def decide_finished(
 
 
 def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
-    """Return the gates, checked against the scores and systems of a run.
+    """Return the gates in their order, checked against the scores and systems of a run.
 
     An empty list gives ().
 

@@ -440,7 +440,8 @@ def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
 def sample_notes(systems: Iterable[Answers]) -> list[str]:
     """Return notes on systems with several answers to a query; empty if there are none.
 
-    They tell that scores are means over the answers, and which systems answered always the same.
+    First come notes that scores are means, one for each number of answers, then one for each system
+    whose answers to a query were always the same.
     """
     # one answer to a query has nothing to vary
     several = [answers for answers in systems if answers.samples > 1]

@@ -356,8 +356,9 @@ def _summarize_score(
 def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
     """Return the outcomes of a system's calls: those of its answers, else of its ranking.
 
-    A ranking that was read from a file has one outcome for all queries, as no call was made for
-    any. A system with neither answers nor ranking has [].
+    They are in the order of the queries, sample by sample. A ranking that was read from a file has
+    one outcome for all queries, as no call was made for any. A system with neither answers nor
+    ranking has [].
     """
     answers, ranking = results.answers.get(system), results.rankings.get(system)
     if answers is not None:

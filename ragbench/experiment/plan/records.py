@@ -60,7 +60,7 @@ class PlannedJudge:
     nuggets: Mapping[str, tuple[Nugget, ...]] | None = None
 
     def nuggets_of(self, query_id: str) -> tuple[Nugget, ...] | None:
-        """Return the nuggets of a query in the file, without assignments; () if it has none.
+        """Return the nuggets of a query in file order, without assignments; () if it has none.
 
         None if the judge has no file, and generates nuggets.
         """

@@ -50,7 +50,7 @@ def choose_measures(
     fills: bool,
     no_fill: str,
 ) -> tuple[str, ...]:
-    """Return the names of the measures: those of the config, or the default ones.
+    """Return the names of the measures: those of the config in its order, or the default ones.
 
     Default measures with a k above `top_k` are left out, and those without an average over ties if
     ties are averaged; without judgements and gold answers there are none.
@@ -230,7 +230,7 @@ def plan_fill(
 def fit_measures(
     fill: PlannedFill | None, measures: Sequence[str], top_k: int
 ) -> tuple[PlannedFill | None, list[str]]:
-    """Return (judge of passages if a measure reads grades, else None; warnings).
+    """Return (judge of passages if a measure reads grades, else None; one warning or none).
 
     Args:
         fill: Judge of passages; None without one.

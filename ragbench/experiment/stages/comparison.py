@@ -192,7 +192,10 @@ class Compare(StoredStage):
         self._systems: list[SystemScores] = []
 
     def slots(self) -> list[Slot | None]:
-        """Return a single slot, whose key depends on the scores, the method and the slices."""
+        """Return a list with a single slot.
+
+        Its key depends on the scores, the method and the slices.
+        """
         plan = self.plan
         parts = [code_in("ragbench.comparison", "ragbench.stats"), repr(method_of(plan))]
         # all that changes an interval or a test, beside the scores

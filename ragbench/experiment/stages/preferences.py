@@ -104,7 +104,7 @@ class JudgePairs(Stage):
 
     @cached_property
     def _rivals(self) -> list[System]:
-        """Systems that answer, without controls."""
+        """Systems that answer, without controls, in the order of the tables."""
         return [system for system in self.plan.answering_systems if system.type != "control"]
 
     @property
@@ -149,7 +149,7 @@ class JudgePairs(Stage):
 def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[VerdictRow]:
     """Return the verdicts with the names of judge, systems and winner; no winner if tied.
 
-    A failed verdict has no winner either.
+    A failed verdict has no winner either. In the order of the rows of `judged`.
     """
     wins = [value for column in judged.columns.values() for value in column.values.tolist()]
     winner = {1.0: one, 0.0: other}

@@ -268,7 +268,7 @@ class Retrieve(base.StoredStage):
         return [] if isinstance(self.outcomes, FileRankings) else self._read_notes()
 
     def _read_notes(self) -> list[str]:
-        """Return the stored notes of the retriever; empty if there are none."""
+        """Return the stored notes of the retriever, each once; empty if there are none."""
         stored = self._stored_items.get(_NOTES)
         notes = stored.get(_NOTES) if isinstance(stored, dict) else None
         return list(map(str, notes)) if isinstance(notes, list) else []
