@@ -8,7 +8,7 @@ decided.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -333,7 +333,8 @@ def _loss_before_reading(
     read = top if read_gold is None else read_gold
     absent = [document for document in ranking.missing if document not in read]
     if absent and gold - len(absent) < needed:
-        return Loss("not_in_corpus", f"gold {_first_and_count(absent)} not in the corpus")
+        count = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        return Loss("not_in_corpus", f"gold {absent[0]}{count} not in the corpus")
     if len(read) >= needed:
         return None
     have = f"{len(read)} of {gold} gold documents read" if read else ""
@@ -375,16 +376,6 @@ def _first_gold(ranking: RankingFacts) -> str:
         return ""
     rank, document = ranking.ranks[0]
     return f"gold {document} at rank {rank}"
-
-
-def _first_and_count(documents: Sequence[str]) -> str:
-    """Return the first id of some, at least one, with the number of the others.
-
-    For example `d1 and 2 more`.
-    """
-    if len(documents) == 1:
-        return documents[0]
-    return f"{documents[0]} and {len(documents) - 1} more"
 
 
 def _join(*reasons: str) -> str:

@@ -195,6 +195,7 @@ def _test(
         if difference.n:
             test, adjusted = result.tests[place], result.adjusted[place]
             low, high = difference.interval or (None, None)
+            has_0 = low is None or high is None or low <= 0 <= high
             difference = replace(
                 difference,
                 test=test,
@@ -203,18 +204,10 @@ def _test(
                 p_adjusted=finite(adjusted),
                 # p tests the symmetry of the differences, the interval their mean: skewed
                 # differences of mean 0 have small p
-                differs=bool(adjusted <= alpha) and not contains_0(low, high),
+                differs=bool(adjusted <= alpha) and not has_0,
             )
         differences.append(difference)
     return differences
-
-
-def contains_0(low: float | None, high: float | None) -> bool:
-    """Return True if an interval contains 0; an interval without limits contains every number.
-
-    A limit that is 0 counts as containing it.
-    """
-    return low is None or high is None or low <= 0 <= high
 
 
 def describe(

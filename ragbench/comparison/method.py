@@ -140,7 +140,11 @@ def adjust_family(
     if correction != "max_t" and m:
         needed = stats.resamples_needed(1 if correction == "none" else m, alpha=alpha)
         resamples = max(resamples, needed)
-    tests = [_fitting(test, column) for column in differences.T]
+    # McNemar's test counts hits and misses, whose differences are -1, 0 and 1
+    graded = [not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all() for d in differences.T]
+    tests: list[Test] = [
+        "randomization" if test == "mcnemar" and is_graded else test for is_graded in graded
+    ]
     p = np.full(m, np.nan)
     for kind in dict.fromkeys(tests):
         columns = np.flatnonzero([name == kind for name in tests])
@@ -159,13 +163,3 @@ def adjust_family(
         procedure = "benjamini_hochberg" if correction == "bh" else correction
         adjusted = getattr(stats, f"{procedure}_p_values")(p)
     return FamilyResult(p, adjusted, tests, resamples)
-
-
-def _fitting(test: Test, d: FloatArray) -> Test:
-    """Return the test, or the randomization test if McNemar's test meets graded differences.
-
-    A column without differences keeps the test.
-    """
-    # McNemar's test counts hits and misses, whose differences are -1, 0 and 1
-    graded = test == "mcnemar" and not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all()
-    return "randomization" if graded else test

@@ -22,7 +22,7 @@ from ragbench.experiment.files import write_run
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
+from ragbench.experiment.plan.records import LiveComponents, Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
@@ -100,8 +100,9 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         stage.advance()
     plan = make_plan(config, collection, choices, live)
     executor = build_executor(config)
-    if executor is not None:
-        _leave_to_workers(plan)
+    for name, generator in plan.generators.items() if executor is not None else ():
+        # workers load the local models of the config; live objects cannot be sent to them
+        generator.is_elsewhere = generator.computes and name in config.generators
     experiment_folder = Path(config.output) / config.name
     # before any model is paid: results that cannot be written would be lost
     check_output(experiment_folder if repetition is None else repetition.runs)
@@ -150,15 +151,6 @@ def _load_data(config: ExperimentConfig, dataset: object, documents: object) -> 
         raise OptionError("run_experiment", "documents", shown(documents), allowed)
     # keep: later runs map the arrays of a large corpus instead of parsing it again
     return load_collection(config, keep=True)
-
-
-def _leave_to_workers(plan: Plan) -> None:
-    """Mark the generators that workers load and run instead of this process.
-
-    These are local models of the config; live objects cannot be sent to other processes.
-    """
-    for name, generator in plan.generators.items():
-        generator.is_elsewhere = generator.computes and name in plan.config.generators
 
 
 def _load_config(

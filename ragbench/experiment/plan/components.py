@@ -200,12 +200,6 @@ def loads_by_code(config: schema.ExperimentConfig) -> bool:
     return not _is_built_in(config.dataset.cls)
 
 
-def judge_calls_code(planned: PlannedJudge) -> bool:
-    """Return True if checking a judge calls a factory or class that is not built in."""
-    block = planned.block
-    return block.options.get("factory") is not None or not _is_built_in(block.cls)
-
-
 def _is_built_in(component: object) -> bool:
     """Return True if a class is defined in this package."""
     return str(getattr(component, "__module__", "")).partition(".")[0] == "ragbench"
@@ -503,8 +497,10 @@ def unavailable(planned: PlannedJudge, *, replay: bool) -> str | None:
 
 
 def _is_checked_by_plan(planned: PlannedJudge) -> bool:
-    """Return True if checking a judge calls no code of the user."""
-    return planned.judge.takes_many and not judge_calls_code(planned)
+    """Return True if checking a judge calls no code of the user, such as a factory."""
+    block = planned.block
+    is_built_in = block.options.get("factory") is None and _is_built_in(block.cls)
+    return planned.judge.takes_many and is_built_in
 
 
 def _path_of(block: schema.JudgeBlock) -> str:
