@@ -116,7 +116,7 @@ class Door:
             stream.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        """Write a text without secrets, its control characters made visible; return the length.
+        """Write a text as `clean` returns it, and return the length of the written text.
 
         Raises:
             TypeError: The text is no `str`.

@@ -84,10 +84,10 @@ class Ray(base.Executor):
     def _compute(
         self, pickled: bytes, apply: base.Apply, block: list[Any]
     ) -> list[Any] | base.Failure:
-        """Return the results of a block from an idle actor; replace an actor that ends.
+        """Wait for an idle actor, and return its results of a block; replace an actor that ends.
 
         Raises:
-            BrokenExecutor: The actor ended.
+            BrokenExecutor: The actor ended. An error of the component is returned as a `Failure`.
         """
         import ray
         from ray.exceptions import RayError

@@ -382,8 +382,8 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
 def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
     """Yield (system, query id, document): query by query gold documents, then first hits.
 
-    Gold documents have an empty system. A document of the corpus is yielded once. Documents that
-    neither the corpus nor the hit has a text for are left out.
+    Gold documents have an empty system. A document of the corpus is yielded once, a hit with a text
+    of its own each time. Documents that neither the corpus nor the hit has a text for are left out.
     """
     qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus

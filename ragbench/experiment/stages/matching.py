@@ -454,7 +454,8 @@ def _missing_document_key(
 def _few_documents_warning(ranking: RetrieverRun, run: Run, k: int, top_k: int) -> list[str]:
     """Return a warning if queries have fewer than k documents after folding; else an empty list.
 
-    A failed query does not count.
+    It tells how many of these got fewer passages than `top_k` from the retriever. A failed query
+    does not count.
 
     Args:
         ranking: Ranking of passages.
