@@ -270,7 +270,8 @@ def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:
 def _state(node: Step) -> str:
     """Return `stored`, or the items to do and their calls: `3 of 66 queries to do, 3 calls`.
 
-    It is `stored` without open items too. Calls are left out for a stage that asks no model.
+    It is `stored` without open items too. Calls are left out for a stage that asks no model. An
+    upper limit starts with `at most`, and work of the executor ends with `by workers`.
     """
     from ragbench.report.text import counted
 

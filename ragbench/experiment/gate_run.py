@@ -133,7 +133,11 @@ def _against_base(gate: Gate) -> Gate:
 
 
 def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
-    """Return True if a gate is about a judge, or a score that is missing, and one was skipped."""
+    """Return True if a judge was skipped, and no system of the head has the score of the gate.
+
+    Also for a gate of a judge, such as one of its certificate. Without a summary, as for a baseline
+    file, no judge counts as skipped.
+    """
     if head.summary is None or not head.summary.skipped_judges:
         return False
     names = {name for system in head.systems.values() for name in system.columns}
@@ -164,7 +168,7 @@ def _line_maker(
 
 
 def _is_same(base: ScoredSystems, head: ScoredSystems, query_ids: Sequence[str]) -> bool:
-    """Return True if all systems rank the same documents and give the same answers.
+    """Return True if all systems have the same rankings of and answers to these queries.
 
     False if a system is new or removed, or if the base has no run folder.
     """

@@ -269,7 +269,7 @@ class Stage:
 
     @property
     def computes_here(self) -> bool:
-        """Return True if workers that read files of this machine can do it."""
+        """Return True if workers that read files of this machine can do the computing."""
         return self.computes
 
     def collect(self, results: Results) -> None:

@@ -241,9 +241,10 @@ class _Gold:
 
     @cached_property
     def _relevant_counts(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
-        """Number of relevant documents of each judged query, the best, and those not in the corpus.
+        """Judged query -> (number of relevant documents, id of the best, ids not in the corpus).
 
-        None counts as missing where qrels need not hold ids of the corpus.
+        The id is '' without a relevant document; there are no ids without a corpus, and where qrels
+        need not hold ids of the corpus.
         """
         # gold texts and folded documents have ids that the corpus need not have
         by_id = self.plan.config.metrics.retrieval.match.level == "id"
