@@ -140,6 +140,7 @@ def config(repository, tmp_path, monkeypatch):
         "retrievers": {"bm25": {"type": "bm25"}},
         "generators": {"extractive": {"type": "extractive"}},
         "metrics": {
+            "retrieval": {"measures": ["ndcg@10"], "top_k": 10},
             "generation": ["contains", "rouge1", "rougeL.recall", "chrf"],
             "judge": {
                 "type": "python:tests.words:Words",

@@ -25,6 +25,8 @@ from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow  # seconds each: processes, models
 QUERIES, DOCUMENTS = 6, 40  # where models compute
+FEW_HITS = {"measures": ["ndcg@10"], "top_k": 10}
+"""A hundred hits of each query would take most of the time of a run."""
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,7 @@ def config(repository, place):
         },
         "generators": {"extractive": {"type": "extractive", "retrievers": ["bm25"]}},
         "metrics": {
+            "retrieval": FEW_HITS,
             "generation": metrics,
             "judge": {"words": {"type": "python:tests.words:Words", "rubrics": rubrics}},
         },
@@ -94,6 +97,7 @@ def models(
             "gpt": {"type": "huggingface", "retrievers": ["bm25"], **sampled},
         },
         "metrics": {
+            "retrieval": FEW_HITS,
             "generation": [*metrics["generation"], *scores],
             "judge": {
                 **metrics["judge"],
