@@ -122,34 +122,3 @@ def test_times_are_those_of_utc(config, monkeypatch, zone):
 
     started = datetime.fromisoformat(manifest["started"].replace("Z", "+00:00"))
     assert abs(datetime.now(timezone.utc) - started) < timedelta(hours=1)
-
-
-@pytest.mark.slow
-def test_every_text_file_names_its_encoding(tmp_path, repository):
-    """Windows would take cp1252; Python tells where a file leaves it to the system."""
-    import subprocess
-
-    code = (
-        "import json, sys, warnings\n"
-        "warnings.filterwarnings('error', category=EncodingWarning, module=r'ragbench')\n"
-        "from ragbench.cli import main\n"
-        "for sys.argv in json.loads(sys.argv[1]):\n"
-        "    try:\n"
-        "        main()\n"
-        "    except SystemExit as left:\n"
-        "        if left.code:\n"
-        "            raise\n"
-    )
-    env = {**os.environ, "PYTHONPATH": str(repository), "RAGBENCH_CACHE": str(tmp_path / "c")}
-    quickstart = str(repository / "configs" / "quickstart.yaml")
-    output = f"output={tmp_path / 'runs'}"
-    commands = (["run", quickstart, "--set", output], ["explain", "runs/quickstart"],
-                ["report", "runs/quickstart"], ["runs"], ["cache"])  # fmt: skip
-    words = json.dumps([["ragbench", *command] for command in commands])
-    done = subprocess.run(
-        [sys.executable, "-X", "warn_default_encoding", "-c", code, words],
-        cwd=tmp_path, env=env, capture_output=True, text=True, encoding="utf-8", check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "EncodingWarning" not in done.stderr
-    assert Path(tmp_path / "runs").is_dir()

@@ -3,12 +3,14 @@
 import math
 import os
 import random
+from itertools import islice
 
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.data.files.collection import read_documents
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, MissingExtra, OptionError
@@ -196,7 +198,7 @@ def test_chunks_that_are_too_long_are_called_chunks(tiny_embedder):
 def test_counts_as_the_model_itself_on_real_text(lent_data, minilm):
     from transformers import AutoTokenizer
 
-    documents = Beir(path=lent_data / "scifact", split="test").load().documents[:24]
+    documents = [*islice(read_documents(lent_data / "scifact" / "corpus.jsonl.gz"), 24)]
     tokenizer = AutoTokenizer.from_pretrained(minilm)
     lengths = [len(tokenizer(d.full_text, verbose=False)["input_ids"]) for d in documents]
     long = sum(length > 256 for length in lengths)

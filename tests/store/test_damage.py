@@ -125,7 +125,7 @@ def test_no_flipped_bit_stops_a_run_or_brings_a_wrong_reply(path, whole, seed):
     rng = random.Random(seed)
     size = whole.stat().st_size
     heads = [i for i in range(100 + 60) if i not in OWNER]
-    for _ in range(4):
+    for _ in range(2):
         for places in (
             [rng.choice(heads)],
             [rng.randrange(size // PAGE) * PAGE + rng.randrange(12)],
