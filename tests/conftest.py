@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import os
 import re
 import shutil
@@ -272,15 +273,32 @@ class FinishedRun(NamedTuple):
             shutil.copytree(self.folder / name, folder / name, symlinks=True, dirs_exist_ok=True)
 
 
+def run_once(tmp_path_factory: pytest.TempPathFactory, name: str, *options: str) -> FinishedRun:
+    """Run the quickstart with some options from an empty cache, once for all workers of xdist.
+
+    `name` is that of the folder; the first worker that asks runs it, and the others wait.
+    """
+    from ragbench.files import locked
+    from tests.commands import run_command
+
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder, done = folder / name, folder / f"{name}.json"
+    with locked(folder.with_suffix(".lock")):
+        if not done.exists():
+            folder.mkdir()
+            environment = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
+            config = REPOSITORY / "configs" / "quickstart.yaml"
+            finished = run_command("run", config, *options, cwd=folder, env=environment)
+            done.write_text(json.dumps(vars(finished)), encoding="utf-8")
+    return FinishedRun(folder, CompletedProcess(**json.loads(done.read_text(encoding="utf-8"))))
+
+
 @pytest.fixture(scope="session")
 def finished_quickstart(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     """The quickstart, run once from an empty cache."""
-    from tests.commands import run_command
-
-    folder = tmp_path_factory.mktemp("quickstart")
-    environment = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
-    config = REPOSITORY / "configs" / "quickstart.yaml"
-    return FinishedRun(folder, run_command("run", config, cwd=folder, env=environment))
+    return run_once(tmp_path_factory, "quickstart")
 
 
 @pytest.fixture

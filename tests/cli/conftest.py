@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import sys
 
 import pytest
@@ -11,8 +10,7 @@ from ragbench.cli import main
 from tests.calibration.trial import judged
 from tests.cli.bridges import bridge_records
 from tests.cli.run_files import JUDGED_RUN, QRELS, RUN_A, RUN_B
-from tests.commands import run_command
-from tests.conftest import FinishedRun
+from tests.conftest import run_once
 
 
 @pytest.fixture
@@ -62,14 +60,11 @@ def after_quickstart(finished_quickstart, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def judged_quickstart(repository, tmp_path_factory):
+def judged_quickstart(tmp_path_factory):
     """A part of the quickstart with a judge, whose data more commands read than those of others."""
-    folder = tmp_path_factory.mktemp("judged")
-    env = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
-    config = repository / "configs" / "quickstart.yaml"
-    done = run_command("run", config, *JUDGED_RUN, cwd=folder, env=env)
-    assert done.returncode == 0, done.stderr
-    return FinishedRun(folder, done)
+    finished = run_once(tmp_path_factory, "judged", *JUDGED_RUN)
+    assert finished.done.returncode == 0, finished.done.stderr
+    return finished
 
 
 @pytest.fixture
