@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from ragbench.comparison.compare_runs import (
-    ComparedRow,
-    add_changes,
-    compare_sources,
-    paired_rows,
-)
+from ragbench.comparison.compare_runs import add_changes, compare_sources, paired_rows
 from ragbench.comparison.matching import match_sources
-from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.query_view import QueryViews
@@ -81,15 +75,19 @@ def run_gate(
     rows.sort(key=lambda row: (row[0].decision.verdict != "fail", row[0].gain))
     gains = np.nan_to_num(rows[0][0].gains)
     order = np.argsort(gains, kind="stable").tolist()
-    line_of = _line_maker(experiment.path, base.folder, *rows[0][1:])
+    _, system, baseline, pairs = rows[0]
+    folders = ((base.folder, baseline), (experiment.path, system))
+    views = [(QueryViews(path), row.scores.name) for path, row in folders if path is not None]
     corpora = [
         None if source.folder is None else read_manifest(source.folder).data.get("corpus")
         for source in matching.sources
     ]
     return GateReview(
         scores=[score for score, *_ in rows],
-        worst=[line_of(row) for row in order[:_WORST] if gains[row] < 0],
-        best=[line_of(row) for row in order[: -_BEST - 1 : -1] if gains[row] > 0],
+        worst=[question_line(views, pairs, row) for row in order[:_WORST] if gains[row] < 0],
+        best=[
+            question_line(views, pairs, row) for row in order[: -_BEST - 1 : -1] if gains[row] > 0
+        ],
         changes=matching.changes[1],
         same_corpus=None if None in corpora else corpora[0] == corpora[1],
         compared=compared,
@@ -143,28 +141,6 @@ def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
     names = {name for system in head.systems.values() for name in system.columns}
     has_score = gate.score is None or find_score(gate.score, list(names)) is not None
     return gate.of == "judge" or not has_score
-
-
-def _line_maker(
-    head_folder: Path,
-    base_folder: Path | None,
-    system: ComparedRow,
-    baseline: ComparedRow,
-    pairs: PairedScores,
-) -> Callable[[int], str]:
-    """Return a function from the row of a question to its line, with the results of both sides."""
-    head = QueryViews(head_folder)
-    base = None if base_folder is None else QueryViews(base_folder)
-
-    def line_of(row: int) -> str:
-        query = pairs.query_ids[row]
-        view = head[query]
-        old = None if base is None else base[query].system(baseline.scores.name)
-        sides = (old, view.system(system.scores.name))
-        scores = (float(pairs.baseline.values[row]), float(pairs.system.values[row]))
-        return question_line(view, sides, scores)
-
-    return line_of
 
 
 def _is_same(base: ScoredSystems, head: ScoredSystems, query_ids: Sequence[str]) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragbench.comparison.matching import QueryChanges, list_ids
-from ragbench.data.runs.query_view import QueryView, SystemView
+from ragbench.comparison.pairs import PairedScores
+from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision
 from ragbench.records.summary import Summary
@@ -74,30 +75,33 @@ class ChangedScore:
         return f"{name} {word}: {printable(self.measure)} {values} ({change}{between})"
 
 
-# System of the base, if it is known, and of the head, for one question.
-Sides = tuple[SystemView | None, SystemView | None]
-
-
-def question_line(head: QueryView, sides: Sides, scores: tuple[float, float]) -> str:
+def question_line(views: Sequence[tuple[QueryViews, str]], pairs: PairedScores, row: int) -> str:
     """Return a question with its scores, and the answers or else the ranks of its gold document.
 
+    DataError if a run folder lacks the question or cannot be read.
+
     Args:
-        head: Question as the run of the head holds it.
-        sides: System of base and head.
-        scores: Scores of base and head.
+        views: Run folder and name of the system: those of the base, if it is a run, then those of
+            the head.
+        pairs: Scores of the system in head and base.
+        row: Row of the question in `pairs`.
     """
-    question = f"{head.id} {' '.join(head.question.split())}"
+    query = pairs.query_ids[row]
+    head = views[-1][0][query]
+    sides = [side for view, name in views if (side := view[query].system(name)) is not None]
+    question = f"{query} {' '.join(head.question.split())}"
+    scores = [float(column.values[row]) for column in (pairs.baseline, pairs.system)]
     details = _answers(sides) or _ranks(head, sides)
     parts = (question, " -> ".join(map(significant, scores)), details)
     return "  ".join(map(printable, filter(None, parts)))
 
 
-def _ranks(head: QueryView, sides: Sides) -> str:
+def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
     """Return a gold document with its ranks; empty without gold documents.
 
     The document is the one whose 1 / rank changed most. A new first document follows.
     """
-    rankings = [[hit.id for hit in side.ranking] for side in sides if side is not None]
+    rankings = [[hit.id for hit in side.ranking] for side in sides]
     if not head.gold or not rankings:
         return ""
     old, new = rankings[0], rankings[-1]
@@ -107,13 +111,13 @@ def _ranks(head: QueryView, sides: Sides) -> str:
     return f"gold {gold}: {' -> '.join(_rank(gold, ranking) for ranking in rankings)}{first}"
 
 
-def _answers(sides: Sides) -> str:
+def _answers(sides: Sequence[SystemView]) -> str:
     """Return the first answers of both sides, shortened; empty without answers.
 
     A failed answer is an empty text.
     """
-    answers = [view.answer for side in sides if side is not None for view in side.answers[:1]]
-    texts = [repr(" ".join((answer or "").split())[:_ANSWER]) for answer in answers]
+    answers = [view.answer or "" for side in sides for view in side.answers[:1]]
+    texts = [repr(" ".join(answer.split())[:_ANSWER]) for answer in answers]
     return f"answer: {' -> '.join(texts)}" if texts else ""
 
 

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from ragbench.comparison.matching import QueryChanges
+from ragbench.comparison.pairs import PairedScores
 from ragbench.data.runs.query_view import GoldDocument, Hit, QueryView, SystemView
 from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.comparison import ComparedRuns, RunSince
 from ragbench.records.gate import Decision, Facts
 from ragbench.records.summary import Summary
 from ragbench.report.gate import ChangedScore, GateReview, question_line, review_lines
+from ragbench.signature import Signature
+from ragbench.types import ScoreColumn
 
 DECISION = Decision(
     "fail",
@@ -26,33 +29,42 @@ GAINS = np.array([-0.2] * 16 + [0.2] * 6 + [0.0] * 48 + [math.nan])
 SCORE = ChangedScore("ndcg@10", "ours", DECISION, GAINS)
 
 
-def side(ranking=(), answer=None):
-    return SystemView(
-        name="ours",
-        retriever="ours",
-        generator=None,
-        role="system",
-        ranking_of="ours",
-        cause=None,
-        why="",
-        ranking=tuple(Hit(rank, name, 1.0) for rank, name in enumerate(ranking, start=1)),
-        answers=() if answer is None else (AnswerView(answer),),
-        verdicts=(),
-        scores={},
+def line(*rankings, answers=("", "")):
+    """The line of a question by the rankings of base and head, or of the head alone."""
+    views = []
+    for ranking, answer in zip(rankings, answers, strict=False):
+        system = SystemView(
+            name="ours",
+            retriever="ours",
+            generator=None,
+            role="system",
+            ranking_of="ours",
+            cause=None,
+            why="",
+            ranking=tuple(Hit(rank, name, 1.0) for rank, name in enumerate(ranking, start=1)),
+            answers=(AnswerView(answer),) if answer else (),
+            verdicts=(),
+            scores={},
+        )
+        view = QueryView(
+            id="q48",
+            question="How was the speed\nof light found?",
+            metadata={},
+            answers=(),
+            judged={"romer": 1, "bradley": 1},
+            gold=(GoldDocument("bradley", 1), GoldDocument("romer", 1)),
+            systems=(system,),
+        )
+        views.append(({"q48": view}, "ours"))
+    scores = (
+        ScoreColumn("mrr", np.array([x]), np.zeros(1, np.uint8), Signature("mrr"))
+        for x in (0.0, 0.5)
     )
+    return question_line(views, PairedScores(*scores, ["q48"]), 0)
 
 
-QUESTION = QueryView(
-    id="q48",
-    question="How was the speed\nof light found?",
-    metadata={},
-    answers=(),
-    judged={"romer": 1, "bradley": 1},
-    gold=(GoldDocument("bradley", 1), GoldDocument("romer", 1)),
-    systems=(),
-)
-BASE, HEAD = side(["a", "b", "romer"]), side(["dawn", *map(str, range(9))])
-LINE = question_line(QUESTION, (BASE, HEAD), (0.5, 0.0))
+BASE, HEAD = ["a", "b", "romer"], ["dawn", *map(str, range(9))]
+LINE = line(BASE, HEAD)
 COMPARED = ComparedRuns(
     confidence=0.95,
     resamples=100,
@@ -124,28 +136,24 @@ def test_the_sentence_on_a_score(difference, interval, gain, verdict, words):
     facts = Facts(difference=difference, interval=interval)
     decision = replace(DECISION, verdict=verdict, means=(0.5, 0.52), facts=facts)
 
-    line = ChangedScore("ter", "a", decision, np.array([gain])).line
+    text = ChangedScore("ter", "a", decision, np.array([gain])).line
 
-    assert line.startswith(f"a {words}")
+    assert text.startswith(f"a {words}")
 
 
 def test_a_score_that_was_not_compared_says_why():
     decision = Decision("undecided", "only 3 of 9 unchanged (6 edited)")
 
-    line = ChangedScore("ter", "a", decision, np.array([math.nan])).line
+    text = ChangedScore("ter", "a", decision, np.array([math.nan])).line
 
-    assert line == "a is undecided: ter: only 3 of 9 unchanged (6 edited)"
+    assert text == "a is undecided: ter: only 3 of 9 unchanged (6 edited)"
 
 
 def test_a_question_of_answers_shows_both():
-    sides = (side(["romer"], "In\n1676."), side(["romer"], "Nobody knows."))
+    text = line(BASE, BASE, answers=("In\n1676.", "Nobody knows."))
 
-    line = question_line(QUESTION, sides, (0.5, 0.0))
-
-    assert line.endswith("0.500 -> 0.00  answer: 'In 1676.' -> 'Nobody knows.'")
+    assert text.endswith("0.500 -> 0.00  answer: 'In 1676.' -> 'Nobody knows.'")
 
 
 def test_without_the_system_of_the_base_only_the_new_rank_is_shown():
-    line = question_line(QUESTION, (None, BASE), (0.5, 0.0))
-
-    assert line.endswith("  0.500 -> 0.00  gold bradley: not in 3")
+    assert line(BASE).endswith("  0.500 -> 0.00  gold bradley: not in 3")
