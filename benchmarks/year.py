@@ -41,6 +41,7 @@ import numpy as np
 from gates import write
 from numpy.typing import NDArray
 
+from ragbench.gates.drop import NotWorse
 from ragbench.stats import difference_interval, randomization_p_values
 from ragbench.types import FloatArray
 
@@ -188,8 +189,10 @@ def regressgate(d: FloatArray) -> Verdict:
 
 
 def default(d: FloatArray) -> Verdict:
-    """Decide as a gate without a limit: surely worse, or lower by more than the margin."""
-    return "fail" if "fail" in (mean_fell(d), surely_worse(d)) else "pass"
+    """Decide as a gate without a limit."""
+    if not d.any():
+        return "pass"
+    return NotWorse(measure="score").verdict_of(difference_interval(d), 1.0)[0]
 
 
 RULES: dict[str, Callable[[FloatArray], Verdict]] = {

@@ -44,9 +44,10 @@ def command(
     The questions that both have in the same form are compared. The first three lines say what got
     worse, on how many questions, and on which one most. If all rankings and answers are those of
     the base, the command prints "nothing changed" and exits with 0. Gates against baseline files
-    are decided against the base. Without gates, a system fails whose whole interval of the
-    difference is below 0, by the first measure of rankings or the first score of answers. Judges
-    whose key or package is missing are skipped with their gates.
+    are decided against the base. Without gates, a system fails that is surely worse (the whole
+    interval of the difference is below 0), or lower by more than 0.02 of the range, by the first
+    measure of rankings or the first score of answers. Judges whose key or package is missing are
+    skipped with their gates.
     """
     from ragbench.experiment.base_run import load_for_gate, open_base
     from ragbench.experiment.gate_run import run_gate

@@ -69,11 +69,15 @@ def kind_of_gate(values: Mapping[str, Any]) -> tuple[type[Gate] | None, list[Gat
     kind, setting = kinds[0], subject
     if len(kinds) > 1:
         conditions = [key for kind in kinds for key in kind.conditions]
-        condition, problems = _only_key(conditions, values, "no condition", "in one gate")
-        if condition is None:
-            return None, problems
-        kind = next(kind for kind in kinds if condition in kind.conditions)
-        setting = f"{condition} of {values[subject]}" if kind.of == "cost" else condition
+        without = [kind for kind in kinds if not kind.conditions]
+        if without and not any(key in values for key in conditions):
+            kind, setting = without[0], f"{subject} alone"
+        else:
+            condition, problems = _only_key(conditions, values, "no condition", "in one gate")
+            if condition is None:
+                return None, problems
+            kind = next(kind for kind in kinds if condition in kind.conditions)
+            setting = f"{condition} of {values[subject]}" if kind.of == "cost" else condition
     declared = declared_options(kind)
     allowed = sorted(k for k in declared if k in values or k not in kind.conditions)
     problems = [

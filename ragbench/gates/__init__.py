@@ -9,6 +9,7 @@ GATES = Family(
     table={
         "limit": "ragbench.gates.limit:Limit",
         "drop": "ragbench.gates.drop:Drop",
+        "not_worse": "ragbench.gates.drop:NotWorse",
         "queries_worse": "ragbench.gates.drop:QueriesWorse",
         "cost": "ragbench.gates.limit:Cost",
         "increase": "ragbench.gates.increase:CostIncrease",

@@ -36,6 +36,8 @@ from ragbench.types import FloatArray
 _NOISE_ERRORS = 0.1
 # Fewer identical queries exclude no share of changes that is worth printing
 _MIN_IDENTICAL = 4
+# Margin of a gate without one, as a share of the range of the score
+NOT_WORSE_MARGIN = 0.02
 # With fewer clusters, their variance is too uncertain to decide
 MIN_CLUSTERS = 10
 Identical = Annotated[
@@ -386,7 +388,7 @@ class Drop(Change):
             queries exclude a drop by `max_drop`.
     """
 
-    conditions = ("max_drop",)
+    conditions: ClassVar[tuple[str, ...]] = ("max_drop",)
     margin_key = "max_drop"
 
     max_drop: Annotated[float, Option("Largest allowed drop of the mean paired difference.", ge=0)]
@@ -500,7 +502,7 @@ class Drop(Change):
             return Decision("undecided", f"{changed}, and the score has no bound", facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {pairs.counted(interval.n)}{turned}"
-        verdict, words = self.verdict_of(interval)
+        verdict, words = self.verdict_of(interval, width)
         if verdict != "undecided":
             return Decision(verdict, f"{why}: {words}", facts=facts)
         # the size of a change is that of a query, not of a cluster
@@ -514,10 +516,11 @@ class Drop(Change):
         why = f"{why} includes a drop of {margin:g}; {words}"
         return Decision("undecided", why, facts=facts, power=power)
 
-    def verdict_of(self, interval: stats.DifferenceInterval) -> tuple[Verdict, str]:
+    def verdict_of(self, interval: stats.DifferenceInterval, width: float) -> tuple[Verdict, str]:
         """Return the verdict that the interval of the mean gain gives, and its reason in words.
 
-        The reason of an undecided verdict is empty.
+        The reason of an undecided verdict is empty. `width` is that of the range of the score,
+        infinite if it has no bound.
         """
         if interval.lower > -self.max_drop:
             return "pass", f"no drop by {self.max_drop:g} or more"
@@ -542,23 +545,33 @@ class Drop(Change):
 
 @dataclass(frozen=True, kw_only=True)
 class NotWorse(Drop):
-    """The mean of a score is not surely worse than that of the baseline: the default decision.
+    """The mean of a score is not surely lower, nor lower by more than 0.02 of its range.
 
-    It has no margin. `ragbench gate` takes it if the config has no gates.
+    The default decision: that of a gate without a condition, and of `ragbench gate` for a config
+    without gates. `benchmarks/year.py` simulates what it does to a project.
     """
 
+    conditions = ()
+
     max_drop: float = field(default=0.0, init=False)
+    decide: base.DecideBy = field(default=None, init=False)
+    identical: Identical = field(default="pass", init=False)
 
     @property
     def text(self) -> str:
         """Condition as summaries show it."""
         return f"{self.measure} not worse{self.against_text}"
 
-    def verdict_of(self, interval: stats.DifferenceInterval) -> tuple[Verdict, str]:
-        """Return fail if the whole interval of the mean gain is below 0, else pass, with words."""
+    def verdict_of(self, interval: stats.DifferenceInterval, width: float) -> tuple[Verdict, str]:
+        """Return fail if the gain is surely below 0, or its mean is below -0.02 of the range.
+
+        Else pass, with words.
+        """
         if interval.upper < 0:
             return "fail", "surely worse"
-        return "pass", "surely better" if interval.lower > 0 else "not surely worse"
+        if base.within(interval.mean, -NOT_WORSE_MARGIN * width, None) == "fail":
+            return "fail", f"worse by more than {NOT_WORSE_MARGIN * width:g}, though not surely"
+        return "pass", "surely better" if interval.lower > 0 else "not shown to be worse"
 
 
 def _identical(
@@ -587,6 +600,8 @@ def _identical(
     if n < _MIN_IDENTICAL:
         return f"{why}, too few to exclude changes in others", False
     why += f"; excludes changes in more than {share:.2g} of all {unit}"
+    if max_drop == 0:  # no number of queries excludes every drop
+        return why, False
     # the limit, not the share: a cluster can hold more queries than the mean one
     if -interval.lower < max_drop:
         return why, True

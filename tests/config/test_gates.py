@@ -4,6 +4,7 @@ import pytest
 
 from ragbench.config.gates import gate_kinds
 from ragbench.config.load import load_config
+from ragbench.gates.drop import NotWorse
 
 HEAD = """\
 dataset: {type: beir, path: data}
@@ -63,6 +64,13 @@ def test_knows_its_line_and_its_file(load, here):
     assert second.file == here / "data"
 
 
+def test_a_gate_without_a_condition_is_the_default_decision(load):
+    [gate] = gates(load, "{measure: ndcg@10, against: bm25}")
+
+    assert gate == NotWorse(measure="ndcg@10", against="bm25")
+    assert gate.text == "ndcg@10 not worse against bm25"
+
+
 def test_a_sweep_is_all_that_it_stands_for(load):
     [gate] = gates(load, "{measure: ndcg@10, system: [swept, bm25], min: 0.1}")
 
@@ -78,7 +86,7 @@ def test_a_sweep_is_all_that_it_stands_for(load):
             "measure and failed exclude each other",
             "",
         ),
-        ("§{measure: ndcg@10}", "no condition", conditions("score")),
+        ("{measure: ndcg@10, §decide: mean}", "no effect with measure alone", "against, measure"),
         ("§{measure: ndcg@10, min: 0.1, max_drop: 0}", "min and max_drop in one gate", "one of"),
         ("{measure: §ndcg@1, min: 0.1}", "'ndcg@1' is not scored", "ndcg@10"),
         ("{measure: §bleu, min: 0.1}", "'bleu' is not scored", "rouge1, ter"),

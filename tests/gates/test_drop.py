@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.gates.drop import Drop
+from ragbench.gates.drop import Drop, NotWorse
 from ragbench.signature import Signature
 from ragbench.types import Cause, ScoreColumn
 
@@ -52,6 +52,29 @@ def test_the_interval_is_not_narrower_than_that_of_scipy():
     assert low <= theirs.low + 1e-12
     assert high >= theirs.high - 1e-12
     assert found.facts.difference == pytest.approx((system - base).mean())
+
+
+@pytest.mark.parametrize(
+    ("n_lost", "n_won", "n", "facts", "verdict", "words"),
+    [
+        pytest.param(0, 0, 100, {}, "pass", "identical on all 100 queries; excludes", id="equal"),
+        pytest.param(2, 0, 100, {}, "pass", "not shown to be worse", id="lower by the margin"),
+        pytest.param(3, 0, 100, {}, "fail", "worse by more than 0.02, though not", id="beyond"),
+        pytest.param(6, 0, 1000, {}, "fail", "surely worse", id="sure, though within the margin"),
+        pytest.param(3, 0, 100, {"high": 4.0}, "pass", "not shown", id="the range is wider"),
+        pytest.param(0, 9, 100, {}, "pass", "surely better", id="better"),
+        pytest.param(9, 0, 100, {"direction": "lower"}, "pass", "surely better", id="lower is"),
+        pytest.param(0, 3, 100, {"direction": "lower"}, "fail", "worse by", id="higher is not"),
+    ],
+)
+def test_without_a_limit_sure_losses_and_large_ones_fail(n_lost, n_won, n, facts, verdict, words):
+    base = np.repeat([1.0, 0.0], n // 2)
+    system = base.copy()
+    system[:n_lost], system[n // 2 : n // 2 + n_won] = 0.0, 1.0
+
+    decision = NotWorse(measure="hit").decide_pairs(paired(system, base, **facts), FAST)
+
+    assert (decision.verdict, words in decision.why) == (verdict, True), decision.why
 
 
 @pytest.mark.costly

@@ -27,7 +27,7 @@ def test_hand_worked(share, verdict):
         ({"max_zeros": 2}, "max_zeros: 2 is out of range; allowed: a number from 0 to 1"),
         ({"max_zero": 0.1}, "unknown key 'max_zero'; did you mean 'max_zeros'"),
         ({"max_zeros": 0, "by": 1}, "no effect with max_zeros; allowed: max_zeros, measure"),
-        ({}, "no condition; allowed: one of min, max, max_drop, max_zeros, max_queries_worse"),
+        ({"max": 1, "max_zeros": 0}, "max and max_zeros in one gate; allowed: one of min, max"),
     ],
 )
 def test_a_config_knows_its_key(gate, says):
