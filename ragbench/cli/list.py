@@ -173,13 +173,14 @@ def _wrap(line: str, indent: str) -> str:
 
 
 def _list_components(kind: str) -> list[ListEntry]:
-    """List the members of a family; measures are sorted by their groups.
+    """List the members of a family, such as `measures`, which are sorted by their groups.
 
-    A member whose package is broken has the error as its help. Others are in the order of
-    `Family.names`, built-in ones first.
+    A member whose package is broken has the error as its help. The order, for measures within a
+    group, is that of `Family.names`: built-in ones first.
 
     Raises:
-        KeyError: The kind is unknown.
+        KeyError: The kind is none of `_FAMILIES`.
+        ValueError: The kind is `rubrics`, which has no family (see `_list_rubrics`).
     """
     from ragbench.errors import DataError
     from ragbench.score.retrieval.base import Group, spec_of

@@ -167,9 +167,9 @@ def shared_embedder(
 ) -> SentenceTransformerEmbedder:
     """Return an embedder that stays loaded: the next call with these options gets it again.
 
-    `owner` is the name of the component in messages. The last two stay loaded; a folder with
-    changed content is loaded anew. `batch_tokens` is as in `Batches`; None takes a number for the
-    device.
+    `owner`, the name of the component in messages, is none of them; errors in reading the weights
+    name `embedder` instead. The last two stay loaded; a folder with changed content is loaded anew.
+    `batch_tokens` is as in `Batches`; None takes a number for the device.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

@@ -123,8 +123,9 @@ def calling(
     """Call a function for each item, and yield position (from 0) and outcome as calls end.
 
     Up to `concurrency` threads call it side by side; 1 calls it in this thread, in order. An item
-    is read from `items` only when its call starts. An error of the function becomes the cause of an
-    outcome, except for interrupts. No items yield nothing.
+    is read from `items` only when its call starts. An error of the function, also SystemExit,
+    becomes the cause of an outcome, except for Ctrl-C. No items yield nothing. After the caller
+    stops, no call starts; running ones are not awaited.
     """
     if calls.concurrency == 1:
         for position, item in enumerate(items):
@@ -169,7 +170,7 @@ def _next_outcome(
 def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Outcome[Value]:
     """Call a function for one item; return its value or the cause of the failure, with its time.
 
-    No error of the function is raised, except for interrupts such as Ctrl-C. Causes are
+    No error of the function is raised, also no SystemExit, except for Ctrl-C. Causes are
     `OVER_BUDGET` if no call is allowed, `TIMEOUT` after the time limit, `MALFORMED` for an
     AdapterError, that of a CallFailure, and for all else that of `failure_of_exception`.
     """

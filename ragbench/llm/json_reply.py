@@ -298,7 +298,14 @@ class _JsonReader:
         return _ESCAPE.sub(_unescape, match[1])
 
     def _scalar(self) -> Any:
-        """Return the number or word at the position; raise `Unreadable` for NaN or another word."""
+        """Return the number or word at the position, and move behind it.
+
+        Words are those of JSON and Python, in their case: `true` and `True`, but not `TRUE`.
+
+        Raises:
+            Unreadable: It is NaN, another word, or too large a number.
+            _CutOff: The text ends with it: 1 may be the beginning of 10.
+        """
         match = _NUMBER.match(self.text, self.position) or _WORD.match(self.text, self.position)
         if match is None:
             raise self._unexpected("a value")

@@ -124,10 +124,11 @@ class PairScorer:
 def shared_pair_scorer(
     owner: str, model: str, *, device: embed.Device = "auto", batch_tokens: int | None = None
 ) -> PairScorer:
-    """Return a cross-encoder that stays loaded: the next call with these options gets it again.
+    """Return a cross-encoder that stays loaded: the next call with these arguments gets it again.
 
-    `owner` is the name of the component in messages. The last one stays loaded. `batch_tokens` is
-    as in `Batches`; None takes a number for the device.
+    `owner`, the name of the component in messages, is one of them. The last one stays loaded; a
+    folder with changed content is loaded anew. `batch_tokens` is as in `Batches`; None takes a
+    number for the device.
 
     Raises:
         MissingExtra: The packages of the extra are not installed.

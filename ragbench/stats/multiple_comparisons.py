@@ -433,7 +433,10 @@ class _Standardized(NamedTuple):
         return cls(np.asarray(scored), largest, norm, d.sum(axis=0), tolerance(d), changed)
 
     def scale(self, differences: FloatArray) -> FloatArray:
-        """Return a table of the same columns after the division."""
+        """Return a table of the same columns, each divided by `largest` and `norm`.
+
+        NaN stays NaN.
+        """
         scaled: FloatArray = differences / self.largest / self.norm
         return scaled
 

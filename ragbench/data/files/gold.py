@@ -44,9 +44,10 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.0*)?")
 class DocumentNames:
     r"""Ids of a corpus, with the other names that people write for a document.
 
-    A document of a folder also answers to its path without the ending, to its file name with and
-    without the ending, and to an absolute path that ends in its path (`C:\work\docs\a.md`); any
-    document answers to its title. Such a name counts, in any case, where one document alone has it.
+    A document also answers to its id (in a folder its path) in another case or without an ending,
+    to the file name in it with and without the ending, and to its title; one of a folder also to an
+    absolute path that ends in its path (`C:\work\docs\a.md`). Such a name counts, in any case,
+    where one document alone has it.
     `name in names` is True if the name means exactly one document.
 
     Attributes:

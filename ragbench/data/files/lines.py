@@ -56,6 +56,8 @@ def standard_input() -> BinaryIO:
 def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
     """Yield (line number from 1, bytes with the line end), without a byte order mark.
 
+    A file is decompressed if it is gzip, a stream is read as it is.
+
     Raises:
         DataError: The file is missing, cannot be read, is empty, is damaged gzip, has a NUL byte,
             or a line of more than 64 MiB; names the line. Also for a source that is neither a path

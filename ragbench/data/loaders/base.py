@@ -370,7 +370,7 @@ def _states(sources: Sequence[Path]) -> list[tuple[int, int, int]]:
 
 
 def _code(loader: type) -> list[bytes]:
-    """Return the sources of all readers, and of the loader if it is one of this folder.
+    """Return the sources of all modules of `data/files`, and of the loader if it is in this folder.
 
     After a change a corpus is read and stored again.
     """

@@ -145,7 +145,7 @@ class Beir(CorpusReader):
 def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
     """Read `answers.jsonl` as query -> gold answers; queries with an empty list are left out.
 
-    The order is that of the lines.
+    The order is that of the lines. A text instead of a list is one answer.
 
     Raises:
         DataError: The file cannot be read or has no records, a line has no `query_id` or `answers`,

@@ -142,20 +142,27 @@ class JudgePassages(Stage):
 
     @property
     def qrels(self) -> Qrels | None:
-        """Judgements of people and of the model; None if there are none."""
+        """Judgements of people and of the model, as `filled` makes them.
+
+        Without a fill those of people, None without any.
+        """
         return self.plan.qrels if self.filled is None else self.filled.qrels
 
     @property
     def source(self) -> str | None:
-        """Origin of the judgements for signatures; None if they are those of people alone."""
+        """Origin of the judgements for signatures; None without a grade of the model.
+
+        The first access judges, as that of `filled`.
+        """
         return None if self.filled is None else self.filled.source
 
     @cached_property
     def filled(self) -> Filled | None:
-        """Judgements of the model on hits that people have not judged; None without a fill.
+        """Judgements of people, and of the model on hits without any; None without a fill.
 
-        Each pair of query and passage is graded once, however many retrievers returned it. A pair
-        whose judgement fails stays unjudged, and is counted.
+        The first access sends the requests. Each pair of query and passage is graded once, however
+        many retrievers returned it. A pair whose judgement fails stays unjudged, and is counted.
+        Without any grade the qrels are empty, not None.
         """
         plan, fill = self.plan, self.plan.fill
         if fill is None:

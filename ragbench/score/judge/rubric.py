@@ -290,7 +290,8 @@ class _RubricReader:
     def error(self, key: str, problem: str, allowed: str, close: str | None = None) -> DataError:
         """Return an error with file, key and line of the key; `close` is the nearest valid word.
 
-        The line is None for a mapping that comes from no file.
+        The line is None for a key that the file lacks. A mapping that comes from no file has no
+        lines, and `rubric` as its file.
         """
         line = self.lines.get(key)
         return DataError(

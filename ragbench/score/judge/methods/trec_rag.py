@@ -70,9 +70,10 @@ async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
 async def check_support(vote: Vote) -> Verdict:
     """Return the support of each sentence by the passage that it cites first.
 
-    One request per cited passage. A citation of a missing or empty passage counts as no support,
-    without a request. `not_applicable` for an answer without sentences, or without citations if
-    only sentences with citations count. The score is from 0 to 1.
+    One request per passage that is cited first, with all its sentences. A citation of a missing or
+    empty passage counts as no support, without a request. `not_applicable` for an answer without
+    sentences, or without citations if only sentences with citations count. The score is from 0 to
+    1.
 
     Raises:
         CallFailure: A request failed.
