@@ -211,7 +211,10 @@ def _list_components(kind: str) -> list[ListEntry]:
 
 
 def _metric_facts(kind: str, name: str, component: object) -> dict[str, Any]:
-    """Return the declaration of a metric as JSON keys; empty for all other kinds."""
+    """Return the declaration of a metric as JSON keys; empty without one, and for other kinds.
+
+    Limits of the range are None where they are infinite.
+    """
     if kind != "metrics":
         return {}
     from ragbench.score.text.base import declaration_of

@@ -159,7 +159,8 @@ BatchTokens = Annotated[
 class Checkpoint:
     """Model that the user named by a folder or a hub name.
 
-    `find_checkpoint` makes it; nothing is loaded before `load`.
+    `find_checkpoint` makes it; nothing is loaded before `load`. Checkpoints of two owners are not
+    equal, so that a cache with them as keys loads the model for each.
 
     Attributes:
         owner: Name of the component in messages: `bertscore`.
@@ -258,8 +259,8 @@ class Checkpoint:
 def find_checkpoint(owner: str, model: str) -> Checkpoint:
     """Return the checkpoint of a folder or hub name, without loading it.
 
-    A folder counts if it has `config.json` or `modules.json`; whether a hub name exists is not
-    checked.
+    A folder counts if it has `config.json` or `modules.json`, also where its path is a possible hub
+    name; `~` is the home folder. Whether a hub name exists is not checked.
 
     Raises:
         OptionError: The model is neither a folder of a model nor a possible hub name.

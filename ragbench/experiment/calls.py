@@ -288,7 +288,7 @@ def within(timeout: float | None, function: Callable[[Item], Value], item: Item)
     """Return the value of a call that takes at most `timeout` seconds; None sets no limit.
 
     Python cannot end a call that hangs: its thread stays as a daemon, which does not keep the
-    program alive.
+    program alive. In the main thread Ctrl-C ends the wait, not the call.
 
     Raises:
         TimedOut: The call took longer. Errors of the call are raised as they are.

@@ -62,7 +62,8 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
     The whole text is parsed as strict JSON first. Else every object or list in it is a candidate,
     and all candidates that fit must be equal. Single numbers and texts are not searched in prose.
     The text is without reasoning (see `split_reasoning`). The schema has the keywords that
-    `conform` applies. An empty text is unreadable. Half a surrogate pair becomes U+FFFD.
+    `conform` applies. An empty text is unreadable. Half a surrogate pair becomes U+FFFD. An object
+    that the end of the text cuts off counts with its complete keys.
 
     Raises:
         Unreadable: No value fits, two values that fit differ, or an object breaks off in the middle
@@ -281,6 +282,7 @@ class _JsonReader:
         return unique_keys(pairs)
 
     def _list(self, depth: int) -> list[Any]:
+        """Return the list at the position, in order; raises as `value` does, also if outermost."""
         values = []
         self.position += 1
         while self._peek() != "]":
@@ -291,6 +293,12 @@ class _JsonReader:
         return values
 
     def _text(self) -> str:
+        r"""Return the text in quotes at the position, and move behind it.
+
+        Raises:
+            Unreadable: `\u` stands before anything but four hexadecimal digits.
+            _CutOff: Its end quote is missing.
+        """
         match = _TEXTS[self.text[self.position]].match(self.text, self.position)
         if match is None:
             raise _CutOff
@@ -347,7 +355,8 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
     Three unambiguous errors are repaired: 4.0 and "4" become integers if the schema wants one, and
     unknown keys are left out if `additionalProperties` is false. An empty schema allows every
-    value. An object or list is a copy; the value is not changed.
+    value. True and False are no numbers. Keys and the words of an `enum` count in their case. An
+    object or list is a copy; the value is not changed.
 
     Args:
         value: JSON value of a reply.
@@ -418,7 +427,10 @@ def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> lis
 
 
 def _whole(value: Any) -> Any:
-    """Return 4.0 and "4" as the integer 4; return any other value unchanged."""
+    """Return 4.0 and "4" as the integer 4; return any other value unchanged.
+
+    A text has at most 15 digits, with white space around them.
+    """
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):

@@ -293,7 +293,8 @@ class SystemPairs:
     def p_values(self) -> FloatArray:
         """P-values of all pairs by `max_t_p_values`.
 
-        Shape (pairs,), adjusted for the family of all pairs; NaN without common queries.
+        Shape (pairs,), in the order of `first`, adjusted for the family of all pairs; 1 where no
+        common query differs, NaN without common queries.
         OptionError if there is not one cluster label per query.
         """
         columns = self._standardized

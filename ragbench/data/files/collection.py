@@ -154,7 +154,8 @@ def read_queries(path: Path) -> list[Query]:
 def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
     """Read topics: JSON lines by the suffix, TREC topics by their tags, or `id<TAB>text` lines.
 
-    The topics are in the order of the file. Queries of `.jsonl` ignore `field`.
+    The topics are in the order of the file. A file whose text begins with `<` has TREC topics, with
+    tags in any case. Blank lines are skipped. Queries of `.jsonl` ignore `field`.
 
     Args:
         path: The file.

@@ -155,8 +155,8 @@ def resolve_columns(
 ) -> Columns:
     """Return part -> column for each part that has one, in the order of `PARTS`.
 
-    A part that `columns` names has that column, or none for null. Every other part gets the free
-    column with one of its names in `PARTS`.
+    A part that `columns` names has that column, in its case, or none for null. Every other part
+    gets the free column with one of its names in `PARTS`, compared as `folded`.
 
     Args:
         present: The columns of the file.

@@ -59,7 +59,8 @@ def content_id(text: str) -> str:
 def read_boolean(entry: Entry, column: str, value: object, *, cells: bool) -> object:
     """Return the boolean that a text or number stands for: True for `TRUE`, `Yes` and 1.
 
-    A blank text is None. Other values come back as they are, unless `cells` is True.
+    The case of a text does not matter. A blank text is None. Other values come back as they are,
+    unless `cells` is True.
 
     Args:
         entry: Row of the value, for the message.
@@ -193,6 +194,7 @@ def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
 class Passages:
     """Reader of passages: those with an id or text of a document of the corpus get its id and text.
 
+    Ids and texts are compared as they are written, also their case. An empty text is a passage.
     Without documents every passage stands for itself. `read` raises a DataError for a passage in
     another form.
     """

@@ -98,8 +98,8 @@ class DocumentNames:
     def resolve(self, text: str) -> list[str]:
         """Return the ids that a text may mean: one, none, or several that cannot be told apart.
 
-        An id as it is written comes first, then paths within the folder, then other names. Several
-        ids are sorted.
+        An id as it is written comes first, then paths within the folder, then other names in any
+        case. Several ids are sorted; a blank text has none.
         """
         name = text.strip()
         path = name.replace("\\", "/").removeprefix("./").lstrip("/")
@@ -369,7 +369,9 @@ class RankedIds(GoldIds):
         """Return the ids of a row, best first, also repeated ones; None for a missing value.
 
         An empty list or text gives []. Missing values are None, NaN, and the texts `nan`, `none`
-        and `null`. White space is encoded as %20.
+        and `null`, in any case. White space is encoded as %20. All else stays as it is written:
+        unlike gold, an id in another spelling than in the corpus does not become that of the
+        corpus.
 
         Raises:
             DataError: The cell has another form, or an id is no id or longer than 255 characters.

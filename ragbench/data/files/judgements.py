@@ -162,7 +162,8 @@ def merge_judgements(files: Sequence[QrelsTable]) -> QrelsTable:
 def read_judgements(source: Source, *, beir: bool = False) -> QrelsTable:
     """Read TREC qrels, or the qrels table of BEIR, and remember the line of each judgement.
 
-    A header `query-id corpus-id score` in the first line tells a BEIR table.
+    A header `query-id corpus-id score`, in this case, before the first judgement tells a BEIR
+    table.
 
     TREC: `query iteration document grade` between any white space. Ids are bytes, and those that
     are not UTF-8 come back as such when written. A line that starts with '#' is a comment. An
@@ -286,7 +287,7 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
     """Read the nuggets of each query from JSON lines, as query id -> nuggets.
 
     A line has `qid` (or `query_id`), `query` for people, and `nuggets`: a list of objects with
-    `text`, `importance` (vital or okay) and, in files about answers, `assignment`. A file of
+    `text`, `importance` (`vital` or `okay`) and, in files about answers, `assignment`. A file of
     assignments has a line for each answer to a query; all lines of a query must have the same
     nuggets. Of several lines of a query, the nuggets of the first line count; their assignments are
     those of that line. Queries are in the order of the file. An empty list of nuggets gives ().

@@ -66,8 +66,8 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPredictio
     """Read stored answers like `read_predictions`, but with several answers to a query.
 
     Where a query comes more than once, the column `sample` numbers its answers from 0. Return one
-    mapping of key -> answer per sample, in the order of the numbers. Without a repeated query the
-    column does not count, and there is one mapping.
+    mapping of key -> answer per sample, in the order of the numbers, with keys in the order of the
+    rows. Without a repeated query the column does not count, and there is one mapping.
 
     Raises:
         DataError: As `read_predictions`, and if numbers of samples are left out.
@@ -174,8 +174,10 @@ class AnswerPairs:
 def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
     """Read predictions and references, and pair them by query, or by line for text files.
 
-    The order is that of the references; predictions without a reference follow. Several reference
-    files add their gold answers to a query, in order of the files.
+    Tables are .jsonl, .csv and .parquet files; all others, also .json and .tsv, are text files. Ids
+    and questions meet as they are written, also in their case. The order is that of the references;
+    predictions without a reference follow. Several reference files add their gold answers to a
+    query, in order of the files.
 
     Raises:
         DataError: Tables and text files are mixed, text files differ in length, no query of the
@@ -212,7 +214,8 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
 def _read_lines(path: str) -> dict[str, list[str]]:
     """Return line number from 1, as text -> a list with the text of the line.
 
-    Line ends are cut off. Raises DataError if the file cannot be read or is empty.
+    Line ends are cut off; a blank line is a text too. Raises DataError if the file cannot be read
+    or is empty.
     """
     return {str(number): [line.rstrip("\r\n")] for number, line in text_lines(path)}
 

@@ -228,6 +228,8 @@ def is_csv(path: Path) -> bool:
 def read_rows(path: Path, subject: str) -> Iterator[Entry]:
     """Return an iterator over the rows of a file, in its order and the format of its suffix.
 
+    The case of the suffix does not matter.
+
     Args:
         path: The file.
         subject: What needs the file, for the message that Parquet needs an extra.

@@ -225,6 +225,8 @@ class CorpusReader:
         Documents of large files are memory-mapped, all others a list. Every byte of the files is
         hashed each time (1.4 GB/s): times and sizes do not show every change. Without a store, or
         for small files, nothing is stored. Otherwise a stored copy is read, or written to `arrays`.
+        Its key has the paths and contents of the files in their order, and the code of the readers
+        and the loader, but not the folder.
 
         Args:
             folder: The folder.

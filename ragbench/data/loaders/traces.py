@@ -419,8 +419,9 @@ class Traces(Previewed):
 def read_export(path: Path) -> Iterator[Entry]:
     """Return an iterator over the objects of an export.
 
-    A JSON file may be an array, one object, or an object with a list `data`. Items of `data` that
-    are no objects are skipped. Other formats are read when the iterator is.
+    They are in the order of the file. A JSON file may be an array, one object, or an object with a
+    list `data`. Items of `data` that are no objects are skipped. Other formats are read when the
+    iterator is.
 
     Raises:
         DataError: The file cannot be read, or has no objects.

@@ -108,8 +108,9 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
     The text of a TREC document is all between its `<TEXT>` tags, or without these tags everything
     but the number and the title. Ids are bytes; text that is not UTF-8 gets replacement characters.
-    Documents are in the order of the paths and of each file. Further keys of `.jsonl` become
-    metadata. `<DOC>` and `</DOC>` stand on lines of their own.
+    Documents are in the order of the paths and of each file; files whose names begin with a dot are
+    left out. Further keys of `.jsonl` become metadata. `<DOC>` and `</DOC>` stand on lines of their
+    own; tags may be in any case.
 
     Raises:
         DataError: A file cannot be read or is empty, there is no document, a document is not closed

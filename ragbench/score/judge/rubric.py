@@ -27,7 +27,7 @@ _FOLDER = Path(__file__).parent / "rubrics"
 
 
 def built_in_rubrics() -> list[str]:
-    """Return the names of the built-in rubrics, sorted."""
+    """Return the names of the built-in rubrics, sorted; all are in lower case."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
@@ -48,7 +48,8 @@ def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str,
 def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
     """Return the rubrics of a judge as text if it cannot apply this rubric, else None.
 
-    None also for a judge whose rubrics are not yet known. The names are joined by commas.
+    None also for a judge whose rubrics are not yet known. The names are joined by commas, in the
+    order of the judge.
     """
     if judge.served is None or rubric.name in judge.served:
         return None
@@ -58,7 +59,8 @@ def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
 def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
     """Return a built-in rubric by name and options, or one from a file or mapping.
 
-    A mapping has the keys of a rubric file. A built-in name comes before a file of that name.
+    A mapping has the keys of a rubric file. A built-in name, in its case, comes before a file of
+    that name.
 
     Raises:
         OptionError: No built-in rubric and no file has this name, or an option is wrong.
@@ -87,7 +89,10 @@ def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
 
 
 def is_built_in(name: str | Path) -> bool:
-    """Return True for the name of a built-in rubric, with or without options."""
+    """Return True for the name of a built-in rubric, in its case, with or without options.
+
+    The options are not checked.
+    """
     match = _NAME.fullmatch(str(name))
     return match is not None and match[1] in built_in_rubrics()
 
@@ -171,7 +176,7 @@ _EMBEDS = "sentence-transformers/all-MiniLM-L6-v2"
 
 @functools.cache
 def _built_in(full_name: str) -> Rubric:
-    """Return a built-in rubric after applying the options of its name.
+    """Return a built-in rubric after applying the options of its name; cached by the whole name.
 
     Raises:
         OptionError: An option is unknown or has a wrong value, or `model` comes without as=ragas.
@@ -301,7 +306,8 @@ class _RubricReader:
     def read(self) -> Rubric:
         """Check all keys and return the rubric.
 
-        Unknown keys are reported first.
+        Unknown keys are reported first, then missing ones. Keys and their words count in their
+        case. A missing key has its default; empty lists are allowed.
 
         Raises:
             DataError: A key is missing or unknown, or its value is wrong.
@@ -346,6 +352,11 @@ class _RubricReader:
         )
 
     def _choice(self, key: str, default: str, words: Sequence[str] = ()) -> str:
+        """Return the word of a key, or the default if the key is missing.
+
+        Allowed are `words`, or without any those of `_CHOICES`. Raise a `DataError` for another
+        word, also in another case.
+        """
         value, allowed = self._keys.get(key, default), words or _CHOICES[key]
         if value not in allowed:
             close = nearest(value, allowed) if isinstance(value, str) else None
@@ -379,12 +390,20 @@ class _RubricReader:
             raise self.error(key, problem, allowed)
 
     def _texts(self, key: str) -> tuple[str, ...]:
+        """Return the texts of a key, in order; () if it is missing or empty.
+
+        Raise a `DataError` if it is no list of texts, also for null.
+        """
         value = self._keys.get(key, [])
         if not _is_texts(value):
             raise self.error(key, repr(value), "a list of texts")
         return tuple(value)
 
     def _scale(self, value: Any) -> dict[int, str]:
+        """Return level -> text, lowest level first; levels between 1 and the last may be missing.
+
+        Raise a `DataError` unless level 1 and another one up to 99 have texts.
+        """
         allowed = "a mapping of levels 1 to n to texts, with texts for 1 and n at least"
         if not isinstance(value, dict) or len(value) < 2:
             raise self.error("scale", repr(value), allowed)
@@ -397,6 +416,10 @@ class _RubricReader:
         return dict(sorted(scale.items()))
 
     def _examples(self, levels: int, judged: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+        """Return the checked examples, in order; () without any. Errors as `_example`.
+
+        Each has a level from 1 to `levels`, and the keys `judged`.
+        """
         examples = self._keys.get("examples", [])
         if not isinstance(examples, list):
             raise self.error("examples", repr(examples), "a list of judged items")
@@ -406,6 +429,12 @@ class _RubricReader:
     def _example(
         self, number: int, example: Any, levels: int, judged: Sequence[str]
     ) -> Mapping[str, Any]:
+        """Return an example with its level as a number and its turns as records.
+
+        `number` counts from 1, for messages. Raise a `DataError` if a key is unknown or has another
+        form, one of `judged` or `reasoning` is missing or empty, or the level is out of range.
+        """
+
         def error(problem: str, allowed: str, close: str | None = None) -> DataError:
             return self.error("examples", f"number {number}{problem}", allowed, close)
 

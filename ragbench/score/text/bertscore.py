@@ -305,7 +305,7 @@ def _encoder(
 ) -> TokenEncoder:
     """Return the loaded model, cached until the content of its folder (`identity`) changes.
 
-    Two models stay loaded.
+    The key is all arguments, also the layer and the options. The last two stay loaded.
     """
     return TokenEncoder(checkpoint, layer, **options)
 

@@ -86,8 +86,10 @@ _Findings = Mapping[tuple[str, str], Sequence[Sequence[_Finding]]]
 async def check_claims(vote: Vote) -> Verdict:
     """Return the verdict of a formula of `FORMULAS` over a model's verdicts on claims.
 
-    Two rounds of requests: first all splits, then all verdicts. Rubrics with shared verdicts have
-    equal requests, which are sent once. Of several references the one with the best score counts.
+    Two rounds of requests: first one split per text with sentences, then the verdicts on its
+    claims, one request per source with text, or per window of passages. Rubrics with shared
+    verdicts have equal requests, which are sent once. Of several references the one with the best
+    score counts.
     `not_applicable` if the formula has no value, as for an answer without claims.
 
     Raises:

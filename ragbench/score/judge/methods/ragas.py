@@ -25,10 +25,12 @@ _NO_STATEMENT = not_applicable(Cause.NO_CLAIMS, "there is no statement to check"
 async def apply_ragas(vote: Vote) -> Verdict:
     """Return the verdict of a metric of `RAGAS`; of several references the best score counts.
 
-    `not_applicable` for a text without statements, where the metric needs some.
+    `not_applicable` for a text without statements, where the metric needs some. Each reference has
+    requests of its own; equal ones are sent once.
 
     Raises:
         CallFailure: A request failed.
+        IndexError: The metric needs a reference, and the item has none.
 
     References:
         Es et al. (2024), RAGAs: Automated Evaluation of Retrieval Augmented Generation; with the
@@ -41,6 +43,10 @@ async def apply_ragas(vote: Vote) -> Verdict:
 
 
 async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
+    """Return the mean cosine of the question with three questions that are made of the answer.
+
+    Three requests. Empty questions do not count; 0 without any, or if all are noncommittal.
+    """
     prompt = ragas_prompt("question", [("answer", vote.item.answer or "")])
     replies = [reply.value for reply in await vote.ask_again(prompt, _QUESTIONS)]
     # an empty question has no embedding
@@ -56,6 +62,10 @@ async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
 
 
 async def _faithfulness(vote: Vote, _: str) -> Verdict:
+    """Return the share of the answer's statements that the passages imply.
+
+    Up to two requests; `not_applicable` without a statement.
+    """
     statements = await _statements(vote, vote.item.answer or "")
     if not statements:
         return _NO_STATEMENT
@@ -64,6 +74,10 @@ async def _faithfulness(vote: Vote, _: str) -> Verdict:
 
 
 async def _context_precision(vote: Vote, reference: str) -> Verdict:
+    """Return the precision at the ranks of the useful passages; 0 without one.
+
+    One request per passage, also for an empty one.
+    """
     answer = reference if "reference" in vote.rubric.needs else vote.item.answer or ""
     around = [*_question(vote), ("answer", answer)]
     prompts = [
@@ -77,6 +91,10 @@ async def _context_precision(vote: Vote, reference: str) -> Verdict:
 
 
 async def _context_recall(vote: Vote, reference: str) -> Verdict:
+    """Return the share of the reference's statements that the passages support.
+
+    One request for all; `not_applicable` if the model lists no statement.
+    """
     context = "\n".join(vote.item.contexts or [])
     material = [*_question(vote), ("context", context), ("answer", reference)]
     reply = await vote.ask(ragas_prompt("attribution", material))
@@ -84,6 +102,10 @@ async def _context_recall(vote: Vote, reference: str) -> Verdict:
 
 
 async def _correctness(vote: Vote, reference: str) -> Verdict:
+    """Return 0.75 F1 of the statements + 0.25 cosine of the texts.
+
+    Up to three requests. F1 is 1 if answer or reference has no statement, as in ragas.
+    """
     answer = vote.item.answer or ""
     statements = await _statements(vote, answer)
     gold = await _statements(vote, reference)
@@ -103,6 +125,10 @@ async def _correctness(vote: Vote, reference: str) -> Verdict:
 
 
 async def _noise_sensitivity(vote: Vote, reference: str) -> Verdict:
+    """Return the share of the answer's statements that are wrong and in a relevant passage.
+
+    `not_applicable` if answer or reference has no statement.
+    """
     gold = await _statements(vote, reference)
     statements = await _statements(vote, vote.item.answer or "")
     if not statements or not gold:

@@ -20,7 +20,8 @@ _PADDING = ' \t\r\n\u2581\u0120\u010a":,}'  # with what tokenisers write for a s
 async def rate(vote: Vote) -> Verdict:
     """Return the rating of an item; for a rubric on passages, the mean of their ratings.
 
-    Levels are weighted by their probabilities if the server returns log-probabilities. The score is
+    One request, or one per passage, also for an empty one. Levels are weighted by their
+    probabilities if the server returns log-probabilities. The score is
     from 0 to 1, the level from 1 to the rubric's number of levels. ZeroDivisionError for a rubric
     on passages without a passage.
 
@@ -114,8 +115,8 @@ _SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
 async def compare_pair(vote: Vote) -> Verdict:
     """Return the comparison of `answer` with `other`: 1 a win, 0.5 a tie, 0 a loss.
 
-    The model sees both orders; verdicts that contradict each other are a tie. The verdict has the
-    score of each order in `orders`.
+    The model sees both orders, in two requests; verdicts that contradict each other are a tie. The
+    verdict has the score of each order in `orders`.
 
     Raises:
         CallFailure: A request failed.

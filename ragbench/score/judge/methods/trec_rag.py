@@ -17,10 +17,10 @@ _MOST_NUGGETS = 20  # per query; vital ones are kept first
 async def count_nuggets(vote: Vote) -> Verdict:
     """Return the nugget score of an answer.
 
-    The nuggets are those of the item, or else extracted from the references or passages. If people
-    have assigned all nuggets of the item, no request is sent; else the model assigns all of them.
-    `not_applicable` without nuggets. The score is from 0 to 1; it is `not_applicable` too if only
-    vital nuggets count and none is.
+    The nuggets are those of the item, or, if these are None, extracted from the references or
+    passages by one request. If people have assigned all nuggets of the item, no request is sent;
+    else one request assigns all of them. `not_applicable` without nuggets. The score is from 0 to
+    1; it is `not_applicable` too if only vital nuggets count and none is.
 
     Raises:
         CallFailure: A request failed.
@@ -52,7 +52,8 @@ async def count_nuggets(vote: Vote) -> Verdict:
 async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
     """Return up to 20 nuggets of the references, or of the passages, vital ones first.
 
-    Repeated texts count once; else their order stays. CallFailure if the request failed.
+    Repeated texts count once, with the importance of the last; case tells texts apart. Else their
+    order stays. CallFailure if the request failed.
     """
     item = vote.item
     sources = item.references if "reference" in vote.rubric.needs else item.contexts or []

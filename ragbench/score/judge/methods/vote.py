@@ -189,7 +189,8 @@ class Vote:
     async def ask_again(self, prompt: JudgePrompt, times: int) -> list[llm.StructuredReply]:
         """Return `times` independent replies to one prompt; errors are those of `ask_all`.
 
-        In order; equal prompts are sent each time.
+        In order. The prompt is sent each time, with a sample number of its own, which is part of
+        the key of a stored reply.
         """
         # copies share the lists of replies and prompts with this vote
         votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
