@@ -64,6 +64,8 @@ def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
 
     report = context.report
     block = node or Node({}, Place(), ("metrics", "retrieval"))
+    if report_listed_scores(block, report):
+        block = Node({}, block.place, block.path)
     declared = declared_options(schema.RetrievalMetrics)
     values = context.check(block, declared, extra=tuple(schema.RetrievalMetrics.blocks))
     match_node = block.get("match")

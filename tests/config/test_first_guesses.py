@@ -63,6 +63,11 @@ def load(folder, text):
             DATASET + RETRIEVERS + GENERATORS,
         ),
         (
+            "metrics: {retrieval: [ndcg@10, recall@10]}",
+            "metrics:\n  retrieval: {measures: [ndcg@10, recall@10]}",
+            DATASET + RETRIEVERS,
+        ),
+        (
             "slices: [metadata.hops, metadata.lang]",
             "statistics:\n  slices: [metadata.hops, metadata.lang]",
             DATASET + RETRIEVERS,
