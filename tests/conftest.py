@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
+from hypothesis.internal.charmap import charmap
+from hypothesis.internal.conjecture import providers
 
 import tests.quick_disk
 
@@ -44,6 +46,11 @@ settings.register_profile("quarter", deadline=None, max_examples=25)
 settings.register_profile("fast", deadline=None, max_examples=10)
 if settings.get_current_profile_name() in ("default", "ci"):
     settings.load_profile("all" if os.environ.get("CI") else "quarter")
+
+# Which constants of the source Hypothesis draws depends on the modules that a worker has imported:
+# with them, the examples are not the same ones each time. To collect them, each worker would parse
+# the package and all tests, which takes six CPU seconds in a new checkout.
+providers._get_local_constants = lambda: providers._local_constants
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -209,9 +216,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker neighbours, which share fixtures; who is done first takes from the other."""
+    """Give each worker neighbours, which share fixtures; who is done first takes from the other.
+
+    Meanwhile they collect: here is the time to write the table of characters that all of them read.
+    """
     from xdist.scheduler import WorkStealingScheduling
 
+    charmap()  # in a new checkout, else each worker would compute it: three CPU seconds
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 

@@ -267,7 +267,7 @@ def test_two_collections_that_number_their_queries_are_not_compared(tmp_path, le
         (tmp_path / f"{name}.yaml").write_text(
             f"dataset: {{type: beir, path: {lent_data / name}, split: test}}\n"
             "retrievers: {bm25: {type: bm25}}\n"
-            "metrics: {retrieval: {measures: [ndcg@10]}}\n"
+            "metrics: {retrieval: {measures: [ndcg@10], top_k: 10}}\n"
         )
         ragbench("run", f"{name}.yaml", "--quiet", cwd=tmp_path)
     ragbench("baseline", "runs/cranfield", "-o", "cranfield.json", cwd=tmp_path)
