@@ -480,9 +480,9 @@ def match_systems(
 def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None, ...]]:
     """Match systems by name, with those that only one source has.
 
-    If each source has one system, these are matched whatever their names. The keys keep the order
-    of the sources and their systems; a value has a name for each source, None where it lacks the
-    system.
+    If each source has one system, these are matched whatever their names, under that of the first
+    source. The keys keep the order of the sources and their systems; a value has a name for each
+    source, None where it lacks the system.
     """
     if all(len(source.systems) == 1 for source in sources):
         alone = [next(iter(source.systems)) for source in sources]

@@ -247,9 +247,9 @@ class Store:
     def damage(self) -> dict[tuple[str, str], int]:
         """Return the number of damaged rows of the first file by (kind, key); empty without damage.
 
-        Rows that SQLite cannot read count under ("", ""), as does one row for a damaged structure.
-        Damaged rows are not removed. A missing file gives an empty dict. Raises a DataError if the
-        file cannot be read.
+        Rows that SQLite cannot read count under ("", ""); a damaged structure without such rows
+        counts as one. Damaged rows are not removed. A missing file gives an empty dict. Raises a
+        DataError if the file cannot be read.
         """
 
         def count(file: Connection) -> dict[tuple[str, str], int]:
