@@ -1,4 +1,4 @@
-"""Every kept input, and sixty new ones for each target; `make torture` tries them for hours."""
+"""Every kept input, and sixty new ones for each target; `make fuzz` tries as many as one likes."""
 
 import json
 import random

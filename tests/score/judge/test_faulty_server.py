@@ -1,4 +1,4 @@
-"""Two hundred judgements on a server with every fault that servers have: each is accounted for."""
+"""A hundred judgements on a server with every fault that servers have: each is accounted for."""
 
 from collections import Counter
 
@@ -14,8 +14,8 @@ from tests.llm.test_engine import ENDS
 from tests.score.judge.judging import judge_items
 
 RUBRIC = load_rubric("fluency")
-SCRIPT = Faults('{"reasoning": "It reads well.", "level": 4}', share=0.3, seed=1)
-ITEMS = [JudgedItem("When?", f"Bridge {i} opened.", query_id=f"q{i}") for i in range(200)]
+SCRIPT = Faults('{"reasoning": "It reads well.", "level": 4}', share=0.6, seed=1)
+ITEMS = [JudgedItem("When?", f"Bridge {i} opened.", query_id=f"q{i}") for i in range(100)]
 
 
 def _fault(judge, item):
