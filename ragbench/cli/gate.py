@@ -25,7 +25,7 @@ from ragbench.cli import output
 @output.no_judge_option
 @output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress; print the first three lines only.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress; print the first three lines only.")
 @click.option("--as-base", type=click.Path(path_type=Path), hidden=True)
 @click.pass_context
 def command(

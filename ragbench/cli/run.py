@@ -62,7 +62,7 @@ class _Command(click.Command):
 @output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
 @output.json_option(help="Print summary.json instead of the tables.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress and no notes.")
 @click.option("--verbose", is_flag=True, help="Print all measures, gates, causes and notes.")
 @click.pass_context
 def command(
@@ -149,7 +149,7 @@ def _tables(experiment: Experiment, *, notes: bool, verbose: bool) -> str:
 
 @click.command(name="reproduce")
 @output.run_argument
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.option(
     "--trust",
     is_flag=True,
