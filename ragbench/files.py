@@ -304,9 +304,10 @@ def locked_beside(path: Path, tell: Callable[[], object] = int) -> Iterator[None
 
 
 def try_lock(stream: IO[bytes]) -> bool:
-    """Take the lock of a file and return True; return False if another process holds it.
+    """Take the lock of a file and return True; return False if another stream holds it.
 
-    Another OSError, as on a file system without locks, passes through.
+    The other stream may be of this process or of another one. Another OSError, as on a file system
+    without locks, passes through.
     """
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

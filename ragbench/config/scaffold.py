@@ -135,8 +135,9 @@ def _guess_columns(
     """Return (part -> column or columns, notes on other possible readings).
 
     Raises:
-        DataError: The file cannot be read, no column has the question, or the part of a column
-            cannot be told.
+        DataError: The file cannot be read, a column of the user is missing, no column has the
+            question, or the part of a column cannot be told.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     from ragbench.data.files.columns import with_paths
     from ragbench.data.files.gold import DocumentNames

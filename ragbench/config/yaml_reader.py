@@ -190,6 +190,8 @@ class _YamlReader:
     def _item(self, yaml_node: Any, path: KeyPath, depth: int) -> Node:
         """Return the node of a YAML node.
 
+        An alias gives the node of its anchor, with the path of the anchor; its values count again.
+
         Raises:
             _StopReadingError: The nesting is too deep, or there are too many values.
         """

@@ -44,11 +44,12 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
     A run folder may come from anybody: an address in it would get the user's key and the judged
     texts, and a variable, in `api_key_env` or as `${NAME}`, would be sent. The default address and
     key of a provider need no trust, and neither do those of the environment (`OPENAI_BASE_URL`).
-    Without such addresses and variables, nothing happens.
+    A `${NAME}` counts wherever the config has it, also without judges. A variable without a value
+    in the environment needs no trust, and neither does OPENAI_API_KEY.
 
     Args:
         config: Config of the run folder.
-        judges: Names of the judges that will be called.
+        judges: Names of the judges that will be called; unknown names are ignored.
         trusted: Addresses and variables that the user trusts; an address with all paths below.
 
     Raises:

@@ -111,7 +111,10 @@ def _user_system(plan: Plan) -> str | None:
 
 
 def _is_users(plan: Plan, retriever: str) -> bool:
-    """Return True if a retriever is code of the user (also a live object) or a service."""
+    """Return True for a live object, `python:` code, or a class with `is_opaque`, as a service has.
+
+    True too for an unknown name.
+    """
     component = plan.component("retriever", retriever)
     # a live object has no entry in the config
     return component is None or component.type.startswith(PYTHON) or is_opaque(component.cls)

@@ -519,8 +519,9 @@ class Drop(Change):
     def verdict_of(self, interval: stats.DifferenceInterval, width: float) -> tuple[Verdict, str]:
         """Return the verdict that the interval of the mean gain gives, and its reason in words.
 
-        The reason of an undecided verdict is empty. `width` is that of the range of the score,
-        infinite if it has no bound.
+        Pass where the whole interval lies above -max_drop, fail where it lies below, else undecided
+        with an empty reason. `width` is that of the range of the score, infinite if it has no
+        bound; overrides read it.
         """
         if interval.lower > -self.max_drop:
             return "pass", f"no drop by {self.max_drop:g} or more"

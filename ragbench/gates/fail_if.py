@@ -64,9 +64,10 @@ class FailIf:
         return cls(text, Drop(measure=measure, max_drop=margin))
 
     def skipped_by(self, sources: Sequence[ScoredSystems]) -> str | None:
-        """Return a reason with the run that skipped the judge of the measure; None if none did.
+        """Return a reason with the run that skipped judges and lacks the measure; None without one.
 
-        The first such run is named; the measure has to be one of a judge in another source.
+        The first such run is named, with the reasons of all judges that it skipped. None too if no
+        other source has the measure as one of a judge.
         """
         measure = self.gate.measure
         systems = [system for source in sources for system in source.systems.values()]

@@ -22,7 +22,7 @@ _MANY = ("texts", "ids", "titles")
 class HttpService:
     """Client that posts a body to a URL and reads the answer from the JSON reply.
 
-    OptionError too for a wrong URL or header.
+    OptionError too for a wrong URL, header or proxy of the environment.
 
     Args:
         chosen: Options of the generator or app.

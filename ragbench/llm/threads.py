@@ -168,7 +168,10 @@ class _Call(Generic[Value]):
 
 
 class _Steps(Generic[Value]):
-    """Steps of an asynchronous generator; the lock lets a cancelled step end before the next."""
+    """Steps of an asynchronous generator; the lock lets a cancelled step end before the next.
+
+    `next` returns the next value in a tuple, None at the end; `close` closes the generator.
+    """
 
     def __init__(self, values: AsyncGenerator[Value, None]) -> None:
         self._values, self._lock = values, asyncio.Lock()

@@ -87,7 +87,7 @@ class Picture:
     def svg(self, *, alone: bool = False) -> str:
         """Return the SVG element; with `alone` as a complete file, with style and namespace.
 
-        Foreign texts are escaped.
+        The file has no XML declaration, so it is UTF-8. Foreign texts are escaped.
         """
         style = f"<style>{STYLE}</style>" if alone else ""
         space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""

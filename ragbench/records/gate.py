@@ -135,7 +135,7 @@ class Decision(Record):
         refused: Whether system and baseline may not be compared.
         power: Changes that so many queries can detect, for an undecided difference.
         means: Means of baseline and system, over the queries that both have; None without a
-            baseline.
+            baseline, and if nothing was compared.
         worst_queries: At most five queries that lost most, or are farthest beyond a limit, the
             worst first.
         facts: The numbers in full, which depend on the kind of gate.

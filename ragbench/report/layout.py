@@ -140,9 +140,9 @@ def _headlines(
 ) -> list[str]:
     """Return a sentence per section, on its first measure with a mean that tells something.
 
-    The sentences of `nothing_told`, on measures that cannot tell systems apart, come first. A
-    section of a judge names the judge. A section without such a measure has no sentence if one of
-    its measures tells nothing, else a sentence that nothing was scored.
+    The sentences of `nothing_told`, on measures that cannot tell systems apart, come first. The
+    labels of a section follow its sentence, such as its judge. A section without such a measure has
+    no sentence if one of its measures tells nothing, else a sentence that nothing was scored.
     """
     families = {family.measure: family for family in comparisons.measures}
     sentences = nothing_told(comparisons.measures)

@@ -164,7 +164,10 @@ class _QueryText:
             yield f"{_INDENT}took: {significant(system.ranking_ms)} ms to retrieve"
 
     def answer(self, answer: AnswerView) -> Iterator[str]:
-        """Yield an answer, or the cause of a missing one, with its passages, latency and cost."""
+        """Yield the passages, then an answer with latency and cost, or the cause of a missing one.
+
+        Unknown parts have no line.
+        """
         number = "" if answer.sample is None else f" {answer.sample + 1}"
         if answer.passages is not None:
             names = ", ".join(passage.id for passage in answer.passages) or "nothing"

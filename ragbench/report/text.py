@@ -77,7 +77,10 @@ def difference(value: float, pair: Sequence[float | None] | None) -> tuple[str, 
 
     The largest of the numbers has two significant digits, or three if that needs at most three
     decimals: the fourth decimal of a difference of means is noise. Huge and tiny numbers have
-    exponents. The interval is empty without both ends.
+    exponents; zeros alone are `+0.00`. The interval is empty without both ends.
+
+    Raises:
+        ValueError: A number is NaN or infinite.
 
     Example:
         >>> difference(0.0441, [0.02299, 0.0656]), difference(-0.3125, None)

@@ -240,6 +240,9 @@ class SQLiteFile:
     def _current(self, write: bool) -> Connection:
         """Return a connection to the current file of the path, or to an empty database.
 
+        A missing file is created if `write`. A damaged file of ragbench is replaced by its readable
+        rows where it is writable, with a warning.
+
         Raises a DataError for a link or for a file of another program or version, and errors of
         SQLite and OSError.
         """

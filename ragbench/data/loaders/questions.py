@@ -487,8 +487,8 @@ def known_ids(
 ) -> tuple[int, int]:
     """Return (number of ids in a column that the corpus has, number of all its ids).
 
-    (0, 0) without a corpus, and for a column that cannot be read as ids. Ids of several rows count
-    each time.
+    (0, 0) without a corpus, and for a column that cannot be read as ids. An id counts once for
+    each row that has it.
     """
     if names is None:
         return 0, 0

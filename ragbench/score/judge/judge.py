@@ -71,7 +71,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
             model: Name of the model; None for a judge without one.
             rubrics: Names of built-in rubrics, paths of rubric files, or mappings with the keys
                 of such a file. By default faithfulness, answer_relevancy and correctness, as far
-                as the judge can apply them; if it can apply none of them, all that it can.
+                as the judge can apply them; if it can apply none of them, all that it can. An empty
+                list gives none.
             type: Type of the judge: `openai`, `langchain`, `nli`, that of a plug-in, or
                 `python:module:Name`. Also your own class or object; or a function with parameters
                 `answer`, `question`, `contexts`, `references`, ... that returns a number from 0 to
@@ -86,12 +87,13 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
         Raises:
             MissingExtra: The judge needs a package that is not installed.
-            OptionError: Unknown judge, rubric or option, a rubric that the judge cannot apply, no
-                key, or `replies` for a judge that calls no model.
+            OptionError: Unknown judge, rubric or option, a rubric that comes twice or does not suit
+                the judge, no key, or `replies` for a judge that calls no model.
             AdapterError: The factory of a chat model fails. Exceptions of your own class or
                 function that creates a judge are passed on.
-            DataError: A file is no rubric or no store of replies, or `type` is code that cannot be
-                imported or is no judge.
+            DataError: A file is no rubric or no store of replies, `type` is code that cannot be
+                imported or is no judge, or a model is not in the cache of the hub, and the hub
+                cannot be reached.
         """
         self._arguments = (model, rubrics, type, replies, client, options)
         # without a type, the kind of client decides between these two

@@ -78,7 +78,7 @@ def apply_rubric(judge: RubricJudge, item: JudgedItem, rubric: Rubric) -> Verdic
 
 
 def failed_verdict(error: Exception) -> Verdict:
-    """Return a verdict with status `failed` whose reasoning is the type and text of an error.
+    """Return a verdict with status `failed` whose reasoning is `Type: text` of an error.
 
     The score is None and the cause `error`.
     """

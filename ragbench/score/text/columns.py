@@ -293,7 +293,8 @@ def _rows(
 ) -> tuple[list[base.Row], CauseArray]:
     """Return the items to score, and a cause for each item: `SCORED`, or why it has no score.
 
-    Rows have the items with the cause `SCORED`, in order.
+    Rows have the items with the cause `SCORED`, in order. `NO_REFERENCE`, for a metric that needs
+    references, comes before `NO_ANSWER`.
     """
     causes = np.zeros(len(predictions), dtype=np.uint8)
     rows: list[base.Row] = []
