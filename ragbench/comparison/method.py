@@ -125,8 +125,8 @@ def adjust_family(
         seed: Seed of the sign flips.
 
     Returns:
-        P-values in (0, 1], in the order of the columns; NaN without paired scores, and empty for no
-        columns.
+        P-values in [0, 1], in the order of the columns; NaN without paired scores, and empty for no
+        columns. 0 only where a p-value is too small for a float.
 
     Raises:
         OptionError: An option is not allowed, alpha is outside (0, 1), or a difference is infinite.

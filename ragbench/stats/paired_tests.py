@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -247,7 +246,8 @@ def wilcoxon_p_values(differences: ArrayLike) -> FloatArray:
     more than the largest rank, so this is no test of the mean.
 
     Returns:
-        Array of shape (m,), values in (0, 1]: 1 where no query changed, NaN where none is scored.
+        Array of shape (m,), values in [0, 1]: 1 where no query changed, NaN where none is scored;
+        0 only where p is too small for a float, below 1e-323.
 
     Raises:
         OptionError: differences is no table or holds an infinity.
@@ -282,7 +282,9 @@ def _signed_rank_p_value(d: FloatArray) -> float:
             probability = (probability + with_rank) / 2
         return min(2 * float(probability[: min(won, total - won) + 1].sum()), 1.0)
     sd = math.sqrt(float((doubled.astype(np.float64) ** 2).sum())) / 2
-    return min(2 * NormalDist().cdf((min(won, total - won) - total / 2) / sd), 1.0)
+    z = (total / 2 - min(won, total - won)) / sd
+    # both tails; NormalDist().cdf rounds small tails to 0 before Python 3.12
+    return math.erfc(z / math.sqrt(2))
 
 
 def _doubled_ranks(sizes: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -311,7 +313,8 @@ def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
             not scored.
 
     Returns:
-        Array of shape (m,), values in (0, 1]: 1 where no query changed, NaN where none is scored.
+        Array of shape (m,), values in [0, 1]: 1 where no query changed, NaN where none is scored;
+        0 only where p is too small for a float, below 1e-323.
 
     Raises:
         OptionError: A difference is none of -1, 0, 1 and NaN, or differences is no table.

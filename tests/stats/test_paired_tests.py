@@ -56,7 +56,18 @@ def test_wilcoxon_of_many_agrees_with_scipys_approximation(scipy_stats):
 
     oracle = [scipy_stats.wilcoxon(d, method="asymptotic").pvalue for d in table.T]
 
-    np.testing.assert_allclose(wilcoxon_p_values(table), oracle, atol=1e-9)
+    np.testing.assert_allclose(wilcoxon_p_values(table), oracle, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n", [51, 100, 1000])
+def test_small_wilcoxon_p_values_of_many_agree_with_scipy(scipy_stats, n, sign):
+    """All queries changed in one direction, down to p = 3e-165."""
+    d = sign * np.arange(1.0, n + 1)
+
+    oracle = scipy_stats.wilcoxon(d, method="asymptotic").pvalue
+
+    np.testing.assert_allclose(wilcoxon_p_values(d[:, np.newaxis]), oracle, rtol=1e-9)
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
