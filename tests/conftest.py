@@ -294,7 +294,9 @@ def run_once(tmp_path_factory: pytest.TempPathFactory, name: str, *options: str)
 
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
+        # as deep as the folders of tests, so that relative paths hold in copies of a run
+        folder = folder.parent / "shared"
+        folder.mkdir(exist_ok=True)
     folder, done = folder / name, folder / f"{name}.json"
     with locked(folder.with_suffix(".lock")):
         if not done.exists():

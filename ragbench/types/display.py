@@ -25,7 +25,7 @@ def short_repr(record: Any) -> str:
     Example:
         >>> from ragbench.types import Document
         >>> len(short_repr(Document("d1", "word " * 1000)))
-        102
+        104
     """
     parts = []
     for field in fields(record):

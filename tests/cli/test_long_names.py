@@ -31,6 +31,7 @@ LINES = [
     "list NAME", "cache --cache NAME",
     "cache prune --older-than NAME", "reproduce NAME", "list rubrics NAME",
     "list rubrics NAME.yaml", "schema -o NAME",
+    "gate NAME --base runs/c", "gate c.yaml --base NAME",
 ]  # fmt: skip
 
 

@@ -112,6 +112,7 @@ COMMANDS = [
     "cache prune --older-than HOSTILE", "list HOSTILE", "list", "schema HOSTILE",
     "list rubrics HOSTILE", "init HOSTILE/HOSTILE", "init --from HOSTILE.csv", "reproduce HOSTILE",
     "reproduce runs/c", "HOSTILE", "--HOSTILE",
+    "gate c.yaml --base runs/c", "gate c.yaml --base HOSTILE", "gate HOSTILE --base runs/c",
 ]  # fmt: skip
 
 

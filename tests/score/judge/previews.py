@@ -16,10 +16,19 @@ from ragbench.score.judge.methods.prompt import (
     ragas_prompt,
 )
 from ragbench.score.judge.methods.templates import Material, Together
-from ragbench.score.judge.published import RAGAS
 from ragbench.text.tokenize import sentences
 from ragbench.types import Turn
 
+# Metric of ragas -> its prompts, in the order in which they are sent
+RAGAS_STEPS: Mapping[str, tuple[str, ...]] = {
+    "answer_relevancy": ("question",),
+    "faithfulness": ("statements", "inference"),
+    "context_precision": ("usefulness",),
+    "context_recall": ("attribution",),
+    "context_utilization": ("usefulness",),
+    "correctness": ("statements", "classification"),
+    "noise_sensitivity": ("statements", "inference"),
+}
 _STAND_IN = JudgedItem(
     question="When was the harbour bridge opened?",
     answer="It was opened on 3 May 1932.",
@@ -129,7 +138,7 @@ def _ragas(rubric: Rubric, item: JudgedItem) -> list[Preview]:
     }
     return [
         Preview(shown[step][0], ragas_prompt(step, shown[step][1]))
-        for step in RAGAS[rubric.formula or ""].steps
+        for step in RAGAS_STEPS[rubric.formula or ""]
     ]
 
 

@@ -199,8 +199,8 @@ def test_names():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_prompts_are_shown(name):
-    from tests.score.judge.previews import preview
+    from tests.score.judge.previews import RAGAS_STEPS, preview
 
     shown = preview(load_rubric(name))
     assert [step.prompt.schema["type"] for step in shown] == ["object"] * len(shown)
-    assert len(shown) == len(RAGAS[name.partition("(")[0]].steps)
+    assert len(shown) == len(RAGAS_STEPS[name.partition("(")[0]])
