@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -82,8 +83,8 @@ def write_pages(
 def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -> list[Path]:
     """Write every picture of a run into a folder, in some formats, and return the paths.
 
-    Files are named after the picture; a run without pictures gives []. Paths are in the order of
-    the pictures, then of `kinds`.
+    Files are named after the picture, the second of one name with `-2` at the end; a run without
+    pictures gives []. Paths are in the order of the pictures, then of `kinds`.
 
     Raises:
         MissingExtra: CairoSVG is not installed, and the format is PDF or PNG.
@@ -94,9 +95,13 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
     drawers = {kind: drawer(kind) for kind in kinds}
     experiment = load_experiment(run)
     paths = []
+    counts = Counter[str]()
     for picture in all_pictures(experiment.record, experiment.compared, experiment.path):
+        counts[picture.name] += 1
+        # systems such as `a.b` and `a-b` give one name
+        end = f"-{counts[picture.name]}" if counts[picture.name] > 1 else ""
         for kind, draw in drawers.items():
-            path = folder / f"{picture.name}.{kind}"
+            path = folder / f"{picture.name}{end}.{kind}"
             write_file(path, draw(picture))
             paths.append(path)
     return paths

@@ -116,6 +116,16 @@ def test_pictures_are_files_that_stand_alone(runs):
     assert "--figures takes one RUN" in err
 
 
+def test_systems_whose_names_differ_by_a_sign_have_a_picture_each(tmp_path):
+    systems = {"ours": retriever(1), "new.a": retriever(2), "new_a": retriever(3)}
+    run = experiment(tmp_path, "signs", systems)
+
+    paths = write_figures(run.path, tmp_path / "figures")
+
+    assert len(set(paths)) == len(paths) == len(list((tmp_path / "figures").iterdir()))
+    assert {"queries-mrr-10-new-a.svg", "queries-mrr-10-new-a-2.svg"} <= {p.name for p in paths}
+
+
 def test_pictures_are_pdf_and_png_where_their_extra_is_installed(runs):
     """Read by pypdf, and by the head of a PNG, as the words and the size of their SVG."""
     try:
