@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes
 from ragbench.stats.difference import difference_interval
@@ -43,14 +44,15 @@ class Increase(NamedTuple):
 def queries_for(quantile: float | None) -> int:
     """Return the number of queries that a quantile needs; None is the total.
 
-    At least 20, and at least 5 beyond the quantile. `quantile` lies between 0 and 1;
-    ZeroDivisionError for 0 and 1 themselves.
+    At least 20, and at least 5 beyond the quantile. OptionError unless it lies between 0 and 1.
 
     Example:
         >>> queries_for(None), queries_for(0.5), queries_for(0.95)
         (20, 20, 100)
     """
-    beyond = 1.0 if quantile is None else min(quantile, 1 - quantile)
+    if quantile is None:
+        return FEW
+    beyond = min(quantile, 1 - arguments.probability("queries_for", "quantile", quantile))
     return max(FEW, math.ceil(IN_TAIL / beyond - _SAME))
 
 
@@ -91,9 +93,8 @@ def increase_interval(
         quantile is 0 in too many resamples.
 
     Raises:
-        OptionError: An amount is negative or not finite, or an option is not allowed.
-        ValueError: The two have different lengths of two or more, or quantile is outside 0..1.
-        ZeroDivisionError: quantile is 0 or 1.
+        OptionError: An amount is negative or not finite, the two have different lengths, or an
+            option is not allowed.
 
     Example:
         Every other query takes half as much again.
@@ -109,6 +110,11 @@ def increase_interval(
     owner = "increase_interval"
     ours = arguments.sample(owner, "system", system)
     theirs = arguments.sample(owner, "baseline", baseline)
+    if len(theirs) != len(ours):
+        allowed = f"{len(ours)} amounts, one for each of the system"
+        raise OptionError(owner, "baseline", len(theirs), allowed)
+    if quantile is not None:
+        arguments.probability(owner, "quantile", quantile)
     arguments.within(owner, "system", ours, 0.0, math.inf)
     arguments.within(owner, "baseline", theirs, 0.0, math.inf)
     arguments.whole_number(owner, "resamples", resamples, least=1)

@@ -136,6 +136,9 @@ def test_clusters_are_drawn_whole():
         ({"baseline": [1.0, math.inf]}, "baseline"),
         ({"confidence": 1.5}, "confidence: found 1.5"),
         ({"resamples": 0, "quantile": 0.5}, "resamples: found 0, allowed: an integer >= 1"),
+        ({"quantile": 1}, "quantile: found 1, allowed: a number between 0 and 1"),
+        ({"quantile": -0.1}, "quantile: found -0.1, allowed: a number between 0 and 1"),
+        ({"baseline": [1.0]}, "baseline: found 1, allowed: 2 amounts, one for each of the system"),
         ({"seed": -1, "quantile": 0.5}, "seed: found -1, allowed: an integer >= 0"),
     ],
 )
