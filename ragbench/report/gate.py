@@ -64,10 +64,11 @@ class ChangedScore:
             return f"{name} is unchanged: {self.measure} {significant(means[0])}"
         ends = ends_of(facts.interval)
         change, between = difference(facts.difference, ends)
+        is_sure = ends is not None and ends[0] * ends[1] > 0
         word = "did not surely change"
         if self.decision.verdict == "fail":
-            word = "got WORSE"
-        elif self.gain > 0 and ends is not None and ends[0] * ends[1] > 0:
+            word = "got WORSE" if is_sure else "got WORSE, though not surely"
+        elif self.gain > 0 and is_sure:
             word = "got BETTER"
         between = between.strip("[]").replace(", ", " and ")
         between = f", surely between {between}" if between else ""

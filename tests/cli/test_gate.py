@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
 
 from ragbench.experiment.base_run import load_for_gate, open_base
 from tests.commands import run_command
+from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs of base and head
 
@@ -105,6 +107,21 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository):
     assert any(line.startswith("changed since main@") and "k1: 0.9 -> 0" in line for line in lines)
     assert "gates: 1 fail, 1 pass" in lines
     assert sum("what is word" in line for line in lines) == 5, "the five worst, each once"
+
+
+def test_the_page_shows_what_the_command_prints(repository):
+    page = (REPOSITORY / "docs" / "ci.md").read_text(encoding="utf-8")
+    config = page.split("```yaml\n")[1].split("gates:")[0]
+    shown = page.split("switches the stemmer")[1].split("```text\n")[1].split("```")[0]
+    shutil.copytree(REPOSITORY / "datasets" / "example", repository / "datasets" / "example")
+    (repository / "search.yaml").write_text(config)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "base")
+    edit(repository / "search.yaml", "bm25: {type: bm25}", "bm25: {type: bm25, stemmer: none}")
+
+    code, lines, err = gate(repository, "HEAD", "--quiet")
+
+    assert (code, lines) == (1, shown.splitlines()), err
 
 
 def test_a_typo_changes_nothing(repository):

@@ -123,6 +123,7 @@ def test_a_review_without_any_change_has_no_verdict():
         # lower is better: a rise is a loss, although its numbers are above 0
         (0.02, (0.01, 0.03), -0.02, "fail", "got WORSE: ter 0.500 -> 0.520 (+0.020, surely"),
         (0.02, (-0.01, 0.05), -0.02, "pass", "did not surely change: ter 0.500 -> 0.520"),
+        (0.02, (-0.01, 0.05), -0.02, "fail", "got WORSE, though not surely: ter 0.500 -> 0.520"),
         (
             0.02,
             (None, None),
