@@ -321,7 +321,7 @@ def terminal_width() -> int:
 
 def write_notes(notes: Sequence[str]) -> None:
     """Write a line `note: ...` on stderr for each note, in order; nothing without notes."""
-    from ragbench.report.text import printable
+    from ragbench.types.display import printable
 
     for note in notes:
         echo(f"note: {printable(note)}", err=True)

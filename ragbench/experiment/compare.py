@@ -38,8 +38,8 @@ from ragbench.registry import Option, check_values, declared_options
 from ragbench.report.comparison import describe_subject, render_table
 from ragbench.report.headline import outcome_of
 from ragbench.report.pictures import difference_pictures, picture_of
-from ragbench.report.text import printable
 from ragbench.types import Qrels
+from ragbench.types.display import printable
 from ragbench.types.tables import html_table, number
 
 # Number of moved queries that are listed by default for each comparison.

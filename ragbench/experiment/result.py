@@ -27,7 +27,7 @@ from ragbench.report.pictures import (
     picture_of,
 )
 from ragbench.report.terminal import render_terminal
-from ragbench.report.text import printable
+from ragbench.types.display import printable
 from ragbench.types.tables import html_table, number
 
 _RIGHT: AnswerCause = "right"

@@ -554,6 +554,7 @@ class NotWorse(Drop):
 
     conditions = ()
 
+    # the options of `max_drop` are fixed: a gate without a condition has none
     max_drop: float = field(default=0.0, init=False)
     decide: base.DecideBy = field(default=None, init=False)
     identical: Identical = field(default="pass", init=False)

@@ -19,10 +19,10 @@ from ragbench.report.text import (
     counted,
     difference,
     draw,
-    printable,
     significant,
     with_interval,
 )
+from ragbench.types.display import printable
 
 # statistics of a certificate -> names that papers use
 _NAMES = {

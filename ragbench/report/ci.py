@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.summary import Summary
-from ragbench.report.text import printable, significant
+from ragbench.report.text import significant
+from ragbench.types.display import printable
 
 
 def render_junit(summary: Summary, seconds: float | None = None) -> str:

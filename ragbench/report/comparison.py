@@ -30,12 +30,12 @@ from ragbench.report.text import (
     interval,
     listed,
     percent,
-    printable,
     probability,
     side_by_side,
     significant,
     with_intervals,
 )
+from ragbench.types.display import printable
 
 DIFFERENCE_HEADS = (
     *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),

@@ -19,9 +19,9 @@ from ragbench.report.text import (
     cause_words,
     draw,
     flow_lines,
-    printable,
     with_interval,
 )
+from ragbench.types.display import printable
 
 TITLE = "where answers are lost"
 # queries that are listed of a system and cause that the user did not select

@@ -16,8 +16,9 @@ from ragbench.records.gate import Decision
 from ragbench.records.summary import Summary
 from ragbench.report.ci import why_of
 from ragbench.report.runs import changed_text, moved_causes
-from ragbench.report.text import counted, difference, ends_of, printable, significant
+from ragbench.report.text import counted, difference, ends_of, significant
 from ragbench.types import FloatArray
+from ragbench.types.display import printable
 
 _MAX_IDS = 5  # questions that a line names
 _ANSWER = 80  # characters of an answer

@@ -18,11 +18,11 @@ from ragbench.report.text import (
     ends_of,
     listed,
     percent,
-    printable,
     probability,
     significant,
     with_interval,
 )
+from ragbench.types.display import printable
 
 # names of options -> names that readers know
 _CORRECTIONS = {

@@ -32,11 +32,11 @@ from ragbench.report.text import (
     difference,
     listed,
     percent,
-    printable,
     probability,
     significant,
     with_interval,
 )
+from ragbench.types.display import printable
 
 # Verdict of a gate -> the word after a count; verdicts that need a decision come first.
 _VERDICTS: Mapping[Verdict, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}

@@ -15,9 +15,9 @@ from ragbench.report.text import (
     cause_words,
     flow_lines,
     interval,
-    printable,
     with_interval,
 )
+from ragbench.types.display import printable
 
 _FOREIGN = re.compile(
     r"""

@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ragbench.errors import OptionError
-from ragbench.report.text import counted, printable
+from ragbench.report.text import counted
+from ragbench.types.display import printable
 
 if TYPE_CHECKING:
     import rich.progress

@@ -12,8 +12,9 @@ from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.causes import CAUSE_CHANGES
 from ragbench.records.manifest import Passage, TextRow, VerdictRow
-from ragbench.report.text import MISSING, cause_words, draw, printable, significant
+from ragbench.report.text import MISSING, cause_words, draw, significant
 from ragbench.types import JudgedClaim
+from ragbench.types.display import printable
 
 _INDENT = "  "
 

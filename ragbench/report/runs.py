@@ -32,12 +32,12 @@ from ragbench.report.text import (
     flow_lines,
     listed,
     move_words,
-    printable,
     significant,
     sparkline,
     with_interval,
 )
 from ragbench.signature import Signature
+from ragbench.types.display import printable
 
 _RUNS = ("run", "started", "commit", "changed in config and data")
 _MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up", "down", "same")

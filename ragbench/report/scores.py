@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.records.codec import to_json
 from ragbench.records.score import RunCounts
-from ragbench.report.text import interval, printable, side_by_side, significant
+from ragbench.report.text import interval, side_by_side, significant
 from ragbench.score.retrieval.notation import Measure
 from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
 from ragbench.stats.mean import finite
 from ragbench.types.checks import id_bytes
+from ragbench.types.display import printable
 from ragbench.types.scores import Cause
 
 # Query id of a row on all queries, as in trec_eval.

@@ -19,11 +19,11 @@ from ragbench.report.text import (
     interval,
     listed,
     percent,
-    printable,
     probability,
     significant,
     with_interval,
 )
+from ragbench.types.display import printable
 
 # System -> measure -> its score.
 Scores = Mapping[str, Mapping[str, SystemScore]]

@@ -16,10 +16,10 @@ from ragbench.report.text import (
     counted,
     draw,
     listed,
-    printable,
     side_by_side,
     with_intervals,
 )
+from ragbench.types.display import printable
 
 _STYLES = {
     "title": "\x1b[1m",

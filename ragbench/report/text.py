@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove
-from ragbench.types.display import display_width
-from ragbench.types.display import printable as printable
+from ragbench.types.display import display_width, printable
 
 if TYPE_CHECKING:
     from ragbench.records.comparison import ComparedSystem

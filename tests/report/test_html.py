@@ -9,7 +9,8 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 
-from ragbench.report.text import printable, significant
+from ragbench.report.text import significant
+from ragbench.types.display import printable
 from tests.report.example import comparison, score, system
 from tests.report.pages import render_html, render_terminal
 from tests.report.strategies import HOSTILE, results

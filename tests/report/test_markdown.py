@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ragbench.report.markdown import escape
-from ragbench.report.text import printable, significant
+from ragbench.report.text import significant
+from ragbench.types.display import printable
 from tests.report.pages import render_markdown
 from tests.report.strategies import HOSTILE, names, results
 

@@ -12,7 +12,8 @@ from ragbench.experiment.pages import write_list, write_pages
 from ragbench.records.score import SystemScore
 from ragbench.report.pictures import trend_picture
 from ragbench.report.runs import lay_out_list, trends_of
-from ragbench.report.text import printable, sparkline
+from ragbench.report.text import sparkline
+from ragbench.types.display import printable
 from tests.experiment.moons import QUERIES, moons_config, write_moons
 from tests.report.chromium import expect, load, looks, tab, violations
 from tests.report.strategies import HOSTILE

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragbench.report.text import difference, listed, percent, printable, probability, significant
+from ragbench.report.text import difference, listed, percent, probability, significant
+from ragbench.types.display import printable
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
