@@ -46,7 +46,7 @@ file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=Fal
 # An option that is repeatable.
 several = partial(click.option, multiple=True, metavar="NAME")
 run_argument = click.argument("run", type=click.Path(path_type=Path))
-config_argument = click.argument("config", type=click.Path(path_type=Path))
+config_argument = click.argument("config", type=click.Path(path_type=Path), default="ragbench.yaml")
 no_judge_option = click.option("--no-judge", is_flag=True, help="Call no judge.")
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 overrides_option = several(

@@ -142,9 +142,9 @@ def _guess_columns(
     from ragbench.data.files.columns import with_paths
     from ragbench.data.files.gold import DocumentNames
     from ragbench.data.files.rows import read_rows
-    from ragbench.data.loaders.questions import holds_ids, known_ids, map_columns
+    from ragbench.data.loaders.questions import holds_ids, kept_rows, known_ids, map_columns
 
-    rows = with_paths(list(read_rows(records, "records")), user_columns)
+    rows = kept_rows(with_paths(list(read_rows(records, "records")), user_columns))
     names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
     doubts: list[str] = []
     sample, resolved, groups = map_columns(

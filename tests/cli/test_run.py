@@ -134,7 +134,7 @@ def test_retrievers_differ_and_bm25_is_far_from_perfect(finished_quickstart):
     ("arguments", "message"),
     [
         (["run", "nothing.yaml"], "nothing.yaml"),
-        (["run"], "Missing argument"),
+        (["run"], "ragbench.yaml: no such file"),
         (["run", QUICKSTART, "--only", "bm52"], "did you mean 'bm25'"),
         (["run", QUICKSTART, "--set", "retrievers.bm25.stemer=none"], "did you mean 'stemmer'"),
         (["run", QUICKSTART, "--limit", "0"], "--limit"),

@@ -309,3 +309,40 @@ def test_hotpotqa_asks_whether_its_answers_are_gold(lent_data, problem):
     path = lent_data / "hotpotqa-sample" / "sample.jsonl.gz"
 
     assert "gold or generated" in problem(lambda: Records(path=path).load())
+
+
+def test_rows_that_people_dropped_are_left_out(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "id,question,reference,keep\n1,Who?,Galle,\n2,When?,1846,No\n3,Where?,Berlin,yes\n"
+    )
+
+    collection = Records(path=tmp_path / "a.csv").load()
+
+    assert [query.id for query in collection.queries] == ["1", "3"]
+    assert [*collection.answers] == ["1", "3"]
+    assert "1 row with keep = no left out" in collection.notes
+
+
+def test_a_column_keep_without_yes_and_no_is_metadata(tmp_path):
+    (tmp_path / "a.csv").write_text("question,reference,keep\nWho?,Galle,cold\nWhen?,1846,\n")
+
+    queries = Records(path=tmp_path / "a.csv").load().queries
+
+    assert [query.metadata["keep"] for query in queries] == ["cold", ""]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (("no", "maybe"), "a.csv:3: column 'keep' has 'maybe'; allowed: yes, no, an empty cell"),
+        (("no", "No"), "every row has no in column 'keep'"),
+    ],
+)
+def test_a_column_keep_that_cannot_be_followed_is_refused(tmp_path, cells, message):
+    rows = "".join(f"Who {n}?,Galle,{cell}\n" for n, cell in enumerate(cells))
+    (tmp_path / "a.csv").write_text(f"question,reference,keep\n{rows}")
+
+    with pytest.raises(DataError) as caught:
+        Records(path=tmp_path / "a.csv").load()
+
+    assert message in str(caught.value)

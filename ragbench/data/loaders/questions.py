@@ -16,14 +16,17 @@ from ragbench.data.files.columns import (
     resolve_columns,
     with_paths,
 )
-from ragbench.data.files.fields import Chat, content_id, read_texts
+from ragbench.data.files.fields import Chat, content_id, read_boolean, read_texts
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.types import Answered, Document, Query, ToolCall
+from ragbench.types.tables import columns_named
 
 GOLD_PARTS = ("relevant", "reference_contexts", "grades")
 _LISTED = 3
+# Column in which people mark rows to leave out.
+_KEEP = "keep"
 T = TypeVar("T")
 _LONGEST = 60
 # The system of records that do not name their system.
@@ -451,7 +454,8 @@ def map_columns(
 ) -> tuple[Sequence[Entry], Columns, PartMap]:
     """Return (rows with paths and groups as columns, part -> column, part -> columns of the user).
 
-    The third part is `mapping` with the numbered columns that were grouped.
+    The third part is `mapping` with the numbered columns that were grouped. Rows with `keep` = no
+    are left out.
 
     Args:
         entries: Rows of the table.
@@ -461,10 +465,10 @@ def map_columns(
         doubts: Receives ambiguous columns as sentences; None raises the first one.
 
     Raises:
-        DataError: No column has the question, a named column is missing, or the part of a column
-            cannot be told and `doubts` is None.
+        DataError: No column has the question, a named column is missing, the part of a column
+            cannot be told and `doubts` is None, or `kept_rows` refuses the column `keep`.
     """
-    rows = with_paths(entries, mapping)
+    rows = kept_rows(with_paths(entries, mapping))
     present = list(dict.fromkeys(key for row in rows for key in row.values))
     groups = group_numbered_columns(present, mapping, lambda column: holds_ids(rows, names, column))
     joined, columns = join_columns(rows, groups)
@@ -474,6 +478,32 @@ def map_columns(
         present, columns, file, lambda column: holds_ids(joined, names, column), doubts
     )
     return joined, resolved, groups
+
+
+def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the rows without those whose column `keep` is no; an empty cell means yes.
+
+    The column holds yes, no, true, false, 1, 0 or nothing, in any case. A column `keep` without any
+    of these words is metadata of the question, and all rows are returned.
+
+    Raises:
+        DataError: Some cells are such words and another one is not, or no row is kept.
+    """
+    present = dict.fromkeys(key for entry in entries for key in entry.values)
+    column = next(iter(columns_named([*present], [_KEEP])), None)
+    if column is None:
+        return entries
+    marks = [read_boolean(e, column, e.values.get(column), cells=False) for e in entries]
+    if not any(isinstance(mark, bool) for mark in marks):
+        return entries
+    for entry, mark in zip(entries, marks, strict=True):
+        if not isinstance(mark, bool | None):
+            raise entry.error(f"column '{column}' has '{mark}'", allowed="yes, no, an empty cell")
+    kept = [entry for entry, mark in zip(entries, marks, strict=True) if mark is not False]
+    if not kept:
+        problem = f"every row has no in column '{column}'"
+        raise DataError(problem, file=entries[0].file, allowed="yes or an empty cell in some rows")
+    return kept
 
 
 def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str) -> bool:

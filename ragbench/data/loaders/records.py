@@ -21,6 +21,7 @@ from ragbench.data.files.fields import (
     ChatReader,
     Passages,
     chat_notes,
+    counted,
     read_boolean,
     read_text,
     read_texts,
@@ -255,7 +256,8 @@ class RecordTable:
         refuse_traces(entries, columns)
         documents = None if corpus is None else corpus.documents
         names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
-        entries, resolved, self._named = map_columns(entries, columns or {}, names, file)
+        rows, resolved, self._named = map_columns(entries, columns or {}, names, file)
+        self._n_dropped, entries = len(entries) - len(rows), rows
         self._entries, self._corpus, self._file = entries, corpus, file
         self._columns, self._cells = resolved, cells
         # the ids of hits and gold documents must be cut alike, or they would never meet
@@ -287,6 +289,8 @@ class RecordTable:
         gold.check_gold(self._file, self._named)
         documents = None if self._corpus is None else self._corpus.documents
         notes = _notes(self._entries, columns, table, documents)
+        if self._n_dropped:
+            notes.append(f"{counted(self._n_dropped, 'row')} with keep = no left out")
         return Collection(
             queries=list(table.queries.values()),
             documents=documents,
