@@ -54,6 +54,17 @@ def check_cache(folder: Path) -> Path:
     return folder
 
 
+def create_untracked(folder: Path) -> None:
+    """Create a folder with a `.gitignore`, so that Git does not track what ragbench writes there.
+
+    Parents are created too. A folder that exists is the user's own: it stays as it is, and a
+    `.gitignore` that was deleted does not come back. Raises OSError if it cannot be created.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(parents=True)
+        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+
+
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[Path]:
     """Yield an unused path beside `path` for writing a file, folder or link before it is renamed.

@@ -62,7 +62,12 @@ class _Command(click.Command):
 @output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
 @output.json_option(help="Print summary.json instead of the tables.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress and no notes.")
+@click.option(
+    "--quiet",
+    "-q",
+    is_flag=True,
+    help="No progress; print the lines before the tables and the path of the page only.",
+)
 @click.option("--verbose", is_flag=True, help="Print all measures, gates, causes and notes.")
 @click.pass_context
 def command(
@@ -96,6 +101,8 @@ def command(
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
     if judge_replay and not judge:
         raise click.UsageError("pass --no-judge or --judge-replay, not both")
+    if quiet and verbose:
+        raise click.UsageError("pass --quiet or --verbose, not both")
     # `--only a,b`, `--only a b` and `--only a --only b` mean the same
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
     chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
@@ -110,7 +117,7 @@ def command(
     if as_json:
         output.write_json(to_json(experiment.summary))
     else:
-        output.write_drawn(_tables(experiment, notes=not quiet, verbose=verbose), STYLES)
+        output.write_drawn(_tables(experiment, head=quiet, verbose=verbose), STYLES)
     for line in _kept_failures(experiment.kept_failures):
         output.echo(line, err=True)
     summary = experiment.record
@@ -129,8 +136,11 @@ def _kept_failures(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"warning: kept {failures}{causes(counts.items())}; --retry-failed tries them again"
 
 
-def _tables(experiment: Experiment, *, notes: bool, verbose: bool) -> str:
-    """Return the tables for the terminal, with the path of the page in the last line."""
+def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
+    """Return the text for the terminal; the path of the page stands in the last line.
+
+    `head` leaves out the tables and notes, `verbose` nothing.
+    """
     from ragbench.report.terminal import render_terminal
 
     color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -140,7 +150,7 @@ def _tables(experiment: Experiment, *, notes: bool, verbose: bool) -> str:
         experiment.compared,
         width=output.terminal_width(),
         color=color and sys.stdout.isatty(),
-        notes=notes,
+        head=head,
         verbose=verbose,
         # a short path, if it is below the working directory
         report=str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page),

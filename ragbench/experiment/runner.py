@@ -207,16 +207,17 @@ class RunState:
 def lock_experiment(folder: Path) -> Iterator[RunState]:
     """Lock the folder of an experiment, `<output>/<name>`, for one run, and yield its state.
 
-    The folder is created if it is missing. The token of an unfinished run is used again, so that
-    the new run resumes it. The lock is one of the operating system and ends with the process. The
-    lock file is removed at the end. The token file stays unless the run sets `finished`, also after
-    an error.
+    Missing folders are created, that of the output with a `.gitignore`. The token of an unfinished
+    run is used again, so that the new run resumes it. The lock is one of the operating system and
+    ends with the process. The lock file is removed at the end. The token file stays unless the run
+    sets `finished`, also after an error.
 
     Raises:
         DataError: Another process holds the lock, or the folder cannot be written.
     """
     with files.naming_unwritable(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        files.create_untracked(folder.parent)
+        folder.mkdir(exist_ok=True)
         stream = _open_locked(folder)
     # only under the lock: without it these files may belong to a run that is still writing
     files.remove_left_over(folder)

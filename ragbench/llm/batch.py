@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ragbench.errors import DataError
-from ragbench.files import refuse_links, write_atomically
+from ragbench.files import create_untracked, refuse_links, write_atomically
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm import completions
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
@@ -344,7 +344,8 @@ class BatchChat(ChatModel):
         Without notes, it does nothing. Raises OSError if it cannot be written.
         """
         if self._notes is not None:
-            self._notes.mkdir(parents=True, exist_ok=True)
+            create_untracked(self._notes.parent)
+            self._notes.mkdir(exist_ok=True)
             write_atomically(self._notes / f"{note.name}.json", json.dumps(asdict(note)))
 
     def _forget(self, note: BatchNote, keys: Collection[str]) -> None:

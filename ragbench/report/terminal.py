@@ -42,7 +42,7 @@ def render_terminal(
     *,
     width: int = 100,
     color: bool = False,
-    notes: bool = True,
+    head: bool = False,
     report: str | None = None,
     verbose: bool = True,
 ) -> str:
@@ -56,7 +56,7 @@ def render_terminal(
         width: Columns of the terminal; measures that do not fit go into a further table. A single
             measure that is wider is not cut.
         color: Add colours, which repeat the signs and words.
-        notes: Print the notes; warnings are always printed.
+        head: Print the lines before the tables and the path of the report, nothing else.
         report: Path of the report for the last line; None leaves the line out.
         verbose: Print everything. False leaves out measures beyond the width, gates that passed,
             causes, preferences by pair, and notes beyond 30 lines; a line names the omitted parts.
@@ -72,6 +72,9 @@ def render_terminal(
             # a gate on a judge has no system
             line += f" ({gate.system})" if gate.system else ""
             lines.append(line + (f": {gate.why}" if gate.why else ""))
+    closing = [f"report: {printable(report)}"] if report else []
+    if head:
+        return "\n".join([*lines, *closing]) + "\n"
     lines.append(f"{page.name}: {page.subject}")
     n_omitted = 0
     for section in page.sections:
@@ -91,8 +94,7 @@ def render_terminal(
         lines += ["", _style(grid.caption, "title", color), *cells]
     if page.legend:
         lines += ["", *footnotes(page.legend, differences=verbose)]
-    remarks = [f"note: {note}" for note in page.notes if notes]
-    closing = [f"report: {printable(report)}"] if report else []
+    remarks = [f"note: {note}" for note in page.notes]
     if verbose:
         lines += ["", *remarks, *closing] if remarks or closing else []
         return "\n".join(lines) + "\n"

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
 from ragbench.files import (
+    create_untracked,
     folder_written_atomically,
     locked_beside,
     names_in,
@@ -228,6 +229,7 @@ class ArrayStore:
         if not (self._writes and may_be_written(path)):
             return None
         try:
+            create_untracked(self._folder)
             with locked_beside(path, partial(_warn_of_waiting, of)):
                 # Checked again under the lock: another run may have created them meanwhile.
                 if (arrays := open_arrays(path)) is not None:

@@ -272,7 +272,7 @@ class SQLiteFile:
         A damaged file of another program is not replaced: the error of SQLite is raised, as are
         DataError and OSError.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        files.create_untracked(self.path.parent)
         with files.locked_beside(self.path):
             files.remove_left_over(self.path.parent, self.path.name)
             try:

@@ -93,15 +93,19 @@ def test_causes_count_the_hits_that_answer_hit_counts(write, tmp_path, read):
         }
 
 
-def test_it_is_the_first_that_the_terminal_says_also_when_quiet(write, tmp_path):
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_it_is_the_first_that_the_terminal_says_also_when_quiet(write, tmp_path, options):
     config = write(asked(SENTENCES[0][0]))
     (tmp_path / "c.yaml").write_text(json.dumps(config), encoding="utf-8")
 
-    done = CliRunner().invoke(run_command, ["c.yaml", "--quiet"], catch_exceptions=False)
+    done = CliRunner().invoke(run_command, ["c.yaml", *options], catch_exceptions=False)
 
     assert done.stdout.splitlines()[0].startswith(
         "answer_hit@5, answer_hit@1 and answer_hit@10 tell"
     )
+    if options:
+        assert "\nretrieval " not in done.stdout
+        return
     retrieval = done.stdout[
         done.stdout.index("\nretrieval ") : done.stdout.index("\ngeneration")
         if "\ngeneration" in done.stdout

@@ -108,10 +108,15 @@ def test_nothing_scored_at_all():
     assert text == "nothing was scored\nempty: \n"
 
 
-def test_without_notes_the_warnings_stay(example):
-    text = render_terminal(*example, notes=False)
+def test_the_head_is_the_result_in_words_with_warnings_gates_and_the_path(example):
+    whole = render_terminal(*example, report="runs/a/report.html", verbose=False).splitlines()
+    before_tables = whole[
+        : next(i for i, line in enumerate(whole) if line.startswith("quickstart: "))
+    ]
 
-    assert "note: " not in text
+    text = render_terminal(*example, report="runs/a/report.html", head=True, verbose=False)
+
+    assert text.splitlines() == [*before_tables, "report: runs/a/report.html"]
     assert "\nwarning: judge: 3 of 60 replies" in text
 
 
