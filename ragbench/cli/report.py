@@ -193,10 +193,12 @@ def _read_explanation(run: Path, system: str | None, cause: str | None) -> Expla
         for row in causes_by_query.values()
         if system in (None, name) and cause in (None, row.cause)
     ]
-    questions = {query: views.question(query) for query in {row.query_id for row in rows}}
+    queries = {row.query_id for row in rows}
+    questions = {query: views.question(query) for query in queries}
+    labels = {query: views.label(query) for query in queries}
     # `click.Choice` has checked the cause
     comparisons, cause_filter = read_comparisons(views.folder), cast("AnswerCause | None", cause)
-    return Explanation(views.summary, comparisons, rows, questions, system, cause_filter)
+    return Explanation(views.summary, comparisons, rows, questions, system, cause_filter, labels)
 
 
 def _check_systems(names: Iterable[str], system_names: Collection[str], run: Path) -> None:
@@ -228,7 +230,8 @@ def _check_systems(names: Iterable[str], system_names: Collection[str], run: Pat
 def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
     """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
 
-    QUERY is an id, or words that one question alone contains. Nothing is run, and no module that
+    QUERY is an id, the number of a row in a table without ids, or words that one question alone
+    contains. Nothing is run, and no module that
     RUN names is imported.
     """
     from ragbench.data.runs.query_view import QueryViews

@@ -347,6 +347,7 @@ def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
             question=query.text,
             answers=tuple(plan.collection.answers.get(query.id, ())),
             judged=judged.get(query.id, {}),
+            row=query.row,
         )
 
 

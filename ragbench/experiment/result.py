@@ -123,7 +123,8 @@ class Experiment:
             texts: Add the columns `question`, `answer` (of the system, the first of several
                 samples) and `reference` (the gold answers) in front, and `reason` at the end: the
                 reason for the cause, then the words of the judges by rubric. Missing texts are
-                missing values of pandas.
+                missing values of pandas. Of a table without ids the first column is `row`, the
+                number of the row, from 1.
         """
         import pandas as pd
 
@@ -141,9 +142,11 @@ class Experiment:
         # named: a run without rows still has its columns
         columns = ["system", "query_id", "cause", *scores]
         if texts:
-            columns = [*columns[:2], "question", "answer", "reference", *columns[2:], "reason"]
             with closing(QueryViews(self.path, bare=True)) as views:
                 by_query = {view.id: view for view in views}
+            columns = [*columns[:2], "question", "answer", "reference", *columns[2:], "reason"]
+            if any(view.row is not None for view in by_query.values()):
+                columns.insert(2, "row")
             for row in rows:
                 row |= self._texts(row["system"], by_query[row["query_id"]])
         return pd.DataFrame(rows, columns=columns).set_index(["system", "query_id"])
@@ -157,6 +160,7 @@ class Experiment:
         reasons = [loss.why if loss else "", *(f"{v.rubric}: {v.reasoning}" for v in verdicts)]
         gold = list(view.answers)
         return {
+            "row": view.row,
             "question": view.question,
             "answer": answers[0].answer if answers else None,
             "reference": gold[0] if len(gold) == 1 else gold or None,

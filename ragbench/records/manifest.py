@@ -373,12 +373,29 @@ class QuestionRow(Record):
         judged: Document -> its grade, by people or by a model.
         query_id: Id of the query.
         question: Text of the query.
+        row: Number of its row in a table without ids, from 1; None elsewhere.
     """
 
     query_id: str
     question: Prose
     answers: tuple[Prose, ...] = optional(())
     judged: Mapping[str, int] = optional({})
+    row: int | None = optional(None)
+
+    @property
+    def label(self) -> str:
+        """Name of the query for a reader: `row 13` of a table without ids, else its id."""
+        return query_label(self.query_id, self.row)
+
+
+def query_label(query: str, row: int | None) -> str:
+    """Return the name of a query for a reader: its row in a table without ids, or else its id.
+
+    Example:
+        >>> query_label("7bf71e757d16", 13), query_label("q1", None)
+        ('row 13', 'q1')
+    """
+    return query if row is None else f"row {row}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

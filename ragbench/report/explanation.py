@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from ragbench.records.causes import CAUSE_SAYS, CAUSES, AnswerCause, CauseFlow, CauseRow
@@ -40,6 +40,7 @@ class Explanation:
         comparisons: Its comparisons, with the causes that changed.
         rows: Query, system and cause, of the selected system and cause.
         questions: Query id -> question; a question that the run folder lacks is missing.
+        labels: Query id -> its name for a reader, such as `row 13`; a missing one has its id.
         system: Selected system; None for all.
         cause: Selected cause; None for all.
     """
@@ -50,6 +51,7 @@ class Explanation:
     questions: Mapping[str, str]
     system: str | None = None
     cause: AnswerCause | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def systems(self) -> list[SystemSummary]:
@@ -77,6 +79,10 @@ class Explanation:
         rows.sort(key=lambda row: (system_order[row.system], cause_order[row.cause]))
         for (system, cause), group in groupby(rows, key=lambda row: (row.system, row.cause)):
             yield system, cause, list(group)
+
+    def label(self, row: CauseRow) -> str:
+        """Return the name of the query of a row: `row 13` of a table without ids, else its id."""
+        return printable(self.labels.get(row.query_id, row.query_id))
 
     def question(self, row: CauseRow, longest: int = _LONGEST) -> str:
         """Return the question of a row, cut to `longest` characters; empty if it is unknown."""
@@ -117,7 +123,7 @@ def render_table(explanation: Explanation, width: int = 100) -> str:
         listed_rows = rows if is_selected else rows[:_LISTED]
         short = min(_LONGEST, max(width * 2 // 5, 16))
         cells = [
-            [f"  {printable(r.query_id)}", explanation.question(r, short), printable(r.why)]
+            [f"  {explanation.label(r)}", explanation.question(r, short), printable(r.why)]
             for r in listed_rows
         ]
         lines += draw(list(zip(*cells, strict=True)), width)
@@ -138,7 +144,7 @@ def render_markdown(explanation: Explanation) -> str:
         blocks += [[escape(head)], list_lines(moves)]
     for system, cause, rows in explanation.groups():
         blocks.append([f"### {escape(printable(system))}: {len(rows)} {cause_words(cause)}"])
-        cells = [map(printable, (r.query_id, explanation.question(r), r.why)) for r in rows]
+        cells = [(explanation.label(r), explanation.question(r), printable(r.why)) for r in rows]
         blocks.append(table_lines(["query", "question", "why"], cells))
     return join_blocks([*blocks, list_lines(_legend(explanation))])
 

@@ -91,7 +91,7 @@ def question_line(views: Sequence[tuple[QueryViews, str]], pairs: PairedScores, 
     query = pairs.query_ids[row]
     head = views[-1][0][query]
     sides = [side for view, name in views if (side := view[query].system(name)) is not None]
-    question = f"{query} {' '.join(head.question.split())}"
+    question = f"{head.label} {' '.join(head.question.split())}"
     scores = [float(column.values[row]) for column in (pairs.baseline, pairs.system)]
     details = _answers(sides) or _ranks(head, sides)
     parts = (question, " -> ".join(map(significant, scores)), details)

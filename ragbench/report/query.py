@@ -39,7 +39,8 @@ def render_query(
         prompts: The run, to show the prompts of generators and judges; None leaves them out.
     """
     page = _QueryText(view, hits, width, prompts)
-    lines = [f"{printable(view.id)}: {printable(view.question) or '(the run has no questions)'}"]
+    name = view.id if view.row is None else f"{view.label} ({view.id})"
+    lines = [f"{printable(name)}: {printable(view.question) or '(the run has no questions)'}"]
     if view.metadata:
         facts = (f"{printable(key)}: {printable(value)}" for key, value in view.metadata.items())
         lines.append(", ".join(facts))

@@ -58,12 +58,14 @@ class Query:
         text: Question as the user asked it.
         metadata: Further fields of the question in the data set, such as topic or language.
         turns: Earlier turns of the conversation; empty for a single question.
+        row: Number of its first row in a table without ids, from 1; None elsewhere.
     """
 
     id: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
+    row: int | None = None
 
     __repr__ = short_repr
 

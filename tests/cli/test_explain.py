@@ -1,5 +1,6 @@
 """`explain`, `show` and `runs`: what they print of runs, of old ones, and of broken ones."""
 
+import gzip
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ from ragbench.data.runs.run_folder import read_comparisons
 from ragbench.data.runs.run_list import list_runs, read_commit
 from ragbench.report import explanation
 from ragbench.report.explanation import Explanation
+from ragbench.report.page.data import pack_queries
 from ragbench.report.text import significant
 from tests.commands import run_command
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
@@ -193,6 +195,33 @@ def test_show_suggests(run):
 
     assert done.returncode == 2
     assert "'which moon' stands in 2 questions: q1, q3" in done.stderr
+
+
+@pytest.mark.costly
+def test_questions_without_ids_are_named_by_their_rows(tmp_path):
+    pytest.importorskip("pandas")
+    questions = ["How hot is Io?", "How cold is Europa?", "What is Mars made of?"]
+    rows = [{"question": text, "relevant": "io", "keep": "yes"} for text in questions]
+    rows.insert(1, {**rows[0], "question": "Why?", "keep": "no"})
+    result = rb.run_experiment(
+        {"retrievers": {"bm25": {"type": "bm25"}}, "output": str(tmp_path)},
+        dataset=rows,
+        documents={"io": "Io is hot.", "europa": "Europa is cold."},
+    )
+    third = [*result.per_query["bm25"]["mrr@10"]][2]
+    frame = result.to_pandas(texts=True)
+
+    assert [*frame["row"]] == [1, 3, 4]
+    assert len(third) == 12
+    explained = printed("explain", result.path)
+    assert "  row 4  What is Mars made of?" in explained
+    assert third not in explained
+    for name in ("4", "row 4", third, "made of"):
+        head = f"row 4 ({third}): What is Mars made of?"
+        assert printed("show", result.path, name).startswith(head)
+    assert run_command("show", result.path, "2").returncode == 2
+    page = json.loads(gzip.decompress(pack_queries(QueryViews(result.path)).packed))
+    assert [query["row"] for query in page["queries"]] == [1, 3, 4]
 
 
 @pytest.mark.costly

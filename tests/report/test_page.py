@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from ragbench.experiment.runner import run_experiment
 from ragbench.report.page import html
 from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, written
 from tests.report.chromium import expect, load, looks, tab, violations
@@ -225,6 +226,18 @@ def test_search_reaches_answers_and_passages(made, visit):
     page.get_by_label("in answers and passages").uncheck()
     expect(page.locator("#status")).to_have_text("0 of 12 queries · show all")
     expect(page.locator("#list li")).to_have_count(0)
+
+
+def test_questions_without_ids_are_named_by_their_rows(tmp_path, visit):
+    config = {"retrievers": {"bm25": {"type": "bm25"}}, "output": str(tmp_path)}
+    rows = [{"question": f"How hot is {name}?", "relevant": "io"} for name in ("Io", "Mars")]
+    run = run_experiment(config, dataset=rows, documents={"io": "Io is hot."})
+    page = visit(run.path / "report.html", "#queries")
+
+    listed(page, "row 1", "row 2")
+    page.get_by_label("find").fill("row 2")
+    listed(page, "row 2")
+    expect(page.locator("#detail")).to_contain_text("How hot is Mars?")
 
 
 def test_the_keyboard_alone_is_enough(made, visit):

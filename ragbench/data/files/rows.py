@@ -79,12 +79,14 @@ class Entry:
         values: Column or key -> value.
         record: Name of the row in formats without lines: `row 3`, `item 3`.
         file: File as the user named it, or the origin of a table from Python.
+        number: Number of the row in a table of records, from 1; 0 in other files.
     """
 
     file: str
     line: int | None
     values: dict[str, Any]
     record: str = ""
+    number: int = 0
 
     def error(
         self, fault: str, *, allowed: str | None = None, near: str | None = None

@@ -468,7 +468,9 @@ def map_columns(
         DataError: No column has the question, a named column is missing, the part of a column
             cannot be told and `doubts` is None, or `kept_rows` refuses the column `keep`.
     """
-    rows = kept_rows(with_paths(entries, mapping))
+    # numbered before rows are left out: these are the numbers that the user sees
+    numbered = enumerate(with_paths(entries, mapping), 1)
+    rows = kept_rows([replace(entry, number=number) for number, entry in numbered])
     present = list(dict.fromkeys(key for row in rows for key in row.values))
     groups = group_numbered_columns(present, mapping, lambda column: holds_ids(rows, names, column))
     joined, columns = join_columns(rows, groups)
@@ -499,11 +501,11 @@ def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
     for entry, mark in zip(entries, marks, strict=True):
         if not isinstance(mark, bool | None):
             raise entry.error(f"column '{column}' has '{mark}'", allowed="yes, no, an empty cell")
-    kept = [entry for entry, mark in zip(entries, marks, strict=True) if mark is not False]
-    if not kept:
+    rows = [entry for entry, mark in zip(entries, marks, strict=True) if mark is not False]
+    if not rows:
         problem = f"every row has no in column '{column}'"
         raise DataError(problem, file=entries[0].file, allowed="yes or an empty cell in some rows")
-    return kept
+    return rows
 
 
 def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str) -> bool:

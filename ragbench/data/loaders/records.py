@@ -314,7 +314,8 @@ class RecordTable:
     def _row(self, entry: Entry) -> ParsedRow:
         """Return the parts of a row; raise a `DataError` if one cannot be read.
 
-        Without a column `id`, the id is a hash of the question and its earlier turns.
+        Without a column `id`, the id is a hash of the question and its earlier turns, and the
+        question keeps the number of the row.
         """
         chat = self._chat.read(entry)
         whole = chat.whole
@@ -327,7 +328,13 @@ class RecordTable:
         answer = whole.answer if whole is not None and "answer" not in self._columns else None
         return ParsedRow(
             entry=entry,
-            query=Query(identifier, question, self._metadata(entry), chat.turns),
+            query=Query(
+                identifier,
+                question,
+                self._metadata(entry),
+                chat.turns,
+                entry.number if column is None else None,
+            ),
             system=self._required(entry, "system") if "system" in self._columns else None,
             contexts=self._contexts(entry, chat),
             answer=answer if answer is not None else self._text(entry, "answer"),
@@ -421,7 +428,7 @@ def _notes(
     notes = [f"{len(entries)} rows, {len(table.queries)} questions"]
     notes.append("columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items()))
     if "id" not in columns:
-        notes.append("ids are hashes of the questions")
+        notes.append("no ids: questions are matched by their texts, and named by their rows")
     if table.n_repeated:
         verb = "asks a question" if table.n_repeated == 1 else "ask questions"
         note = f"{table.n_repeated} of the rows {verb} again; each counts with an id of its own"

@@ -122,6 +122,7 @@ class QueryView:
         graded: Verdicts of a judge on passages without a human judgement; `judged` has their
             grades.
         metadata: Plain metadata of the query; empty without any.
+        row: Number of the query's row in a table without ids, from 1; None elsewhere.
     """
 
     id: str
@@ -133,8 +134,14 @@ class QueryView:
     systems: tuple[SystemView, ...]
     pairs: tuple[manifest.VerdictRow, ...] = ()
     graded: tuple[manifest.VerdictRow, ...] = ()
+    row: int | None = None
 
     __repr__ = short_repr
+
+    @property
+    def label(self) -> str:
+        """Name of the query for a reader: `row 13` of a table without ids, else its id."""
+        return manifest.query_label(self.id, self.row)
 
     def system(self, name: str) -> SystemView | None:
         """Return the view of a system by name; None if the run has no such system."""
@@ -224,12 +231,14 @@ class QueryViews:
             ),
             pairs=self._verdicts("pairs", query),
             graded=self._verdicts("passages", query),
+            row=row.row,
         )
 
     def find(self, text: str) -> str:
-        """Return the id of the query that a text means: an id, or part of a question in any case.
+        """Return the id of the query that a text means: an id, `13`, `row 13`, or words of it.
 
-        An id comes first. An empty text is part of no question.
+        An id comes first, then the number of a row in a table without ids, then a part of a
+        question in any case. An empty text is part of no question.
 
         Raises:
             DataError: The text is neither, or a part of several questions.
@@ -238,6 +247,9 @@ class QueryViews:
             return text
         # people copy questions with other line breaks and in another case
         part = " ".join(text.split()).casefold()
+        for query in self._questions:
+            if str(self._question(query).row) == part.removeprefix("row "):
+                return query
         questions = ((query, " ".join(self.question(query).split())) for query in self._questions)
         # an empty text is a part of every question
         queries = [query for query, question in questions if part and part in question.casefold()]
@@ -303,6 +315,10 @@ class QueryViews:
         rows = (texts(system.name, document) for system in self.summary.systems)
         return next(filter(None, rows), None)
 
+    def label(self, query: str) -> str:
+        """Return the name of a query for a reader: `row 13` of a table without ids, else its id."""
+        return self._question(query).label
+
     def question(self, query: str) -> str:
         """Return the text of a question; '' if the run does not hold it, or for an unknown id."""
         return self._question(query).question
@@ -313,7 +329,7 @@ class QueryViews:
         It lists the first 3 ids.
         """
         some = ", ".join(self.ids[:3]) + (", ..." if len(self.ids) > 3 else "")
-        allowed = f"one of {len(self.ids)} ids ({some}), or a part of a question"
+        allowed = f"one of {len(self.ids)} ids ({some}), a row number, or a part of a question"
         near = nearest(query, self.ids)
         return DataError(
             f"no query {shown(query)}", file=self.folder, allowed=allowed, nearest=near

@@ -32,6 +32,8 @@
     String(text).replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
   /** A text with its own direction, which does not change the direction of the text around it. */
+  // a table without ids has numbers of rows, which its owner can look up
+  const nameOf = ({ row, id }) => (row ? `row ${row}` : id);
   const bdi = (text) => h("bdi", null, visible(text));
 
   /** A cause in words: not_retrieved is "not retrieved". */
@@ -168,7 +170,7 @@
     index.rowOf = new Map(index.queries.map(({ id }, row) => [id, row]));
     index.system = new Map(index.systems.map((system) => [system.name, system]));
     index.stop = new Set(index.stopwords);
-    index.haystack = index.queries.map(({ id, text }) => `${id}\n${text}`.toLowerCase());
+    index.haystack = index.queries.map((query) => `${nameOf(query)}\n${query.id}\n${query.text}`.toLowerCase());
   }
 
   const shortText = (text) => (text.length > 300 ? `${text.slice(0, 300)}…` : text);
@@ -466,7 +468,7 @@
     const lower = (scoreOf(view.score) || {}).lower;
     const sign = change === null || change === 0 ? "" : (change > 0) !== Boolean(lower) ? "up" : "down";
     const a = h("a", { href: link({ q: index.queries[row].id }), "data-row": row },
-      h("b", null, bdi(index.queries[row].id)), " ", h("span", { class: "text", dir: "auto" }, visible(shortText(index.queries[row].text))),
+      h("b", null, bdi(nameOf(index.queries[row]))), " ", h("span", { class: "text", dir: "auto" }, visible(shortText(index.queries[row].text))),
       h("span", { class: "values" }, values.map((value) => number(value)).join(" · "),
         change === null ? null : h("span", { class: `change ${sign}` }, ` ${number(change, true)}`)));
     return h("li", null, a);
@@ -496,10 +498,10 @@
     $("detail").replaceChildren(...sections.filter(Boolean));
   }
 
-  function heading(row, { id, text }) {
+  function heading(row, query) {
     const facts = Object.entries(index.facts).flatMap(([field, values]) => values[row].map((value) =>
       h("a", { class: "chip", href: link({ slice: JSON.stringify([field, value]) }) }, bdi(`${field}: ${value}`))));
-    return h("header", null, h("p", { class: "soft" }, bdi(id), " ", facts), h("h2", { id: "question", dir: "auto" }, visible(text)));
+    return h("header", null, h("p", { class: "soft" }, bdi(nameOf(query)), " ", facts), h("h2", { id: "question", dir: "auto" }, visible(query.text)));
   }
 
   function goldOf(query, grades) {
@@ -898,7 +900,7 @@
   }
 
   const shadeOf = (change, lower) => (change === 0 ? "#888" : (change > 0) !== Boolean(lower) ? "#009e73" : "#d55e00");
-  const labelOf = (row, a, b) => `${visible(index.queries[row].id)} ${visible(shortText(index.queries[row].text))}: ${number(a)} and ${number(b)}, ${number(a - b, true)}`;
+  const labelOf = (row, a, b) => `${visible(nameOf(index.queries[row]))} ${visible(shortText(index.queries[row].text))}: ${number(a)} and ${number(b)}, ${number(a - b, true)}`;
 
   function sortedBars(pairs, view, lower) {
     const [width, height] = [640, 260];
