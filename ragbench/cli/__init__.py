@@ -27,6 +27,7 @@ from ragbench.secrets import note_secrets, printed, secrets_of_process
 
 # command -> its line in `ragbench --help`, so that help imports no command
 _COMMANDS = {
+    "demo": "Show a gate that fails, passes and cannot decide, on stored scores.",
     "run": "Run an experiment and print its tables.",
     "plan": "Print the stages, calls and cost of a run; send nothing.",
     "validate": "Check a config, and show how its data are read.",

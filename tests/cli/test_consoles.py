@@ -28,7 +28,7 @@ CONFIG = (
     "gates: [{measure: token_f1, min: 0.99}]\n"
 )
 LINES = [
-    "run c.yaml", "run c.yaml --json", "run 東京.yaml", "plan c.yaml", "plan c.yaml --json",
+    "demo", "run c.yaml", "run c.yaml --json", "run 東京.yaml", "plan c.yaml", "plan c.yaml --json",
     "validate c.yaml", "validate 東京.yaml", "validate c.yaml --set name=東京",
     "init Où.yaml --from qa.jsonl --force", "score q.qrels a.trec -q",
     "score q.qrels a.trec -q --format csv", "score q.qrels a.trec -q --format json",

@@ -13,7 +13,7 @@ CONFIG = (
     "metrics: {generation: [token_f1], judge: {type: python:tests.words:context_overlap}}\n"
 )
 LINES = [
-    "run NAME.yaml", "run c.yaml --set output=NAME", "run c.yaml --set cache=NAME",
+    "demo NAME", "run NAME.yaml", "run c.yaml --set output=NAME", "run c.yaml --set cache=NAME",
     "run c.yaml --set cache_also=[NAME]", "run c.yaml --set name=NAME", "plan NAME",
     "validate NAME", "validate c.yaml --set dataset.path=NAME",
     "validate c.yaml --set dataset.type=NAME", "validate c.yaml --set metrics.judge.nuggets=NAME",

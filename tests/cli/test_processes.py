@@ -11,6 +11,7 @@ from ragbench.cli import _COMMANDS
 from tests.commands import run_command
 
 LINES = {
+    "demo": "",
     "run": "CONFIG --only bm25 --quiet",
     "plan": "CONFIG",
     "validate": "CONFIG",

@@ -64,8 +64,9 @@ LINES = {
     "init": ["fresh.yaml"],
 }
 """Command -> calls with a run folder, or with what a user stands in it for."""
-THEIR_OWN = {"run", "plan", "validate", "score", "gate", "reproduce"}
-"""Commands that are given the user's own config or run file, and the one that imports."""
+THEIR_OWN = {"demo", "run", "plan", "validate", "score", "gate", "reproduce"}
+"""Commands that take no run folder: the user's own config or run file, or bundled data; and the
+one that imports."""
 
 
 @pytest.fixture(scope="module")
