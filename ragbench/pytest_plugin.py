@@ -2,26 +2,30 @@
 
     pytest search.ragbench.yaml
 
-collects one test per gate. The module imports pytest alone until a gate, the fixture or an
-assertion is used, since every test session of an environment loads the plug-in.
+collects one test per gate and system. The module imports pytest alone until a gate, the fixture or
+an assertion is used, since every test session of an environment loads the plug-in.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pytest
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragbench.experiment.pytest_runs import SharedRuns
-    from ragbench.records.gate import Decision
+    from ragbench.experiment.pytest_runs import GateTest, SharedRuns
 
 _SUFFIXES = (".ragbench.yaml", ".ragbench.yml")
 _SHARED = "ragbench_shared_folder"
+_PAGE = "page"  # property of a gate's test: the page of its run
 _runs: pytest.StashKey[SharedRuns] = pytest.StashKey()
 _folder: pytest.StashKey[str] = pytest.StashKey()
 # Options of the session, for the assertions: they are plain functions without fixtures.
@@ -69,20 +73,57 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_folder], ignore_errors=True)
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the undecided gates, which pytest counts as skipped tests; nothing without any."""
-    undecided = [
-        report
-        for report in terminalreporter.stats.get("skipped", ())
-        if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
-    ]
-    if undecided:
-        from ragbench.errors import visible
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Return the report of a test; its short summary has the first line of our messages."""
+    report = yield
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if call.excinfo is None or crash is None:
+        return report
+    if call.excinfo.traceback[-1].frame.f_globals.get("__name__") == __name__:
+        crash.message = str(call.excinfo.value).partition("\n")[0]
+    return report
 
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the undecided gates, which pytest counts as skipped tests, and pages of the runs.
+
+    A page is that of a gate that did not pass. Nothing is printed without such gates.
+    """
+    gates = {
+        outcome: [
+            report
+            for report in terminalreporter.stats.get(outcome, ())
+            if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
+        ]
+        for outcome in ("failed", "skipped")
+    }
+    if gates["skipped"]:
         terminalreporter.section("ragbench: undecided gates, neither passed nor failed")
-        for report in undecided:
-            terminalreporter.line(report.nodeid)
-            terminalreporter.line(visible(str(report.longrepr[2])))
+    for report in gates["skipped"]:
+        terminalreporter.line(report.nodeid)
+        terminalreporter.line(f"  {report.longrepr[2].removeprefix('Skipped: ')}")
+    properties = [pair for reports in gates.values() for r in reports for pair in r.user_properties]
+    for page in dict.fromkeys(value for name, value in properties if name == _PAGE):
+        terminalreporter.line(f"ragbench page: {page}")
+
+
+def _raise_at_caller(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function of tests, so that a traceback of its errors ends in the test."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        from ragbench.errors import RagbenchError
+
+        __tracebackhide__ = True
+        try:
+            return function(*args, **options)
+        except (RagbenchError, AssertionError) as error:
+            raise error.with_traceback(None) from None
+
+    return call
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -102,6 +143,7 @@ def ragbench_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     an `Experiment`, and raises as `run_experiment` does.
     """
 
+    @_raise_at_caller
     def run(source: Any, overrides: Mapping[str, Any] | None = None, **live: Any) -> Any:
         from ragbench.experiment.runner import run_experiment
 
@@ -112,6 +154,7 @@ def ragbench_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return run
 
 
+@_raise_at_caller
 def assert_retrieval(
     run: Any, qrels: Any, at_least: Mapping[str, float], *, decide: str = "mean"
 ) -> None:
@@ -127,7 +170,8 @@ def assert_retrieval(
         decide: `mean`, or `interval` for the lower end of its 95 % interval.
 
     Raises:
-        AssertionError: A measure is below its limit; the message has all of these measures.
+        AssertionError: A measure is below its limit; the message has each of these measures with
+            its interval and worst queries.
         DataError: The run or the qrels have a wrong form.
         OptionError: A measure or `decide` is unknown.
         ConfigError: A limit is not allowed.
@@ -139,12 +183,12 @@ def assert_retrieval(
     """
     from ragbench.comparison.evaluate import evaluate_run
 
-    __tracebackhide__ = True
     by = {"decide": decide} if decide != "mean" else {}  # messages leave out the default
     gates = [{"measure": name, "min": least, **by} for name, least in at_least.items()]
-    _judge(_decide(evaluate_run(run, qrels, list(at_least)), gates))
+    _judge(evaluate_run(run, qrels, list(at_least)), gates)
 
 
+@_raise_at_caller
 def assert_not_worse(
     now: Any, baseline: Any = None, *, measures: Mapping[str, float], system: str | None = None
 ) -> None:
@@ -162,14 +206,14 @@ def assert_not_worse(
         system: The system to compare; None compares all systems of both sides.
 
     Raises:
-        AssertionError: A measure dropped; the message has its interval and the worst queries.
+        AssertionError: A measure dropped; the message has both means, the interval of their
+            difference, and the queries that lost most, with the ranks of a gold document.
         DataError: A comparison is refused, no measure can be compared, or a source cannot be read.
         OptionError: There is no baseline.
         ConfigError: A measure or the system is unknown, or a margin is not allowed.
     """
-    from ragbench.errors import DataError, OptionError
+    from ragbench.errors import OptionError
 
-    __tracebackhide__ = True
     is_file = baseline is None or str(baseline).endswith(".json")
     if is_file and _options.get("baseline"):
         baseline = _options["baseline"]
@@ -183,42 +227,23 @@ def assert_not_worse(
         return
     only = {} if system is None else {"system": system}
     gates = [{"measure": name, "max_drop": most, **only} for name, most in measures.items()]
-    decisions = _decide(now, gates, baseline)
-    wrong = [decision for decision in decisions if decision.refused or decision.facts.n is None]
-    if any(decision.refused for decision in wrong) or (wrong and len(wrong) == len(decisions)):
-        raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
-    _judge(decisions)
+    _judge(now, gates, baseline)
 
 
-def _decide(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> list[Decision]:
-    """Return the decisions of `ragbench.check_gates` as records; errors are those of it."""
-    from ragbench.experiment.gates import check_gates
-    from ragbench.records.codec import from_json
-    from ragbench.records.gate import Decision
+def _judge(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> None:
+    """Raise an AssertionError for failed gates, also undecided if strict; else warn of these.
 
-    return [from_json(Decision, entry) for entry in check_gates(run, gates, baseline)]
+    Other errors are those of `decide_assertion`.
+    """
+    from ragbench.experiment.pytest_runs import decide_assertion
 
-
-def _judge(decisions: Sequence[Decision]) -> None:
-    """Raise an AssertionError for failed gates, also undecided if strict; else warn of these."""
-    from ragbench.errors import visible
-    from ragbench.report.ci import worst_lines
-
-    __tracebackhide__ = True
-    fatal = ("fail", "undecided") if _options.get("strict") else ("fail",)
-    failed, undecided = [], []
-    for decision in decisions:
-        head = f"{decision.gate} ({decision.system}): {decision.verdict}: {decision.why}"
-        # pytest prints the text of an assertion as it is
-        text = visible("\n".join([head, *worst_lines(decision.worst_queries)]))
-        if decision.verdict in fatal:
-            failed.append(text)
-        elif decision.verdict == "undecided":
-            undecided.append(text)
+    strict = bool(_options.get("strict"))
+    failed, undecided = decide_assertion(run, gates, baseline, strict=strict)
     if failed:
         raise AssertionError("\n".join(failed))
     for text in undecided:
-        warnings.warn(pytest.PytestWarning(text), stacklevel=3)
+        # at the line of the test, three calls above
+        warnings.warn(pytest.PytestWarning(text), stacklevel=4)
 
 
 def _shared_runs(config: pytest.Config) -> SharedRuns:
@@ -238,10 +263,10 @@ class GateFailed(Exception):
 
 
 class ExperimentFile(pytest.File):
-    """YAML file with gates, collected as a test per gate."""
+    """YAML file with gates, collected as a test per gate and system."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield an item per gate, and with `--ragbench-update` an item per baseline file.
+        """Yield an item per gate and system; with `--ragbench-update` one per baseline file first.
 
         Raises:
             CollectError: The config has mistakes.
@@ -262,8 +287,8 @@ class ExperimentFile(pytest.File):
             yield BaselineItem.from_parent(
                 self, name=f"write {file.name}", file=file, costs=costs, gates=gates_of_file
             )
-        for gate in gates_of_file.gates:
-            yield GateItem.from_parent(self, name=gate[0], gate=gate, gates=gates_of_file)
+        for test in gates_of_file.tests:
+            yield GateItem.from_parent(self, name=test.name, test=test, gates=gates_of_file)
 
 
 class _Item(pytest.Item):
@@ -274,33 +299,38 @@ class _Item(pytest.Item):
         self.gates = gates
 
     def experiment(self) -> Any:
-        """Return the experiment of the file, run once per session; add its tables to the report."""
-        from ragbench.report.terminal import render_terminal
-
+        """Return the experiment of the file, run once per session; add its page to the report."""
         experiment = _shared_runs(self.config).run(self.path, self.gates.overrides)
-        tables = render_terminal(experiment.record, experiment.compared)
-        self.add_report_section("call", "ragbench", tables)
+        # one path for all workers of xdist, of which the first has a relative one
+        page = experiment.path.resolve() / "report.html"
+        self.user_properties.append((_PAGE, str(page)))
         return experiment
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return the message of a failed gate or a user's mistake, else the usual traceback."""
         from ragbench.errors import RagbenchError, visible
 
-        if isinstance(excinfo.value, (GateFailed, RagbenchError)):
-            return visible(str(excinfo.value))
-        return super().repr_failure(excinfo)
+        if not isinstance(excinfo.value, (GateFailed, RagbenchError)):
+            return super().repr_failure(excinfo)
+        error = GateFailed(visible(str(excinfo.value))).with_traceback(excinfo.tb)
+        message = pytest.ExceptionInfo.from_exception(error).getrepr(style="value")
+        if message.reprcrash is not None:  # where other tests have the line of their assertion
+            path, line, _ = self.reportinfo()
+            message.reprcrash.path, message.reprcrash.lineno = str(path), (line or 0) + 1
+            message.reprcrash.message = str(error).partition("\n")[0]
+        return message
 
 
 class GateItem(_Item):
-    """Gate as a test, which runs the experiment of its file.
+    """Gate on a system as a test, which runs the experiment of its file.
 
     Attributes:
-        gate: Name of the gate, and its line in the file from 1 or None.
+        test: The gate and the system.
     """
 
-    def __init__(self, *, gate: tuple[str, int | None], **options: Any) -> None:
+    def __init__(self, *, test: GateTest, **options: Any) -> None:
         super().__init__(**options)
-        self.gate = gate
+        self.test = test
 
     def runtest(self) -> None:
         """Run the experiment; fail for a failed gate, skip for an undecided one.
@@ -310,9 +340,10 @@ class GateItem(_Item):
         """
         from ragbench.experiment.pytest_runs import outcome_of
 
-        verdict, why, facts = outcome_of(self.experiment(), self.gate)
+        strict = bool(_options.get("strict"))
+        verdict, why, facts = outcome_of(self.experiment(), self.test, strict=strict)
         self.user_properties.extend(facts)
-        if verdict == "fail" or (verdict == "undecided" and _options.get("strict")):
+        if verdict == "fail":
             raise GateFailed(why)
         if verdict == "undecided":
             raise pytest.skip.Exception(why, _use_item_location=True)
@@ -320,7 +351,7 @@ class GateItem(_Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return file, line from 0 (0 if it is unknown) and title of the gate."""
         # pytest shows the points of a bare name as colons, hence the word before it
-        return self.path, (self.gate[1] or 1) - 1, f"gate {self.name}"
+        return self.path, (self.test.gate.place.line or 1) - 1, f"gate {self.name}"
 
 
 class BaselineItem(_Item):

@@ -31,7 +31,8 @@ def shell(page, repository, tmp_path_factory, warm):
     checkout = tmp_path_factory.mktemp("checkout")
     (checkout / "datasets").symlink_to(repository / "datasets")
     (checkout / "search.ragbench.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
-    (checkout / "test_search.py").write_text(blocks(page, "python")[0], encoding="utf-8")
+    for name, code in zip(("python", "search", "questions"), blocks(page, "python"), strict=True):
+        (checkout / f"test_{name}.py").write_text(code, encoding="utf-8")
     commands = checkout / "bin"
     commands.mkdir()
     # what the step `pip install ragbench-eval` would have put there
@@ -113,10 +114,38 @@ def test_the_gitlab_job_finds_its_report(page, shell):
 def test_pytest_runs_the_gates_and_the_tests(page, shell):
     command = blocks(page, "bash")[2].strip()
 
-    code, output = shell(f"{command} test_search.py -p no:cacheprovider")
+    code, output = shell(f"{command} test_python.py test_search.py -p no:cacheprovider")
 
     assert code == 0, output
     assert " passed" in output
+
+
+def test_a_question_is_a_test_of_its_own(page, shell):
+    file = shell.checkout / "test_questions.py"
+
+    code, output = shell("pytest test_questions.py -v -k q02 -p no:cacheprovider")
+    # a question that this retriever cannot answer
+    file.write_text(file.read_text(encoding="utf-8").replace("q03", "q04"), encoding="utf-8")
+    failed, said = shell("pytest test_questions.py -p no:cacheprovider")
+
+    assert code == 0, output
+    assert "test_question[q02] PASSED" in output
+    assert "2 deselected" in output
+    assert (failed, "1 failed, 2 passed" in said) == (1, True), said
+    assert "Which craft was the first to go into orbit" in said
+
+
+def test_the_failure_of_a_gate_is_that_of_the_page(page, shell):
+    config = (shell.checkout / "search.ragbench.yaml").read_text(encoding="utf-8")
+    gates = "gates:\n  - {measure: ndcg@10, system: exact}\n"
+    failing = shell.checkout / "failing.ragbench.yaml"
+    failing.write_text(config[: config.index("gates:")] + gates, encoding="utf-8")
+
+    code, output = shell("pytest failing.ragbench.yaml -p no:cacheprovider")
+
+    (shown,) = (text for text in blocks(page, "text") if text.startswith("exact got WORSE"))
+    assert code == 1
+    assert shown in output
 
 
 def test_undecided_is_4_where_that_is_asked_for(shell):

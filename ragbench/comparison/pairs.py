@@ -258,14 +258,18 @@ def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
     """
     d = pairs.gains
     order = np.argsort(d, kind="stable")  # NaN comes last
-    return tuple(
-        WorseQuery(
-            query_id=pairs.query_ids[row],
-            score=float(pairs.system.values[row]),
-            baseline=float(pairs.baseline.values[row]),
-        )
-        for row in order[:SHOWN_QUERIES].tolist()
-        if d[row] < 0
+    return tuple(scores_of(pairs, row) for row in order[:SHOWN_QUERIES].tolist() if d[row] < 0)
+
+
+def scores_of(pairs: PairedScores, row: int) -> WorseQuery:
+    """Return a query with both scores, without its question; `row` is that of the pair, from 0.
+
+    IndexError if there is no such row, or the pair has no query ids.
+    """
+    return WorseQuery(
+        query_id=pairs.query_ids[row],
+        score=float(pairs.system.values[row]),
+        baseline=float(pairs.baseline.values[row]),
     )
 
 

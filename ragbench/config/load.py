@@ -243,7 +243,7 @@ class TreeCheck:
         generators = self._components("generators", lambda _: GENERATORS)
         apps = self._components("apps", lambda _: APPS)
         self._check_names()
-        self._require_a_system(LOADERS)
+        self._require_a_system()
         # before causes and gates, which name its scores
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
@@ -251,7 +251,7 @@ class TreeCheck:
         limits = declared_options(schema.BudgetLimits)
         budget = self.context.check(self._item("budget"), limits)
         executor = self._executor()
-        gates = self._gates(metrics, generators, LOADERS)
+        gates = self._gates(metrics, generators)
         for check in self.context.late_checks if self.report else ():
             check()
         # a value that could not be read is missing in `top`, without a problem in this report
@@ -382,17 +382,12 @@ class TreeCheck:
                 reported.add(id(entries[name]))
                 self.report.wrong(entries[name], problem, allowed)
 
-    def _may_bring_systems(self, loaders: Family) -> bool:
-        """Return True if the loader is not built in, or its type is records or traces."""
-        type_name = self._item("dataset").text("type")
-        return type_name not in loaders.table or type_name in ("records", "traces")
-
-    def _require_a_system(self, loaders: Family) -> None:
+    def _require_a_system(self) -> None:
         """Report a config without any retriever or app, unless the data set may bring systems."""
         if self.context.code is None:  # `load_saved` reads a part of a config
             return
         has_systems = self.live.retrievers or self.live.apps or self.swept["apps"].components
-        if has_systems or self._may_bring_systems(loaders):
+        if has_systems or brings_systems(self._item("dataset").text("type")):
             return
         node = self.tree.entries.get("retrievers")
         if node is None:
@@ -405,7 +400,6 @@ class TreeCheck:
         self,
         metrics: schema.Metrics,
         generators: Mapping[str, schema.Component | None],
-        loaders: Family,
     ) -> tuple[Gate, ...]:
         """Return the gates without a problem; empty if the config has no gates."""
         node = self.tree.get("gates")
@@ -421,7 +415,7 @@ class TreeCheck:
             pairs=pairs_of(self.context.retrievers, {**generators, **live_generators}),
             apps=[*self.swept["apps"].components, *self.live.apps],
             sweeps=self.context.members,
-            may_have_others=self._may_bring_systems(loaders),
+            may_have_others=brings_systems(self._item("dataset").text("type")),
         )
         return check_gates(node, names, self.context)
 
@@ -429,6 +423,16 @@ class TreeCheck:
         """Return a block of the file, or an empty one."""
         entry = self.tree.entries.get(name)
         return entry.node if entry else Node({}, self.tree.place, (name,))
+
+
+def brings_systems(loader: str | None) -> bool:
+    """Return True if a data set may bring systems with names that no config has.
+
+    True for records and traces, and for a type of a loader that is not built in.
+    """
+    from ragbench.data import LOADERS
+
+    return loader not in LOADERS.table or loader in ("records", "traces")
 
 
 def _complete(

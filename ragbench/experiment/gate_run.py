@@ -10,6 +10,7 @@ import numpy as np
 
 from ragbench.comparison.compare_runs import add_changes, compare_sources, paired_rows
 from ragbench.comparison.matching import match_sources
+from ragbench.comparison.pairs import scores_of, worst_queries
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.query_view import QueryViews
@@ -26,7 +27,7 @@ from ragbench.records.manifest import Choices
 from ragbench.report.gate import ChangedScore, GateReview, question_line
 from ragbench.report.progress import Progress
 
-_WORST, _BEST = 5, 3  # questions that are shown
+_BEST = 3  # questions that gained and are shown
 
 
 def run_gate(
@@ -84,9 +85,11 @@ def run_gate(
     ]
     return GateReview(
         scores=[score for score, *_ in rows],
-        worst=[question_line(views, pairs, row) for row in order[:_WORST] if gains[row] < 0],
+        worst=[question_line(views, query) for query in worst_queries(pairs)],
         best=[
-            question_line(views, pairs, row) for row in order[: -_BEST - 1 : -1] if gains[row] > 0
+            question_line(views, scores_of(pairs, row))
+            for row in order[: -_BEST - 1 : -1]
+            if gains[row] > 0
         ],
         changes=matching.changes[1],
         same_corpus=None if None in corpora else corpora[0] == corpora[1],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,12 +26,14 @@ from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, GateNames, ScoreFacts, decide_gates, read_baselines
+from ragbench.gates.drop import Change
 from ragbench.gates.fail_if import FailIf
 from ragbench.llm.failures import one_line
 from ragbench.records.codec import to_json
 from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
+from ragbench.report.gate import question_line, verdict_line
 from ragbench.report.text import counted
 
 # A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it.
@@ -127,16 +130,64 @@ def check_gates(
         >>> [gate["verdict"] for gate in gates]
         ['pass', 'fail']
     """
-    scored = scored_without_controls(run)
-    checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, scored)
-    compared = None if baseline is None else read_scored(baseline)
-    decisions = decide_finished(scored, checked, compared)
+    gated, decided = decide_source(run, gates, baseline)
+    decisions = [decision for _, decision in decided]
     views = cache(QueryViews)  # reads the run folder only if a gate has worst queries
 
     def question_of(query: str) -> str:
-        return "" if scored.folder is None else views(scored.folder).question(query)
+        folder = gated.scored.folder
+        return "" if folder is None else views(folder).question(query)
 
     return [to_json(decision) for decision in _with_questions(decisions, question_of)]
+
+
+def decide_source(
+    run: Source, gates: GateLike | Sequence[GateLike], baseline: Source | None = None
+) -> tuple[GatedRun, list[tuple[Gate, Decision]]]:
+    """Return a finished run, and each gate with its decisions, as `check_gates` decides them.
+
+    A gate is repeated for each of its systems. Arguments and errors are those of `check_gates`.
+    """
+    scored = scored_without_controls(run)
+    checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, scored)
+    gated = gated_run(scored, checked, None if baseline is None else read_scored(baseline))
+    return gated, [(gate, decision) for gate in checked for decision in decide_gates([gate], gated)]
+
+
+def explain_decision(
+    gate: Gate, decision: Decision, run: GatedRun, *, has_title: bool
+) -> list[str]:
+    """Return lines on a decision that did not pass: its verdict, then its worst questions.
+
+    A question has both scores, and the answers or the ranks of a gold document, as far as the
+    system and its baseline have run folders.
+
+    Args:
+        gate: The gate.
+        decision: Its decision on a system.
+        run: The run that was decided on.
+        has_title: Whether the lines stand under the text of the gate; else they have its condition.
+
+    Raises:
+        DataError: A run folder lacks a question or cannot be read.
+    """
+    # the reason of a change has the margin
+    has_condition = has_title or isinstance(gate, Change)
+    lines = [verdict_line(decision, gate.about if has_condition else gate.text)]
+    if decision.system is None or not decision.worst_queries:
+        return lines
+    systems = [(run.scored.folder, decision.system)]
+    if isinstance(gate, Change):
+        _, having = gate.scored_systems(run)
+        source, baseline = gate.find_baseline(having[decision.system], having, run)
+        systems = [(source.folder, baseline.name if baseline else decision.system), *systems]
+    with ExitStack() as stack:
+        views = [
+            (stack.enter_context(closing(QueryViews(folder))), name)
+            for folder, name in systems
+            if folder is not None
+        ]
+        return [*lines, *(question_line(views, query) for query in decision.worst_queries)]
 
 
 def scored_without_controls(run: Source) -> ScoredSystems:
@@ -152,7 +203,14 @@ def scored_without_controls(run: Source) -> ScoredSystems:
 def decide_finished(
     scored: ScoredSystems, gates: Sequence[Gate], baseline: ScoredSystems | None
 ) -> list[Decision]:
-    """Return the decisions on a finished run, by the intervals and clusters of the run.
+    """Return the decisions on a finished run; arguments and errors are those of `gated_run`."""
+    return decide_gates(gates, gated_run(scored, gates, baseline))
+
+
+def gated_run(
+    scored: ScoredSystems, gates: Sequence[Gate], baseline: ScoredSystems | None
+) -> GatedRun:
+    """Return a finished run for decisions, with its intervals, its clusters and the baselines.
 
     Gates without `against` are compared with `baseline`, or if it is None with the run's own. Two
     single systems are compared whatever their names.
@@ -166,7 +224,7 @@ def decide_finished(
         renamed = dict(zip(scored.systems, baseline.systems.values(), strict=True))
         baseline = replace(baseline, systems=renamed)
     method = method_of_run(scored)
-    run = GatedRun(
+    return GatedRun(
         scored=scored,
         method=method,
         baselines=read_baselines(gates, "the gates", baseline),
@@ -175,7 +233,6 @@ def decide_finished(
         baseline=baseline,
         summary=scored.summary,
     )
-    return decide_gates(gates, run)
 
 
 def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ragbench.comparison.method import Method
 from ragbench.comparison.sources import HasRunFolder, Source
-from ragbench.config.gates import written_gates
-from ragbench.config.load import load_config
+from ragbench.config.gates import gate_scores, pairs_of, written_gates
+from ragbench.config.load import brings_systems, load_config
+from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_scores import read_run_scores, write_baseline
-from ragbench.errors import DataError
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
+from ragbench.errors import DataError, RagbenchError, visible
+from ragbench.experiment.gates import (
+    GateLike,
+    decide_source,
+    explain_decision,
+    gated_run,
+    scored_without_controls,
+)
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.files import locked, write_atomically
-from ragbench.report.ci import worst_lines
+from ragbench.gates.base import Gate, GatedRun, SystemGate
+from ragbench.records.gate import Decision, Verdict
 from ragbench.signature import fingerprint_json
 
 
@@ -23,13 +34,13 @@ class SharedRuns:
     """Runs of a test session: each experiment is run once, also with several workers.
 
     Workers share runs through files in a folder; None is a session with one process. A folder of
-    files is shared by all workers of one session; errors of a run are raised by `run`, and not
-    stored.
+    files is shared by all workers of one session. A run that failed is not tried again by the same
+    worker: its error is raised again.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._done: dict[str, Experiment] = {}
+        self._done: dict[str, Experiment | RagbenchError] = {}
 
     def run(self, config: str | Path, overrides: Mapping[str, Any] | None = None) -> Experiment:
         """Return the experiment of a YAML file; the first call for it runs it.
@@ -40,8 +51,14 @@ class SharedRuns:
         path = Path(config).resolve()
         key = fingerprint_json([str(path), dict(overrides or {})])
         if key not in self._done:
-            self._done[key] = self._run_or_wait(key, path, overrides)
-        return self._done[key]
+            try:
+                self._done[key] = self._run_or_wait(key, path, overrides)
+            except RagbenchError as error:
+                self._done[key] = error
+        experiment = self._done[key]
+        if isinstance(experiment, RagbenchError):
+            raise experiment
+        return experiment
 
     def _run_or_wait(self, key: str, path: Path, overrides: Mapping[str, Any] | None) -> Experiment:
         """Run an experiment, or read the run of another worker; `key` names the run.
@@ -62,17 +79,36 @@ class SharedRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class GateTest:
+    """Gate on one system as a test.
+
+    Attributes:
+        gate: The gate.
+        system: Name of the system; None for a gate on a judge, or if the config does not name the
+            systems: then all decisions of the gate count.
+    """
+
+    gate: Gate
+    system: str | None
+
+    @property
+    def name(self) -> str:
+        """Text of the gate, and the system in brackets, as pytest shows a parameter."""
+        return f"{self.gate.text}[{self.system}]" if self.system else self.gate.text
+
+
+@dataclass(frozen=True, slots=True)
 class CollectedGates:
     """Gates of one YAML file as tests, with the options of their run.
 
     Attributes:
-        gates: Text and line of each gate.
+        tests: Tests in the order of the gates, then of their systems.
         overrides: Keys that the run changes in the file: its gates or their baselines.
         baselines: Baseline files that the run writes instead of reading them -> True with costs.
         idle: Message on options without an effect, or on a file without gates; empty if none.
     """
 
-    gates: Sequence[tuple[str, int | None]]
+    tests: Sequence[GateTest]
     overrides: Mapping[str, Any]
     baselines: Mapping[Path, bool] = field(default_factory=dict)
     idle: str = ""
@@ -114,35 +150,108 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         idle = f"{path.name} has no gates, so that there is nothing to test"
     elif not baseline_of and (update or baseline is not None):
         idle = f"no gate of {path.name} is against a baseline file"
-    tests = [(gate.text, gate.place.line) for gate in config.gates]
+    tests = [
+        GateTest(gate, system) for gate in config.gates for system in _systems_of(gate, config)
+    ]
     return CollectedGates(tests, overrides, files, idle)
 
 
-def outcome_of(
-    experiment: Experiment, gate: tuple[str, int | None]
-) -> tuple[str, str, list[tuple[str, object]]]:
-    """Return (worst verdict on a gate over its systems, message, facts of each system).
+def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
+    """Return the systems that a gate will be decided on; [None] if the config does not tell them.
 
-    The message has the systems with this verdict, the facts are properties of the test for reports.
-    `fail` is worse than `undecided`, `undecided` than `pass`; a refused comparison fails. `gate` is
-    its text and line; a gate without decisions passes.
+    A gate that names none is asked with the systems of the config, whose scores are unknown yet.
     """
-    texts, verdicts = list[str](), list[str]()
-    facts: list[tuple[str, object]] = []
-    for decision in experiment.record.gates:
-        if (decision.gate, decision.line) != gate:
+    if gate.systems:
+        return gate.systems
+    if not isinstance(gate, SystemGate) or brings_systems(config.dataset.type):
+        return [None]
+    retrievers, apps = list(config.retrievers), list(config.apps)
+    pairs = pairs_of(retrievers, config.generators)
+    names = replace(gate_scores(config.metrics), retrievers=retrievers, pairs=pairs, apps=apps)
+    systems = {
+        name: SystemScores(
+            name,
+            None if name in apps else name.partition("/")[0],
+            name.partition("/")[2] or None,
+            role="app" if name in apps else "system",
+        )
+        for name in names.systems_with(None if gate.score is None else names.find(gate.score))
+    }
+    baseline = config.statistics.baseline or next(iter([*retrievers, *apps]), None)
+    run = GatedRun(
+        scored=ScoredSystems("the config", systems, (), baseline), method=Method(), n_queries=0
+    )
+    return gate.default_systems(systems, run)
+
+
+def outcome_of(
+    experiment: Experiment, test: GateTest, *, strict: bool
+) -> tuple[Verdict, str, list[tuple[str, object]]]:
+    """Return (verdict on a test, message, facts of each system).
+
+    The verdict is the worst one on the systems of the test, of which the message tells; a failure
+    has the worst questions. `fail` is worse than `undecided`, `undecided` than `pass`. A refused
+    comparison fails, and an undecided one if `strict`. The facts are properties of the test for
+    reports. A system without a decision is undecided.
+    """
+    gate, system = test.gate, test.system
+    decisions = [
+        decision
+        for decision in experiment.record.gates
+        if (decision.gate, decision.line) == (gate.text, gate.place.line)
+        and (system is None or decision.system in (None, system))
+    ]
+    facts: list[tuple[str, object]] = [
+        (decision.system or "judge", f"{decision.verdict}: {decision.why}")
+        for decision in decisions
+    ]
+    if not decisions:
+        return "undecided", f"{system or 'the gate'} is undecided: this run has no decision", facts
+    if all(decision.verdict == "pass" for decision in decisions):
+        return "pass", "", facts
+    run = gated_run(scored_without_controls(experiment.path), [gate], None)
+    decided = [(gate, decision) for decision in decisions]
+    failed, undecided = _explained(decided, run, strict, has_title=True)
+    return "fail" if failed else "undecided", "\n".join(failed or undecided), facts
+
+
+def decide_assertion(
+    run: Source, gates: Sequence[GateLike], baseline: Source | None, *, strict: bool
+) -> tuple[list[str], list[str]]:
+    """Return messages on (failed, undecided) gates of an assertion; strict: all of them as failed.
+
+    Raises:
+        DataError: A comparison is refused, or no gate can be compared.
+        RagbenchError: As `check_gates`.
+    """
+    gated, decided = decide_source(run, gates, baseline)
+    wrong = [decision for _, decision in decided if decision.refused or decision.facts.n is None]
+    if any(decision.refused for decision in wrong) or (wrong and len(wrong) == len(decided)):
+        raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
+    return _explained(decided, gated, strict, has_title=False)
+
+
+def _explained(
+    decided: Sequence[tuple[Gate, Decision]], run: GatedRun, strict: bool, *, has_title: bool
+) -> tuple[list[str], list[str]]:
+    """Return a message for each (failed, undecided) decision; passed ones have none.
+
+    Args:
+        decided: Each decision with its gate.
+        run: The run that was decided on.
+        strict: Whether undecided decisions fail.
+        has_title: Whether the messages stand under the text of the gate.
+    """
+    failed, undecided = list[str](), list[str]()
+    for gate, decision in decided:
+        if decision.verdict == "pass":
             continue
-        system = f"{decision.system}: " if decision.system else ""
-        # a comparison that was not possible must not look like a passed test
-        verdicts.append("fail" if decision.refused else decision.verdict)
-        lines = worst_lines(decision.worst_queries)
-        texts.append("\n".join([f"{system}{verdicts[-1]}: {decision.why}", *lines]))
-        facts.append((decision.system or "judge", f"{decision.verdict}: {decision.why}"))
-    for worst in ("fail", "undecided"):
-        if worst in verdicts:
-            of_worst = [text for text, v in zip(texts, verdicts, strict=True) if v == worst]
-            return worst, "\n".join([gate[0], *of_worst]), facts
-    return "pass", "\n".join(texts), facts
+        fails = decision.verdict == "fail" or decision.refused or strict
+        lines = explain_decision(gate, decision, run, has_title=has_title)
+        # pytest prints a message as it is
+        text = visible("\n".join(lines if fails else lines[:1]))
+        (failed if fails else undecided).append(text)
+    return failed, undecided
 
 
 def keep_baseline(run: Source, path: str, *, costs: bool = False) -> None:

@@ -391,12 +391,7 @@ class SystemGate(Gate):
         gate, else that of the run. If no system has the score, there is one undecided decision,
         without a system. Errors of `decide_system` pass through.
         """
-        systems, score = run.scored.systems, self.about
-        if self.of != "cost":  # every system has costs
-            names = dict.fromkeys(name for system in systems.values() for name in system.columns)
-            # the config may spell the score in another way than the run
-            score = find_score(self.about, list(names)) or self.about
-            systems = {name: system for name, system in systems.items() if score in system.columns}
+        score, systems = self.scored_systems(run)
         if not systems:
             yield run.not_scored(self.about)
             return
@@ -409,6 +404,20 @@ class SystemGate(Gate):
             else:
                 decision = Decision("undecided", f"{name} was not run")
             yield replace(decision, system=name)
+
+    def scored_systems(self, run: GatedRun) -> tuple[str, Mapping[str, SystemScores]]:
+        """Return the run's name of the score or cost, and the systems of the run that have it.
+
+        In the order of the run; every system has costs. A score that no system has keeps the name
+        of the gate.
+        """
+        systems, score = run.scored.systems, self.about
+        if self.of != "cost":
+            names = dict.fromkeys(name for system in systems.values() for name in system.columns)
+            # the config may spell the score in another way than the run
+            score = find_score(self.about, list(names)) or self.about
+            systems = {name: system for name, system in systems.items() if score in system.columns}
+        return score, systems
 
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
         """Return the systems of a gate that names none: all that have the score.

@@ -501,7 +501,7 @@ class Drop(Change):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
             return Decision("undecided", f"{changed}, and the score has no bound", facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
-        why = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {pairs.counted(interval.n)}{turned}"
+        why = f"{facts.change} over {pairs.counted(interval.n)}{turned}"
         verdict, words = self.verdict_of(interval, width)
         if verdict != "undecided":
             return Decision(verdict, f"{why}: {words}", facts=facts)
@@ -540,7 +540,7 @@ class Drop(Change):
         facts = Facts(difference=difference, n=len(d), n_changed=n_changed)
         verdict = base.within(mean, -self.max_drop, None)
         drop = "no drop" if verdict == "pass" else "a drop"
-        why = f"{difference:+.4g} over these {pairs.counted(len(d))}: {drop} by more than"
+        why = f"{facts.change} over these {pairs.counted(len(d))}: {drop} by more than"
         return Decision(verdict, f"{why} {self.max_drop:g}", facts=facts)
 
 

@@ -102,6 +102,20 @@ class Facts(Record):
     n_clusters: int | None = optional()
     n_failed: int | None = optional()
 
+    @property
+    def change(self) -> str:
+        """Difference and its interval, as the reasons of gates begin; empty without a difference.
+
+        Example:
+            >>> Facts(difference=-0.5, interval=(-0.5276, -0.4449)).change
+            '-0.5 [-0.5276, -0.4449]'
+        """
+        if not isinstance(self.difference, float):
+            return ""
+        low, high = self.interval or (None, None)
+        ends = "" if low is None or high is None else f" [{low:+.4g}, {high:+.4g}]"
+        return f"{self.difference:+.4g}{ends}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropFacts(Record):

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragbench.comparison.matching import QueryChanges, list_ids
-from ragbench.comparison.pairs import PairedScores
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.records.comparison import ComparedRuns
-from ragbench.records.gate import Decision
+from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report.ci import why_of
 from ragbench.report.runs import changed_text, moved_causes
@@ -64,36 +63,73 @@ class ChangedScore:
         if not np.nan_to_num(self.gains).any():
             return f"{name} is unchanged: {self.measure} {significant(means[0])}"
         ends = ends_of(facts.interval)
-        change, between = difference(facts.difference, ends)
         is_sure = ends is not None and ends[0] * ends[1] > 0
         word = "did not surely change"
         if self.decision.verdict == "fail":
             word = "got WORSE" if is_sure else "got WORSE, though not surely"
         elif self.gain > 0 and is_sure:
             word = "got BETTER"
-        between = between.strip("[]").replace(", ", " and ")
-        between = f", surely between {between}" if between else ""
-        values = " -> ".join(map(significant, means))
-        return f"{name} {word}: {printable(self.measure)} {values} ({change}{between})"
+        return f"{name} {word}: {_change_text(self.measure, means, facts)}"
 
 
-def question_line(views: Sequence[tuple[QueryViews, str]], pairs: PairedScores, row: int) -> str:
+def verdict_line(decision: Decision, measure: str) -> str:
+    """Return the verdict on a gate that did not pass as a sentence, with its numbers and reason.
+
+    A change of a mean has both means, the difference and its interval, a mean has its interval, if
+    there is one. Without a system the judge is its subject.
+
+    Args:
+        decision: A decision that failed, was refused or is undecided.
+        measure: Score, cost or rubric that the gate is about, or its whole condition.
+
+    Example:
+        >>> facts = Facts(mean=0.5, interval=(0.477, 0.523))
+        >>> gate = Decision("fail", "mean 0.5 over 60 queries", system="ours", facts=facts)
+        >>> verdict_line(gate, "mrr")
+        'ours FAILS: mrr: mean 0.5 over 60 queries, surely between 0.477 and 0.523'
+    """
+    means, facts, why = decision.means, decision.facts, printable(decision.why)
+    has_failed = decision.verdict == "fail" or decision.refused
+    name = printable(decision.system or "the judge")
+    if means is not None and facts.change and why.startswith(facts.change):
+        word = "got WORSE" if has_failed else "is undecided"
+        # the sentence has the numbers in words
+        return f"{name} {word}: {_change_text(measure, means, facts)}{why[len(facts.change) :]}"
+    word, ends = "FAILS" if has_failed else "is undecided", ends_of(facts.interval)
+    text = f"{name} {word}: {printable(measure)}: {printable(why_of(decision))}"
+    # the reason of a gate that decides by the interval of a mean has the interval
+    if not isinstance(facts.mean, float) or ends is None or "[" in why:
+        return text
+    return f"{text}, surely between {' and '.join(map(significant, ends))}"
+
+
+def _change_text(measure: str, means: Sequence[float], facts: Facts) -> str:
+    """Return a score with both means, their difference and its interval, if it has one.
+
+    ValueError without a difference.
+    """
+    change, between = difference(facts.difference or 0.0, facts.interval)
+    between = between.strip("[]").replace(", ", " and ")
+    between = f", surely between {between}" if between else ""
+    return f"{printable(measure)} {' -> '.join(map(significant, means))} ({change}{between})"
+
+
+def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) -> str:
     """Return a question with its scores, and the answers or else the ranks of its gold document.
 
     DataError if a run folder lacks the question or cannot be read.
 
     Args:
         views: Run folder and name of the system: those of the base, if it is a run, then those of
-            the head.
-        pairs: Scores of the system in head and base.
-        row: Row of the question in `pairs`.
+            the head, if it is a run. Without any, the line has no question, answers and ranks.
+        query: Query with the score of the system, and that of the base if there is one.
     """
-    query = pairs.query_ids[row]
-    head = views[-1][0][query]
-    sides = [side for view, name in views if (side := view[query].system(name)) is not None]
-    question = f"{head.label} {' '.join(head.question.split())}"
-    scores = [float(column.values[row]) for column in (pairs.baseline, pairs.system)]
-    details = _answers(sides) or _ranks(head, sides)
+    pages = [(view[query.query_id], name) for view, name in views]
+    sides = [side for view, name in pages if (side := view.system(name)) is not None]
+    head = pages[-1][0] if pages else None
+    question = f"{head.label} {' '.join(head.question.split())}" if head else query.query_id
+    scores = [score for score in (query.baseline, query.score) if score is not None]
+    details = (_answers(sides) or _ranks(head, sides)) if head else ""
     parts = (question, " -> ".join(map(significant, scores)), details)
     return "  ".join(map(printable, filter(None, parts)))
 

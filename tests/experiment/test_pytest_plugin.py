@@ -84,27 +84,110 @@ def runs(tmp_path):
     return [folder for folder in (tmp_path / "runs" / "moons").glob("2*") if folder.is_dir()]
 
 
-def test_a_test_for_each_gate(session, experiment, tmp_path):
+def test_a_test_for_each_gate_and_system(session, experiment, tmp_path):
     experiment(
         {"measure": "recall@10", "system": "bm25", "min": 0.1},
         {"measure": "ndcg@10", "system": "bm25", "min": 1.0, "decide": "interval"},
         {"measure": "context_overlap", "against": "bm25/extractive", "max_drop": 0.0},
-        {"measure": "usd", "max": 0},
+        {"measure": "usd", "system": "bm25/extractive", "max": 0},
+        retrievers={"bm25": {"type": "bm25"}, "exact": {"type": "bm25", "stemmer": "none"}},
     )
 
     code, output = session("moons.ragbench.yaml", "-v", "-rs", "--junit-xml=out.xml")
 
     assert code == 1
-    assert "moons.ragbench.yaml::recall@10 >= 0.1 PASSED" in output
-    assert "gate ndcg@10 >= 1 (interval)" in output
-    assert "bm25: fail: mean" in output
-    assert "Captured ragbench" in output
+    assert "moons.ragbench.yaml::recall@10 >= 0.1[bm25] PASSED" in output
+    assert "gate ndcg@10 >= 1 (interval)[bm25]" in output
+    assert output.count("bm25 FAILS: ndcg@10: mean") == 1
+    assert "Captured" not in output
     assert "Traceback" not in output
     assert ".py:" not in output
-    assert len(runs(tmp_path)) == 1
+    [run] = runs(tmp_path)
+    assert output.count(f"ragbench page: {run / 'report.html'}") == 1
     cases = ElementTree.parse(tmp_path / "out.xml").findall(".//testcase")
-    assert len(cases) == 4
-    assert cases[0].find("properties/property").get("name") == "bm25"
+    assert [case.get("name").partition("[")[2] for case in cases] == [
+        "bm25]", "bm25]", "exact/extractive]", "bm25/extractive]",
+    ]  # fmt: skip
+    properties = {p.get("name"): p.get("value") for p in cases[0].iter("property")}
+    assert properties == {"page": str(run / "report.html"), "bm25": "pass: mean 1 over 4 queries"}
+    failure = cases[1].find("failure")
+    assert failure.get("message").startswith("bm25 FAILS: ndcg@10: mean")
+    assert failure.text == failure.get("message"), "no question is below the limit"
+
+
+def test_the_summary_in_ci_has_the_verdict_alone(session, experiment, tmp_path, monkeypatch):
+    experiment({"measure": "ndcg@10", "system": "bm25", "min": 1.0, "decide": "interval"})
+    (tmp_path / "test_search.py").write_text(TESTS)
+    monkeypatch.setenv("CI", "1")  # pytest then does not cut the lines of its summary
+
+    _, output = session("-k", "bm25 or bad", "--tb=no")
+
+    gate, assertion = (text for text in output.splitlines() if text.startswith("FAILED"))
+    name = "moons.ragbench.yaml::ndcg@10 >= 1 (interval)[bm25]"
+    assert gate.startswith(f"FAILED {name} - bm25 FAILS: ndcg@10: mean")
+    assert assertion == (
+        "FAILED test_search.py::test_bad_retrieval - evaluation FAILS: mrr@10 >= 0.9: "
+        "mean 0.5 over 60 queries, surely between 0.477 and 0.523"
+    )
+    assert "q0" not in output
+
+
+GATES = {
+    "recall@10 >= 0": ({"measure": "recall@10", "min": 0}, ["bm25", "k-k1=0.5", "k-k1=0.9"]),
+    "rouge1 >= 0": (
+        {"measure": "rouge1", "min": 0},
+        ["bm25/extractive", "k-k1=0.5/extractive", "k-k1=0.9/extractive"],
+    ),
+    # the systems of a difference are those that are no baseline
+    "ndcg@10 not worse": ({"measure": "ndcg@10"}, ["bm25", "k-k1=0.5"]),
+    "rouge1 not worse against bm25/extractive": (
+        {"measure": "rouge1", "against": "bm25/extractive"},
+        ["k-k1=0.5/extractive", "k-k1=0.9/extractive"],
+    ),
+    "usd <= 1": (
+        {"measure": "usd", "max": 1},
+        [
+            *("bm25", "k-k1=0.5", "k-k1=0.9"),
+            *("bm25/extractive", "k-k1=0.5/extractive", "k-k1=0.9/extractive"),
+        ],
+    ),
+    "ndcg@10 >= 0": ({"measure": "ndcg@10", "system": "k", "min": 0}, ["k-k1=0.5", "k-k1=0.9"]),
+}
+
+
+def test_the_tests_are_the_decisions_of_the_run(session, experiment, tmp_path):
+    experiment(
+        *(gate for gate, _ in GATES.values()),
+        retrievers={"bm25": {"type": "bm25"}, "k": {"type": "bm25", "sweep": {"k1": [0.5, 0.9]}}},
+        generators={"extractive": {"type": "extractive"}},
+        statistics={"baseline": "k-k1=0.9"},
+    )
+
+    _, output = session("--collect-only", "-q")
+    gates = rb.run_experiment(tmp_path / "moons.ragbench.yaml").summary["gates"]
+
+    collected = [line.partition("::")[2] for line in output.splitlines() if "::" in line]
+    assert collected == [f"{text}[{name}]" for text, (_, names) in GATES.items() for name in names]
+    assert sorted(collected) == sorted(f"{gate['gate']}[{gate['system']}]" for gate in gates)
+
+
+def test_a_gate_whose_systems_the_data_bring_is_one_test(session, experiment, tmp_path):
+    (tmp_path / "log.jsonl").write_text(
+        '{"id": "q1", "question": "q?", "reference": "moon", "answer": "sun"}\n'
+    )
+    experiment(
+        {"measure": "token_f1", "min": 0.5},
+        dataset={"type": "records", "path": "log.jsonl"},
+        retrievers={},
+        generators={},
+        metrics={"generation": ["token_f1"]},
+    )
+
+    code, output = session()
+
+    assert code == 1, output
+    assert "_ gate token_f1 >= 0.5 _" in output
+    assert "given FAILS: token_f1: mean 0 over 1 queries" in output
 
 
 def test_undecided_is_skipped_or_fails(session, experiment):
@@ -121,7 +204,7 @@ def test_undecided_is_skipped_or_fails(session, experiment):
     assert (lenient, strict) == (0, 1)
     for output in (said, also):
         assert "queries if the systems are equal" in output
-        assert "empty: undecided: " in output
+        assert output.count("empty is undecided: ndcg@10 ") == 1
     assert "ragbench: undecided gates, neither passed nor failed" in said
 
 
@@ -211,11 +294,60 @@ def test_fixture_and_assertions(session, experiment, tmp_path):
     code, output = session("-rA", "--tb=short")
 
     assert code == 1
-    assert "4 passed, 2 failed" in output or "2 failed, 4 passed" in output, output
-    assert "mrr@10 >= 0.9 (evaluation): fail: mean 0.5 over 60 queries" in output
-    assert "mrr@10 drop <= 0.1 (evaluation): fail: -0.5 [-0.5" in output
-    assert "q0      0.500  1.00" in output, "the worst queries"
+    assert "2 failed, 5 passed" in output, output
+    assert "AssertionError: evaluation FAILS: mrr@10 >= 0.9: mean 0.5 over 60 queries" in output
+    assert (
+        "evaluation got WORSE: mrr@10 1.00 -> 0.500 (-0.500, surely between -0.528 and -0.445) "
+        "over 60 queries: a drop by more than 0.1"
+    ) in output
+    assert "q0  1.00 -> 0.500" in output, "the worst queries"
     assert len(runs(tmp_path)) == 1, "the fixture and the gate share a run"
+
+
+ERRORS = """
+import pytest
+from ragbench.pytest_plugin import assert_not_worse
+
+def test_config(ragbench_run):
+    ragbench_run("no.yaml")
+
+def test_baseline():
+    assert_not_worse("runs", "no.json", measures={"ndcg@10": 0.0})
+"""
+
+
+def test_an_error_of_ours_ends_in_the_test(session, place):
+    (place / "test_search.py").write_text(ERRORS)
+
+    code, output = session()
+
+    assert code == 1
+    places = [line for line in output.splitlines() if line.startswith("test_search.py:")]
+    assert places == ["test_search.py:6: ConfigError", "test_search.py:9: DataError"]
+    assert "pytest_plugin" not in output
+    assert "FAILED test_search.py::test_baseline - runs: no such file or folder; all" in output
+
+
+def test_a_run_that_fails_is_not_tried_for_each_gate(session, experiment, tmp_path):
+    experiment(
+        {"measure": "recall@10", "min": 0.0},
+        {"measure": "ndcg@10", "min": 0.0},
+        dataset={"type": "python:bad:Loader"},
+    )
+    (tmp_path / "bad.py").write_text(
+        "from ragbench.errors import DataError\n"
+        "class Loader:\n"
+        "    def load(self):\n"
+        "        with open('calls', 'a') as file:\n"
+        "            file.write('x')\n"
+        "        raise DataError('the shop is closed')\n"
+    )
+
+    code, output = session()
+
+    assert code == 1, output
+    assert "the shop is closed" in output
+    assert (tmp_path / "calls").read_text() == "x"
 
 
 @pytest.mark.slow

@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 
 from ragbench.comparison.matching import QueryChanges
-from ragbench.comparison.pairs import PairedScores
 from ragbench.data.runs.query_view import GoldDocument, Hit, QueryView, SystemView
 from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.comparison import ComparedRuns, RunSince
-from ragbench.records.gate import Decision, Facts
+from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
-from ragbench.report.gate import ChangedScore, GateReview, question_line, review_lines
-from ragbench.signature import Signature
-from ragbench.types import ScoreColumn
+from ragbench.report.gate import (
+    ChangedScore,
+    GateReview,
+    question_line,
+    review_lines,
+    verdict_line,
+)
 
 DECISION = Decision(
     "fail",
@@ -56,11 +59,7 @@ def line(*rankings, answers=("", "")):
             systems=(system,),
         )
         views.append(({"q48": view}, "ours"))
-    scores = (
-        ScoreColumn("mrr", np.array([x]), np.zeros(1, np.uint8), Signature("mrr"))
-        for x in (0.0, 0.5)
-    )
-    return question_line(views, PairedScores(*scores, ["q48"]), 0)
+    return question_line(views, WorseQuery(query_id="q48", score=0.0, baseline=0.5))
 
 
 BASE, HEAD = ["a", "b", "romer"], ["dawn", *map(str, range(9))]
@@ -158,3 +157,71 @@ def test_a_question_of_answers_shows_both():
 
 def test_without_the_system_of_the_base_only_the_new_rank_is_shown():
     assert line(BASE).endswith("  0.500 -> 0.00  gold bradley: not in 3")
+
+
+def test_a_question_without_a_run_folder_has_its_id_and_scores():
+    assert question_line([], WorseQuery(query_id="q1", score=0.5)) == "q1  0.500"
+
+
+CHANGE = Facts(difference=-0.03902, interval=(-0.1036, 0.02056), n=70)
+MEAN = Facts(mean=0.6073, interval=(0.5101, 0.6988), n=70)
+
+
+@pytest.mark.parametrize(
+    ("decision", "line"),
+    [
+        (
+            Decision(
+                "fail",
+                "-0.03902 [-0.1036, +0.02056] over 70 queries: a drop by more than 0.01",
+                means=(0.6, 0.561),
+                facts=CHANGE,
+            ),
+            "ours got WORSE: ndcg 0.600 -> 0.561 (-0.039, surely between -0.104 and +0.021)"
+            " over 70 queries: a drop by more than 0.01",
+        ),
+        (
+            Decision(
+                "fail",
+                "-0.039 over these 70 queries: a drop by more than 0.01",
+                means=(0.6, 0.561),
+                facts=Facts(difference=-0.039, n=70),
+            ),
+            "ours got WORSE: ndcg 0.600 -> 0.561 (-0.039) over these 70 queries:"
+            " a drop by more than 0.01",
+        ),
+        # `undecided: fail`: nothing shows that it got worse
+        (
+            Decision(
+                "fail",
+                "undecided, which counts as failed here: +0.1 over 9 queries",
+                means=(0.5, 0.6),
+                facts=Facts(difference=0.1),
+            ),
+            "ours FAILS: ndcg: 0.500 -> 0.600: undecided, which counts as failed here:"
+            " +0.1 over 9 queries",
+        ),
+        (
+            Decision("fail", "mean 0.6073 over 70 queries", facts=MEAN),
+            "ours FAILS: ndcg: mean 0.6073 over 70 queries, surely between 0.510 and 0.699",
+        ),
+        (
+            Decision("fail", "mean 0.6073 [0.5101, 0.6988] over 70 queries", facts=MEAN),
+            "ours FAILS: ndcg: mean 0.6073 [0.5101, 0.6988] over 70 queries",
+        ),
+        (
+            Decision("undecided", "refused: other data", refused=True),
+            "ours FAILS: ndcg: refused: other data",
+        ),
+        (
+            Decision("undecided", "only 3 of 9 unchanged"),
+            "ours is undecided: ndcg: only 3 of 9 unchanged",
+        ),
+    ],
+)
+def test_the_verdict_of_a_gate_has_each_number_once(decision, line):
+    assert verdict_line(replace(decision, system="ours"), "ndcg") == line
+
+
+def test_a_verdict_without_a_system_is_on_the_judge():
+    assert verdict_line(Decision("fail", "kappa 0.4"), "tone") == "the judge FAILS: tone: kappa 0.4"
