@@ -164,20 +164,29 @@ class Endpoint:
         weakref.finalize(self, _close, self._idle)
 
     def post(self, body: Any) -> Any:
-        """Return the JSON reply to a JSON body.
+        """Return the JSON reply to a JSON body, as `send` does for the method POST."""
+        return self.send("POST", body)
+
+    def send(self, method: str, body: Any = None) -> Any:
+        """Return the JSON reply to a request.
 
         The body is sent as UTF-8; half surrogate pairs become `?`. TypeError if it is no JSON
         value.
+
+        Args:
+            method: HTTP method, such as POST; GET is sent without the body.
+            body: JSON value.
 
         Raises:
             CallFailure: The last try failed or timed out, the reply is no JSON (`malformed`), or it
                 is larger than 64 MiB.
         """
-        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        text = "" if method == "GET" else json.dumps(body, ensure_ascii=False)
+        content = text.encode("utf-8", "replace")
         deadline = time.monotonic() + self._timeout
         for tried in range(1, self._retries + 2):
             try:
-                return self._read(self._once(content, deadline))
+                return self._read(self._once(method, content, deadline))
             except CallFailure as failure:
                 wait_s = self._backoff.seconds(failure, tried) if failure.retryable else 0.0
                 late = time.monotonic() + wait_s >= deadline
@@ -188,12 +197,13 @@ class Endpoint:
             time.sleep(wait_s)
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
-    def _once(self, content: bytes, deadline: float) -> bytes:
+    def _once(self, method: str, content: bytes, deadline: float) -> bytes:
         """Send a request once and return the body; reconnect if an idle connection was closed.
 
         The body is not decoded.
 
         Args:
+            method: HTTP method.
             content: Body of the request.
             deadline: Time limit on the monotonic clock, in seconds.
 
@@ -203,13 +213,13 @@ class Endpoint:
         connection, is_old = self._connection(deadline)
         try:
             try:
-                connection.request("POST", self._target, content, self._headers)
+                connection.request(method, self._target, content, self._headers)
                 response = connection.getresponse()
             except ConnectionError:
                 if not is_old:
                     raise
                 connection.close()  # the server closed it while it was idle
-                connection.request("POST", self._target, content, self._headers)
+                connection.request(method, self._target, content, self._headers)
                 response = connection.getresponse()
             text = _read_body(response, deadline)
         except TimeoutError:

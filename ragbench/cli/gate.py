@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
 from ragbench.cli import output
+from ragbench.errors import RagbenchError
 
 
 @click.command(name="gate")
@@ -25,6 +28,11 @@ from ragbench.cli import output
 @output.no_judge_option
 @output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
+@click.option(
+    "--comment",
+    is_flag=True,
+    help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="No progress; print the first three lines only.")
 @click.option("--as-base", type=click.Path(path_type=Path), hidden=True)
 @click.pass_context
@@ -35,9 +43,7 @@ def command(
     base: str,
     overrides: tuple[str, ...],
     as_base: Path | None,
-    no_judge: bool,
-    strict: bool,
-    quiet: bool,
+    **flags: bool,
 ) -> None:
     """Run CONFIG and its base, and fail if a system is surely worse than in the base.
 
@@ -48,24 +54,32 @@ def command(
     interval of the difference is below 0), or lower by more than 0.02 of the range, by the first
     measure of rankings or the first score of answers. Judges whose key or package is missing are
     skipped with their gates.
+
+    A comment needs the variables of a job of GitHub and GITHUB_TOKEN, or of GitLab and
+    GITLAB_TOKEN. Without a comment, as in pull requests from forks, the exit code is the same.
     """
     from ragbench.experiment.base_run import load_for_gate, open_base
     from ragbench.experiment.gate_run import run_gate
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.gate import exit_code_of
     from ragbench.records.manifest import Choices
-    from ragbench.report.gate import review_lines
+    from ragbench.report.gate import render_review, review_lines
     from ragbench.report.progress import Progress
 
-    settings, choices = load_for_gate(config, overrides, as_base), Choices(judge=not no_judge)
+    choices, quiet = Choices(judge=not flags["no_judge"]), flags["quiet"]
     # text that a component prints would spoil the result on stdout
-    with contextlib.redirect_stdout(sys.stderr), output.resumable(output.RESUMES):
+    with (
+        contextlib.redirect_stdout(sys.stderr),
+        output.resumable(output.RESUMES),
+        _commented_errors(config, flags["comment"]),
+    ):
+        settings = load_for_gate(config, overrides, as_base)
         progress = Progress(quiet=quiet, stream=output.progress_stream())
         if as_base is not None:
             run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
             return
-        flags = {"--no-judge": no_judge, "--quiet": quiet}
-        options = [f"--set={text}" for text in overrides] + [f for f in flags if flags[f]]
+        options = [f"--set={text}" for text in overrides] + ["--quiet"] * quiet
+        options += ["--no-judge"] * flags["no_judge"]
         output.echo(f"base: {base}", err=True)
         with open_base(base, config, settings, options) as scored:
             output.echo("head: this checkout", err=True)
@@ -74,8 +88,43 @@ def command(
     for line in lines[:3] if quiet else lines:
         output.echo(line)
     decisions = () if review.is_same else review.decisions
-    output.report_to_github(
-        lambda: "\n".join(["```text", *lines, "```"]), decisions, config, os.environ
-    )
-    code = exit_code_of(decisions, complete=review.summary.complete, strict=strict)
+    output.report_to_github(lambda: render_review(lines), decisions, config, os.environ)
+    if flags["comment"]:
+        _comment(config, lines)
+    code = exit_code_of(decisions, complete=review.summary.complete, strict=flags["strict"])
     ctx.exit(0 if review.is_same else code)
+
+
+@contextlib.contextmanager
+def _commented_errors(config: Path, comment: bool) -> Iterator[None]:
+    """Write an error of the block as the comment, if wanted, and raise it again.
+
+    Otherwise the comment would still show the verdict on an older commit.
+    """
+    try:
+        yield
+    except RagbenchError as error:
+        if comment:
+            _comment(config, [f"no decision: {' '.join(Exception.__str__(error).split())}"])
+        raise
+
+
+def _comment(config: Path, lines: Sequence[str]) -> None:
+    """Write lines as the comment of a config on the pull request, and report it on stderr.
+
+    A failure is reported too, and raises nothing: the decision does not depend on it.
+    """
+    from ragbench.adapters.review_comments import find_thread
+    from ragbench.report.ci import COMMENT_LIMIT, fit_markdown
+    from ragbench.report.gate import render_review
+    from ragbench.secrets import printed
+
+    marker = f"<!-- ragbench:{quote(config.as_posix())} -->"
+    try:
+        thread = find_thread(os.environ)
+        report = render_review([printed(line) for line in lines], thread.link)
+        thread.publish(marker, fit_markdown(report, COMMENT_LIMIT - len(marker) - 1))
+    except RagbenchError as error:
+        output.echo(f"no comment was written: {error}", err=True)
+    else:
+        output.echo("the comment was written", err=True)

@@ -343,10 +343,10 @@ def report_to_github(
     Raises:
         DataError: The file of the summary cannot be written.
     """
-    from ragbench.report.ci import annotate, step_summary
+    from ragbench.report.ci import annotate, fit_markdown
 
     if target := environment.get("GITHUB_STEP_SUMMARY"):
-        data = step_summary(report()).encode("utf-8", "backslashreplace")
+        data = fit_markdown(report()).encode("utf-8", "backslashreplace")
         try:
             with Path(target).open("ab") as stream:
                 stream.write(data)

@@ -54,7 +54,10 @@ def run_gate(
     head = replace(scored_without_controls(experiment.path), source="head")
     comparable = list(_comparable(base, head))
     gates = [_against_base(gate) for gate in config.gates]
-    skipped = [gate for gate in gates if _lacks_judge(gate, head)]
+    skipped_judges = experiment.record.skipped_judges
+    if not choices.judge:
+        skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
+    skipped = [gate for gate in gates if skipped_judges and _lacks_judge(gate, head)]
     gates = [gate for gate in gates if gate not in skipped]
     measures = [m for gate in gates if gate.score and (m := find_score(gate.score, comparable))]
     measures = list(dict.fromkeys(measures)) or _first_scores(head, comparable)
@@ -96,6 +99,7 @@ def run_gate(
         compared=compared,
         decisions=decide_finished(head, gates, base),
         skipped=[gate.text for gate in skipped],
+        skipped_judges=skipped_judges,
         summary=experiment.record,
         is_same=_is_same(base, head, matching.sources[0].query_ids),
     )
@@ -134,13 +138,10 @@ def _against_base(gate: Gate) -> Gate:
 
 
 def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
-    """Return True if a judge was skipped, and no system of the head has the score of the gate.
+    """Return True if no system of the head has the score of the gate.
 
-    Also for a gate of a judge, such as one of its certificate. Without a summary, as for a baseline
-    file, no judge counts as skipped.
+    Also for a gate of a judge, such as one of its certificate.
     """
-    if head.summary is None or not head.summary.skipped_judges:
-        return False
     names = {name for system in head.systems.values() for name in system.columns}
     has_score = gate.score is None or find_score(gate.score, list(names)) is not None
     return gate.of == "judge" or not has_score

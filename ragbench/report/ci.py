@@ -69,10 +69,12 @@ def _text(counts: Mapping[str, int]) -> dict[str, str]:
 
 # Largest step summary in bytes; GitHub shows nothing of a larger one.
 SUMMARY_LIMIT = 1024 * 1024
+# Largest comment. GitHub counts characters; as many bytes are never more of them.
+COMMENT_LIMIT = 65_536
 
 # verdict of a gate -> level of its annotation
 _LEVELS = {"fail": "error", "undecided": "warning"}
-_CUT = "\n\n(cut here: the report in the run folder is complete)\n"
+_CUT = "\n\n(cut here: the run folder has all results)\n"
 
 
 def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
@@ -108,17 +110,17 @@ def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
     return lines
 
 
-def step_summary(report: str) -> str:
-    """Return a Markdown report, cut at a line end to the largest size that GitHub shows.
+def fit_markdown(report: str, limit: int = SUMMARY_LIMIT) -> str:
+    """Return a Markdown report, cut at a line end to at most `limit` bytes in UTF-8.
 
-    The limit is 1 MiB in UTF-8; a cut report ends with a note.
+    A cut report ends with a note.
     """
     text = f"{report}\n"
     data = text.encode("utf-8", "backslashreplace")
-    if len(data) <= SUMMARY_LIMIT:
+    if len(data) <= limit:
         return text
     # "ignore" drops a character that the cut would split
-    start = data[: SUMMARY_LIMIT - len(_CUT.encode())].decode("utf-8", "ignore")
+    start = data[: limit - len(_CUT.encode())].decode("utf-8", "ignore")
     return f"{start.rpartition(chr(10))[0]}{_CUT}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report.ci import why_of
+from ragbench.report.markdown import escape, join_blocks, list_lines
 from ragbench.report.runs import changed_text, moved_causes
 from ragbench.report.text import counted, difference, ends_of, significant
 from ragbench.types import FloatArray
@@ -182,6 +183,7 @@ class GateReview:
         compared: Comparison with the changes of config, data and causes.
         decisions: Decisions on the gates.
         skipped: Texts of the gates whose judge was skipped.
+        skipped_judges: Name -> reason why the judge was not asked.
         summary: Summary of the head.
         is_same: True if all rankings and answers are those of the base.
     """
@@ -194,6 +196,7 @@ class GateReview:
     compared: ComparedRuns
     decisions: Sequence[Decision]
     skipped: Sequence[str]
+    skipped_judges: Mapping[str, str]
     summary: Summary
     is_same: bool
 
@@ -230,6 +233,21 @@ def review_lines(review: GateReview) -> Iterator[str]:
         if gate.verdict != "pass":
             system = f" ({gate.system})" if gate.system else ""
             yield printable(f"gate {gate.verdict}: {gate.gate}{system}: {why_of(gate)}")
-    for judge, why in review.summary.skipped_judges.items():
+    for judge, why in review.skipped_judges.items():
         skipped = f"; gates skipped: {', '.join(review.skipped)}" if review.skipped else ""
         yield printable(f"judge {judge} was skipped: {why}{skipped}")
+
+
+def render_review(lines: Sequence[str], link: str = "") -> str:
+    """Return the lines of a review as Markdown: three paragraphs, the first bold, then a list.
+
+    Texts of others are escaped. A link to the job stands above the list, unless it is empty.
+    ValueError without lines.
+    """
+    # Markdown shows the two blanks between the parts of a line as one
+    lines = [line.replace("  ", " · ") for line in lines]
+    first, *paragraphs = map(escape, lines[:3])
+    if link:
+        paragraphs.append(f"[page and log of the run]({link})")
+    blocks = [[f"**{first}**"], *([text] for text in paragraphs), list_lines(lines[3:])]
+    return join_blocks(blocks).rstrip()

@@ -16,6 +16,7 @@ from ragbench.report.gate import (
     ChangedScore,
     GateReview,
     question_line,
+    render_review,
     review_lines,
     verdict_line,
 )
@@ -84,7 +85,8 @@ REVIEW = GateReview(
     compared=COMPARED,
     decisions=[DECISION],
     skipped=["tone >= 0.5"],
-    summary=Summary(name="", systems=(), skipped_judges={"small": "KEY is not set"}),
+    skipped_judges={"small": "KEY is not set"},
+    summary=Summary(name="", systems=()),
     is_same=False,
 )
 
@@ -102,6 +104,21 @@ def test_the_first_three_lines_are_for_the_reviewer():
         "gate fail: ndcg@10 not worse (ours): 0.557 -> 0.526: surely worse",
         "judge small was skipped: KEY is not set; gates skipped: tone >= 0.5",
     ]
+
+
+def test_the_comment_shows_foreign_text_as_it_is():
+    hostile = "ask @alice about #1 ![x](https://evil.example/i.png) <img src=x> `a` --> /close"
+
+    text = render_review(["ours got WORSE", "1 worse", hostile, hostile], "https://ci.example/9")
+
+    shown = (
+        r"ask @&#8288;alice about #&#8288;1 !\[x\](https:&#8288;//evil.example/i.png) "
+        r"&lt;img src=x&gt; \`a\` --&gt; /close"
+    )
+    assert text == (
+        f"**ours got WORSE**\n\n1 worse\n\n{shown}\n\n"
+        f"[page and log of the run](https://ci.example/9)\n\n- {shown}"
+    )
 
 
 def test_a_review_without_any_change_has_no_verdict():

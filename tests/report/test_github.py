@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.report.ci import SUMMARY_LIMIT, step_summary
+from ragbench.report.ci import SUMMARY_LIMIT, fit_markdown
 from tests.report.pages import annotate, render_markdown
 from tests.report.strategies import HOSTILE
 
@@ -59,7 +59,7 @@ def test_foreign_text_starts_no_command_of_its_own(why, file):
 
 
 def test_the_summary_is_the_report(example):
-    assert step_summary(render_markdown(*example)) == f"{render_markdown(*example)}\n"
+    assert fit_markdown(render_markdown(*example)) == f"{render_markdown(*example)}\n"
 
 
 @pytest.mark.costly
@@ -67,8 +67,8 @@ def test_a_summary_that_github_would_refuse_is_cut_between_lines(example):
     summary, comparisons = example
     long = {**summary, "notes": [f"ä note {i} " + "x" * 1000 for i in range(1200)]}
 
-    text = step_summary(render_markdown(long, comparisons))
+    text = fit_markdown(render_markdown(long, comparisons))
 
     assert len(text.encode()) <= SUMMARY_LIMIT
-    assert text.endswith("(cut here: the report in the run folder is complete)\n")
+    assert text.endswith("(cut here: the run folder has all results)\n")
     assert text.splitlines()[:2] == render_markdown(long, comparisons).splitlines()[:2]

@@ -1,0 +1,163 @@
+"""Comment of a job on a pull request of GitHub or a merge request of GitLab, edited in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+from ragbench.adapters.http import Endpoint
+from ragbench.errors import DataError
+from ragbench.json_yaml import load_json
+from ragbench.llm.base import CallFailure
+from ragbench.types import Cause
+
+_TIMEOUT_S = 30.0
+_PAGE = 100  # comments of a reply, the most that both APIs give
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewThread:
+    """Comments of a pull request of GitHub or a merge request of GitLab.
+
+    Attributes:
+        api: Address of the API.
+        headers: Headers of each request, with the token.
+        comments: Path of the comments.
+        comment: Path of a single comment, without its id.
+        edit: HTTP method that replaces the text of a comment.
+        link: Address of the job, with its log and files.
+    """
+
+    api: str
+    headers: Mapping[str, str]
+    comments: str
+    comment: str
+    edit: Literal["PATCH", "PUT"]
+    link: str
+
+    def publish(self, marker: str, text: str) -> None:
+        """Replace the own comment that starts with a marker, or else add a comment.
+
+        Args:
+            marker: Line that a reader does not see, by which the next job finds the comment.
+            text: Markdown below the marker.
+
+        Raises:
+            CallFailure: The server cannot be reached, refuses a request, or its reply is malformed.
+            OptionError: The address, the token or the proxy is invalid.
+        """
+        body = {"body": f"{marker}\n{text}"}
+        comment_id = self._own_comment(marker)
+        if comment_id is None:
+            self._call("POST", self.comments, body)
+        else:
+            self._call(self.edit, f"{self.comment}/{comment_id}", body)
+
+    def _own_comment(self, marker: str) -> object:
+        """Return the id of the first own comment that starts with a marker; None without one.
+
+        People can paste the marker. Their comments stay, since they could change the text again.
+        """
+        comments = [c for c in self._all_comments() if str(c.get("body")).startswith(marker)]
+        if not comments:
+            return None
+        try:
+            name = _user_name(self._call("GET", "user"))
+        except CallFailure:  # the token of a GitHub job belongs to a bot, which is no user
+            name = None
+        for comment in comments:
+            author = comment.get("user") or comment.get("author") or {}  # None: a deleted user
+            if _user_name(author) == name if name else author.get("type") == "Bot":
+                return comment.get("id")
+        return None
+
+    def _all_comments(self) -> Iterator[dict[str, Any]]:
+        """Yield all comments in the order of the server, page by page."""
+        for page in count(1):
+            comments = self._call("GET", f"{self.comments}?per_page={_PAGE}&page={page}")
+            if not isinstance(comments, list):
+                raise CallFailure(Cause.MALFORMED, f"{self.comments}: the reply is no list")
+            yield from (comment for comment in comments if isinstance(comment, dict))
+            if len(comments) < _PAGE:
+                return
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the JSON reply to a request.
+
+        A comment is added without a second try, which could add it twice.
+        """
+        retries = 0 if method == "POST" else 2
+        url = f"{self.api}/{path}"
+        endpoint = Endpoint("comment", url, self.headers, timeout=_TIMEOUT_S, retries=retries)
+        return endpoint.send(method, body)
+
+
+def find_thread(environment: Mapping[str, str]) -> ReviewThread:
+    """Return the comments of the pull request that a job of GitHub or GitLab checks.
+
+    Args:
+        environment: Variables of the job. GITHUB_TOKEN or GITLAB_TOKEN holds the token.
+
+    Raises:
+        DataError: The job checks no pull request, its event cannot be read, or it has no token.
+    """
+    if path := environment.get("GITHUB_EVENT_PATH"):
+        try:
+            event = load_json(Path(path).read_bytes())
+        except (OSError, ValueError) as error:
+            raise DataError(f"the event cannot be read: {error}", file=path) from error
+        match event:
+            case {"pull_request": {"number": int(number)}}:
+                return _github_thread(number, environment)
+    elif merge_request := environment.get("CI_MERGE_REQUEST_IID"):
+        return _gitlab_thread(merge_request, environment)
+    raise DataError("the job checks no pull request or merge request")
+
+
+def _github_thread(number: int, environment: Mapping[str, str]) -> ReviewThread:
+    """Return the comments of a pull request; DataError without a token."""
+    repository = environment.get("GITHUB_REPOSITORY")
+    server = environment.get("GITHUB_SERVER_URL", "https://github.com")
+    return ReviewThread(
+        api=environment.get("GITHUB_API_URL", "https://api.github.com"),
+        headers={
+            "Authorization": f"Bearer {_token('GITHUB_TOKEN', environment)}",
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": "2022-11-28",
+            "User-Agent": "ragbench",  # GitHub refuses requests without one
+        },
+        comments=f"repos/{repository}/issues/{number}/comments",
+        comment=f"repos/{repository}/issues/comments",
+        edit="PATCH",
+        link=f"{server}/{repository}/actions/runs/{environment.get('GITHUB_RUN_ID')}",
+    )
+
+
+def _gitlab_thread(merge_request: str, environment: Mapping[str, str]) -> ReviewThread:
+    """Return the notes of a merge request; DataError without a token."""
+    # the pipeline of a fork runs in the fork; the merge request is in the other project
+    project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID")
+    notes = f"projects/{project}/merge_requests/{merge_request}/notes"
+    return ReviewThread(
+        api=environment.get("CI_API_V4_URL", "https://gitlab.com/api/v4"),
+        headers={"PRIVATE-TOKEN": _token("GITLAB_TOKEN", environment), "User-Agent": "ragbench"},
+        comments=notes,
+        comment=notes,
+        edit="PUT",
+        link=f"{environment.get('CI_JOB_URL')}/artifacts/browse",
+    )
+
+
+def _token(name: str, environment: Mapping[str, str]) -> str:
+    """Return the token in a variable; DataError if it is missing or empty."""
+    if token := environment.get(name):
+        return token
+    raise DataError(f"{name} is not set")
+
+
+def _user_name(user: Any) -> object:
+    """Return the name of a user of GitHub or GitLab; None if the reply is no user."""
+    return (user.get("login") or user.get("username")) if isinstance(user, dict) else None

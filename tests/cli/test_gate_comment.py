@@ -1,0 +1,111 @@
+"""`ragbench gate --comment`: the verdict is the same, whatever becomes of the comment."""
+
+import json
+import os
+
+import pytest
+
+from tests.cli.test_gate import N, documents, question, rows
+from tests.commands import run_command
+from tests.review_server import ReviewServer
+
+pytestmark = pytest.mark.costly
+
+CONFIG = """\
+name: search
+dataset: {type: records, path: qa.jsonl, corpus: corpus.jsonl}
+retrievers: {bm25: {type: bm25, k1: 0.9}}
+metrics: {retrieval: {measures: [mrr]}}
+"""
+SECRET = "7b2d6f0c19aa4e55"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A checkout with a worse config than that of its baseline."""
+    folder = tmp_path_factory.mktemp("comment")
+    questions = [question(n) for n in range(N)]
+    questions[0]["question"] += f" {SECRET}"
+    # three of them, with their escapes, are longer than a comment
+    for row in questions[1:]:
+        row["question"] += " &" * 6_000
+    (folder / "qa.jsonl").write_text(rows(questions))
+    (folder / "corpus.jsonl").write_text(rows(documents()))
+    (folder / "search.yaml").write_text(CONFIG)
+    for line in (("run", "search.yaml"), ("baseline", "runs/search", "-o", "main.json")):
+        assert run_command(*line, cwd=folder).returncode == 0
+    (folder / "search.yaml").write_text(CONFIG.replace("0.9", "0"))
+    (folder / "broken.yaml").write_text(CONFIG.replace("0.9", "'@alice'"))
+    (folder / "event.json").write_text(json.dumps({"pull_request": {"number": 7}}))
+    return folder
+
+
+@pytest.fixture
+def server():
+    with ReviewServer() as server:
+        yield server
+
+
+def gate(folder, server, config="search.yaml", **variables):
+    environment = {
+        **os.environ,
+        "GITHUB_API_URL": server.url,
+        "GITHUB_EVENT_PATH": str(folder / "event.json"),
+        "GITHUB_REPOSITORY": "acme/search",
+        "GITHUB_TOKEN": "token-of-the-job",
+        "DB_PASSWORD": SECRET,
+        **variables,
+    }
+    line = ("gate", config, "--base", "main.json", "--comment", "--quiet")
+    done = run_command(*line, cwd=folder, env=environment)
+    assert "token-of-the-job" not in done.stdout + done.stderr
+    return done
+
+
+def test_a_long_comment_is_cut_at_a_line_end_and_has_no_secret(folder, server):
+    done = gate(folder, server)
+
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "the comment was written")
+    (comment,) = server.comments
+    assert 50_000 < len(comment["body"].encode()) <= 65_536
+    assert comment["body"].endswith("rank 3\n\n(cut here: the run folder has all results)\n")
+    assert SECRET not in comment["body"]
+    assert "q0 what is word0 " in comment["body"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set"),
+        ({"GITHUB_EVENT_PATH": "none.json"}, "none.json: the event cannot be read"),
+        ({"GITHUB_API_URL": "no address"}, "comment: url: "),
+        ({"GITHUB_API_URL": "http://127.0.0.1:9"}, "the connection failed"),
+        ({}, "the server answered 403: "),
+    ],
+)
+def test_a_comment_that_cannot_be_written_is_one_line(folder, server, monkeypatch, variables, says):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    server.read_only = True
+
+    done = gate(folder, server, **variables)
+
+    assert done.returncode == 1
+    assert done.stdout.startswith("bm25 got WORSE: mrr 1.00 -> 0.")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("no comment was written: ")
+    assert says in last
+    assert server.comments == []
+
+
+def test_an_error_replaces_the_verdict_on_the_commit_before(folder, server):
+    old = {"id": 5, "user": {"type": "Bot"}, "body": "<!-- ragbench:broken.yaml -->\n**fine**"}
+    server.comments.append(old)
+
+    done = gate(folder, server, "broken.yaml")
+
+    assert done.returncode == 2
+    assert [method for method, _ in server.writes] == ["PATCH"]
+    assert old["body"].startswith(
+        "<!-- ragbench:broken.yaml -->\n**no decision: broken.yaml:3:37: retrievers.bm25.k1"
+    )
+    assert "@&#8288;alice" in old["body"]

