@@ -313,8 +313,10 @@ def test_actionlint_accepts_the_action_and_the_workflows(tmp_path, repository):
     (tmp_path / "action.yml").write_text((repository / "action.yml").read_text())
     (folder / "steps.yml").write_text(yaml.safe_dump(workflow))
     page = (repository / "docs" / "ci.md").read_text()
-    (shown,) = re.findall(r"^```yaml\n(name: .*?uses: ragbench/.*?)^```$", page, re.M | re.S)
-    (folder / "page.yml").write_text(re.sub(r"ragbench/ragbench@\w+", "./", shown))
+    shown = re.findall(r"^```yaml\n(name: \w+\non: .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    for number, text in enumerate(shown):
+        (folder / f"page-{number}.yml").write_text(text.replace("ragbench/ragbench@v1", "./"))
     shutil.copy(repository / ".github" / "workflows" / "release.yml", folder)
     git(tmp_path, "init", "-q")
 

@@ -71,7 +71,7 @@ def steps(workflow):
 
 
 def test_the_workflow_passes_and_writes_the_summary(page, shell):
-    install, *commands = steps(yaml.safe_load(blocks(page, "yaml")[1]))
+    install, *commands = steps(yaml.safe_load(blocks(page, "yaml")[2]))
     summary = shell.checkout / "summary.md"
 
     assert install == INSTALL
@@ -103,10 +103,10 @@ def test_a_failed_gate_is_an_annotation_at_its_line(shell):
 
 
 def test_the_gitlab_job_finds_its_report(page, shell):
-    job = yaml.safe_load(blocks(page, "yaml")[2])["gates"]
+    job = yaml.safe_load(blocks(page, "yaml")[4])["gates"]
 
     assert job["script"][0] == INSTALL
-    assert job["script"][1:] == steps(yaml.safe_load(blocks(page, "yaml")[1]))[1:]
+    assert job["script"][1:] == steps(yaml.safe_load(blocks(page, "yaml")[2]))[1:]
     report = shell.checkout / job["artifacts"]["reports"]["junit"]
     assert report.read_text(encoding="utf-8").startswith('<?xml version="1.0"')
 
