@@ -146,7 +146,7 @@ class AnswerFacts:
         holds_answer: True if the passages have the gold answer, by its words or by a judge; None
             if neither was applied.
         holds_how: Evidence for `holds_answer`, in words.
-        refuses: True if the answer declines the question.
+        refuses: True if the answer declines the question; None if neither rule nor judge is sure.
         refuses_how: Kind of refusal: `declines`, `is empty`, `is a refusal (judged)`.
         is_right: True if the answer is right; None without a gold answer, or without a score.
         right_how: Evidence for `is_right`: `token_f1 0.1 < 0.5`.
@@ -160,7 +160,7 @@ class AnswerFacts:
     read: frozenset[str] | None = None
     holds_answer: bool | None = None
     holds_how: str = ""
-    refuses: bool = False
+    refuses: bool | None = False
     refuses_how: str = "declines"
     is_right: bool | None = None
     right_how: str = ""
@@ -194,6 +194,9 @@ def cause_of_ranking(
     )
 
 
+_MAY_DECLINE = "the reply may decline or answer"
+
+
 def cause_of_answer(
     ranking: RankingFacts | None,
     answer: AnswerFacts,
@@ -205,8 +208,9 @@ def cause_of_answer(
 
     `ranking` is None if the system has no ranking. `answerable` is None if nothing tells whether
     the question has an answer; if it has none, to decline is `right`, and any other answer
-    `should_have_refused`. A failed answer is `failed`, one that was not asked for `unknown`; a
-    right answer is `right` even if it refuses or its passages lack the gold.
+    `should_have_refused`. The cause is `unknown` where it is not sure that the answer declines, and
+    nothing else tells. A failed answer is `failed`, one that was not asked for `unknown`; a right
+    answer is `right` even if it refuses or its passages lack the gold.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)
@@ -224,6 +228,8 @@ def cause_of_answer(
     if answerable is False:
         if answer.refuses:
             return Loss("right", f"the question has no answer, and the reply {answer.refuses_how}")
+        if answer.refuses is None:
+            return Loss("unknown", f"the question has no answer, and {_MAY_DECLINE}")
         return Loss("should_have_refused", "the question has no answer, and the reply gives one")
     loss, evidence = _loss_or_evidence(ranking, answer, rules)
     # a refusal with a right answer in it ("not in the passages; it is Paris") counts as the answer
@@ -232,6 +238,8 @@ def cause_of_answer(
         # what was not read explains a refusal better than the refusal itself
         loss = loss or Loss("refused", evidence)
         return Loss(loss.cause, _join(loss.why, refusal))
+    if answer.refuses is None and not answer.is_right and loss is None:
+        return Loss("unknown", _join(evidence, answer.right_how, _MAY_DECLINE))
     if answer.is_right:
         # right from the memory of the model: right all the same, and `why` says so
         although = f"although {loss.why}" if loss else ""

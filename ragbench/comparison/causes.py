@@ -13,12 +13,12 @@ import numpy as np
 
 from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Loss
-from ragbench.score.judge.sentences import is_refusal, numbers_in, terms_of
+from ragbench.score.judge.sentences import numbers_in, terms_of
 from ragbench.score.retrieval.passage_matching import GoldAnswers
 from ragbench.score.text.squad import answer_tokens, holds_run
 from ragbench.stats import mean_interval
 from ragbench.text.analyzer import Analyzer
-from ragbench.text.tokenize import sentences
+from ragbench.text.refusals import is_refusal
 
 # Gold answers of up to so many content words are names, numbers or terms: all their numbers and
 # most of their words must be in an answer, as half a name is another name.
@@ -198,22 +198,6 @@ def terms(text: str) -> frozenset[str]:
     """
     # interned: the stems of cached texts repeat, and take most of their memory
     return frozenset(map(sys.intern, terms_of(text, _analyzer())))
-
-
-def refuses(answer: str) -> str | None:
-    """Return the kind of refusal of an answer, `declines` or `is empty`; None if it answers.
-
-    An answer declines if its first sentence says that there is no answer. Text of white space alone
-    is empty. `None` as the whole first sentence declines too.
-
-    Example:
-        >>> refuses("I don't know."), refuses(" "), refuses("Paris. The texts do not say more.")
-        ('declines', 'is empty', None)
-    """
-    if not answer.strip():
-        return "is empty"
-    first = next(iter(sentences(answer)), answer)
-    return "declines" if is_refusal(first) or first.strip(" .").lower() == "none" else None
 
 
 def has_no_answer(gold: Sequence[str]) -> bool:

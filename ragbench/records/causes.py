@@ -37,8 +37,8 @@ CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "refused": "refused: it declines, and nothing says that what it needs was not read",
     "should_have_refused": "should have refused: it answers a question that has no answer",
     "failed": "failed: there is no answer, or no ranking",
-    "unknown": "unknown: nothing was measured that tells; of a retriever alone, also where the "
-    "question has no answer: there is nothing to find",
+    "unknown": "unknown: nothing was measured that tells, or the reply may decline or answer; of a "
+    "retriever alone, also where the question has no answer: there is nothing to find",
 }
 
 # Cause -> what to change so that such a query becomes right.

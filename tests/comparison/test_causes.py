@@ -21,7 +21,6 @@ from ragbench.comparison.causes import (
     SystemCauses,
     flow_of,
     has_no_answer,
-    refuses,
 )
 from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES, Loss
@@ -125,6 +124,10 @@ UNREAD = {"read": frozenset(), "passages": 5}
         (UNJUDGED, WRONG | {"holds_answer": False}, True, "not_retrieved", ""),
         (UNJUDGED, WRONG, True, "unknown", "nothing tells"),
         (UNJUDGED, {"refuses": True}, None, "refused", "declines"),
+        (FIRST, READ | WRONG | {"refuses": None}, True, "unknown", "may decline or answer"),
+        (FIRST, READ | RIGHT | {"refuses": None}, True, "right", "token_f1"),
+        (NOWHERE, UNREAD | WRONG | {"refuses": None}, True, "not_retrieved", "not among"),
+        (NONE_RELEVANT, {"refuses": None}, False, "unknown", "has no answer, and the reply may"),
         (None, UNREAD | WRONG, True, "unknown", "nothing tells"),
         (FIRST, WRONG | {"passages": 3}, True, "not_used", "reads 3"),
         (
@@ -162,7 +165,7 @@ saids = st.builds(
     passages=st.sampled_from([None, 0, 5]),
     read=st.sampled_from([None, frozenset(), frozenset("b")]),
     holds_answer=st.sampled_from([None, True, False]),
-    refuses=st.booleans(),
+    refuses=st.sampled_from([None, True, False]),
     holds_how=st.just("has it"),
     is_right=st.sampled_from([None, True, False]),
     right_how=st.just("token_f1 0.5"),
@@ -241,24 +244,11 @@ def test_passages_hold_short_answers_word_by_word_and_long_ones_by_their_words(g
     assert bool(found) == bool(how)
 
 
-@pytest.mark.parametrize(
-    ("answer", "how"),
-    [
-        ("I don't know.", "declines"),
-        ("The passages do not mention the mass. They tell of its colour.", "declines"),
-        ("None", "declines"),
-        ("", "is empty"),
-        ("It is red. The passages do not mention more.", None),
-        ("No.", None),
-    ],
-)
-def test_refusals(answer, how):
-    assert refuses(answer) == how
-
-
 def test_gold_that_says_there_is_none():
     assert has_no_answer(["The documents do not say."])
+    assert has_no_answer(["Le texte ne le dit pas.", ""])
     assert not has_no_answer(["Io", "unknown"])
+    assert not has_no_answer(["None"]), "Venus has none: a right answer"
     assert not has_no_answer([])
 
 

@@ -16,7 +16,7 @@ from ragbench.comparison.cause_rules import (
     cause_of_answer,
     cause_of_ranking,
 )
-from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer, refuses
+from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer
 from ragbench.comparison.systems import find_score
 from ragbench.data.files.fields import ANSWERABLE
 from ragbench.data.runs.scored_systems import SystemScores
@@ -27,6 +27,7 @@ from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import ranked_passages, scored_ids
 from ragbench.records.causes import Loss
 from ragbench.score.retrieval.ranking import rank_order, ranked_documents
+from ragbench.text.refusals import refuses
 from ragbench.types import Cause, Document, Prediction, Qrels, ScoreColumn
 from ragbench.types.rows import Mapped
 
@@ -348,19 +349,22 @@ def _answer_causes(system: _SystemAnswers) -> Iterator[Loss]:
 def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
     """Return the facts of the answers to one query that need no score.
 
-    The most frequent reply among several samples decides whether they decline to answer; their
-    passages are those of the first one that did not fail. Without any prediction, the cause of the
-    first sample counts. Exactly half of refusals do not decline.
+    More than half of several samples decide whether they decline to answer; without such a
+    majority of those that are clear, it is not sure. Their passages are those of the first one that
+    did not fail. Without any prediction, the cause of the first sample counts.
     """
     outcomes = [sample[row] for sample in system.samples]
     predictions = [outcome.value for outcome in outcomes if outcome.value is not None]
     if not predictions:
         cause = outcomes[0].cause
         return AnswerFacts(failed=cause.word, was_asked=cause.failed or cause is Cause.SCORED)
-    reasons = (refuses(prediction.answer) for prediction in predictions)
-    refusals = [reason for reason in reasons if reason is not None]
-    declines, how = 2 * len(refusals) > len(predictions), [*refusals, "declines"][0]
-    facts = AnswerFacts(refuses=declines, refuses_how=how)
+    replies = [refuses(prediction.answer) for prediction in predictions]
+    declines = 2 * replies.count(True) > len(replies)
+    is_sure = declines or 2 * replies.count(False) >= len(replies)
+    is_empty = not any(prediction.answer.strip() for prediction in predictions)
+    facts = AnswerFacts(
+        refuses=declines if is_sure else None, refuses_how="is empty" if is_empty else "declines"
+    )
     contexts = predictions[0].contexts
     if contexts is None:
         generator = system.source.generator

@@ -5,10 +5,8 @@ Citation markers are `[1]`, `[2, 3]`, `[1-3]`; the first passage has number 1.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from ragbench.score.judge.base import JudgedItem, Rubric
@@ -22,6 +20,7 @@ from ragbench.score.judge.grounding import (
     grounded_verdict,
 )
 from ragbench.text.analyzer import Analyzer
+from ragbench.text.refusals import is_refusal
 from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Cause, Ruling, Verdict
 
@@ -86,7 +85,6 @@ def without_markers(text: str) -> str:
     return _MARKER.sub("", text).strip()
 
 
-_REFUSAL_LENGTH = 400  # characters that are searched: the patterns take quadratic time
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # a list mark: its number is no claim
 
 _WHY_NOT = {
@@ -132,24 +130,6 @@ def numbers_in(terms: Iterable[str]) -> frozenset[str]:
     IndexError for an empty term.
     """
     return frozenset(term for term in terms if term[0].isdigit())
-
-
-def is_refusal(sentence: str) -> bool:
-    """Return True if a sentence refuses to answer, by its first 400 characters.
-
-    Example:
-        >>> is_refusal("The passages do not mention a date."), is_refusal("It opened in 1932.")
-        (True, False)
-    """
-    # typographic apostrophes: the patterns have plain ones
-    folded = sentence[:_REFUSAL_LENGTH].lower().replace("\u2019", "'")
-    return any(pattern.search(folded) for pattern in _refusals())
-
-
-@functools.cache
-def _refusals() -> tuple[re.Pattern[str], ...]:
-    lines = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()
-    return tuple(re.compile(line) for line in lines if line and not line.startswith("#"))
 
 
 # Text of a source, and a claim that is checked against it.
