@@ -16,6 +16,8 @@ from subprocess import CompletedProcess
 from ragbench import secrets
 from ragbench.cli import main
 
+_ROOT = Path(__file__).resolve().parents[1]
+
 
 def run_command(
     *arguments: object,
@@ -99,7 +101,8 @@ def _place(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
         os.environ.clear()
         os.environ.update(variables)
         sys.path[:] = path
-        for name in {*sys.modules} - known:
+        # the root of this project has no modules of a test, but those of the package and of .venv
+        for name in () if folder == _ROOT else {*sys.modules} - known:
             origin = getattr(sys.modules[name], "__file__", None)
             if origin and Path(origin).resolve().is_relative_to(folder):
                 del sys.modules[name]
