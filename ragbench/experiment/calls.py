@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
@@ -124,8 +125,8 @@ def calling(
 
     Up to `concurrency` threads call it side by side; 1 calls it in this thread, in order. An item
     is read from `items` only when its call starts. An error of the function, also SystemExit,
-    becomes the cause of an outcome, except for Ctrl-C. No items yield nothing. After the caller
-    stops, no call starts; running ones are not awaited.
+    becomes the cause of an outcome. Ctrl-C, and an error of `items`, is raised, also from a thread.
+    No items yield nothing. After the caller stops, no call starts; running ones are not awaited.
     """
     if calls.concurrency == 1:
         for position, item in enumerate(items):
@@ -133,30 +134,32 @@ def calling(
         return
     todo = iter(enumerate(items))
     lock, stopped = threading.Lock(), threading.Event()
-    done: queue.SimpleQueue[tuple[int, Outcome[Value]]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Future[tuple[int, Outcome[Value]]]] = queue.SimpleQueue()
+
+    def call_next(_: None) -> tuple[int, Outcome[Value]]:
+        with lock:
+            position, item = next(todo)
+        return position, call_once(function, item, calls)
 
     def work() -> None:
         while not stopped.is_set():
-            with lock:
-                entry = next(todo, None)
-            if entry is None:
+            call = _finished_call(call_next, None)
+            if isinstance(call.exception(), StopIteration):  # no item is left
                 return
-            done.put((entry[0], call_once(function, entry[1], calls)))
+            done.put(call)
 
     # daemon threads: the threads of an executor would make Ctrl-C wait for a call that hangs
     for _ in range(min(calls.concurrency, len(items))):
         threading.Thread(target=work, daemon=True).start()
     try:
         for _ in range(len(items)):
-            yield _next_outcome(done)
+            yield _next_call(done).result()
     finally:
         stopped.set()
 
 
-def _next_outcome(
-    done: queue.SimpleQueue[tuple[int, Outcome[Value]]],
-) -> tuple[int, Outcome[Value]]:
-    """Return position and outcome of the next call that ends.
+def _next_call(done: queue.SimpleQueue[Future[Value]]) -> Future[Value]:
+    """Return the next call that ends.
 
     The wait has no limit, and breaks in which Python can handle Ctrl-C.
     """
@@ -295,25 +298,29 @@ def within(timeout: float | None, function: Callable[[Item], Value], item: Item)
     """
     if timeout is None:
         return function(item)
-    result: list[Value] = []
-    raised: list[BaseException] = []
+    ended: list[Future[Value]] = []
 
     def run() -> None:
-        try:
-            result.append(function(item))
-        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
-            raised.append(error)
+        ended.append(_finished_call(function, item))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     deadline = time.monotonic() + timeout
     while thread.is_alive() and (seconds := deadline - time.monotonic()) > 0:
         thread.join(min(seconds, _WAIT_S))
-    if raised:
-        raise raised[0]
-    if not result:
+    if not ended:
         raise TimedOut
-    return result[0]
+    return ended[0].result()
+
+
+def _finished_call(function: Callable[[Item], Value], item: Item) -> Future[Value]:
+    """Return the value of a call, or its error, for another thread."""
+    call: Future[Value] = Future()
+    try:
+        call.set_result(function(item))
+    except BaseException as error:  # noqa: BLE001 - raised by `result()` in the waiting thread
+        call.set_exception(error)
+    return call
 
 
 def _ms_since(start: float) -> float:

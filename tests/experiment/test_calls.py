@@ -11,6 +11,7 @@ from ragbench.errors import AdapterError
 from ragbench.experiment.calls import Calls, call_once, calling
 from ragbench.llm import CallFailure
 from ragbench.types import Cause
+from ragbench.types.rows import Mapped
 
 
 def double(x):
@@ -110,6 +111,16 @@ def test_an_interrupt_is_not_swallowed():
         call_all(interrupted, [1], Calls("x"))
     with pytest.raises(KeyboardInterrupt):
         call_all(interrupted, [1], Calls("x", 5.0))
+    with pytest.raises(KeyboardInterrupt):
+        call_all(interrupted, [1, 2, 3], Calls("x", concurrency=2))
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_an_error_of_the_items_is_raised(concurrency):
+    items = Mapped(int, ["1", "x", "3"])
+
+    with pytest.raises(ValueError, match="'x'"):
+        call_all(double, items, Calls("x", concurrency=concurrency))
 
 
 def test_an_interrupt_that_broke_a_lock_is_no_failure_of_an_item():
