@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _HttpServer
 
     def do_POST(self) -> None:
-        """Answer a request: 404 for another path, 400 for a body that is no JSON."""
+        """Answer a request: 404 for another path, 400 for a body that is no JSON object."""
         content = self.rfile.read(int(self.headers.get("content-length", 0)))
         # a client with an open connection could still reach a server that has ended
         if self.server.is_closing:
@@ -144,7 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
                 answer = Answer(f"the body is no JSON: {error}", 400)
             else:
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                answer = self.server.chat.answer(Received(self.path, headers, body))
+                answer = Answer("the body is no JSON object", 400)
+                if isinstance(body, dict):
+                    answer = self.server.chat.answer(Received(self.path, headers, body))
         try:
             self._send(answer, body)
         except ConnectionError:  # the client closed the connection

@@ -67,6 +67,16 @@ def test_what_is_no_run_is_refused(rows, names, message):
         rb.Run.from_frame(pandas_frame(rows, names))
 
 
+@pytest.mark.parametrize("scores", [(1.0, None), (None, 1.0), (None, None), (2.0, "x"), ("x", 2.0)])
+def test_a_repeated_hit_of_which_one_has_no_score_is_refused(scores):
+    # a column of objects keeps None, which is NaN in one of numbers
+    column = pd.Series(scores, dtype=object)
+    frame = pd.DataFrame({"qid": ["q1", "q1"], "docno": ["d1", "d1"], "score": column})
+
+    with pytest.raises(rb.DataError, match=r"query 'q1'.*document 'd1'.*(None|'x')"):
+        rb.Run.from_frame(frame)
+
+
 def test_a_pair_with_two_grades_is_refused():
     with pytest.raises(rb.DataError, match="document 'd1' is judged 1 and 2"):
         rb.Qrels.from_frame(

@@ -65,10 +65,18 @@ def test_another_status_is_an_error_with_its_headers():
     assert caught.value.response.headers["retry-after"] == "7"
 
 
-@pytest.mark.parametrize(("path", "status"), [("/embeddings", 404), ("/chat/completions", 400)])
-def test_anything_else_is_refused(path, status):
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/embeddings", b"no json", 404),
+        ("/chat/completions", b"no json", 400),
+        ("/chat/completions", b"[]", 400),
+        ("/chat/completions", b"null", 400),
+    ],
+)
+def test_anything_else_is_refused(path, body, status):
     with ChatServer() as server, pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(server.url + path, b"no json")
+        urllib.request.urlopen(server.url + path, body)
 
     assert caught.value.code == status
     assert server.received == []

@@ -94,8 +94,11 @@ class Chunking:
         if self.by not in _BY and not self.by.startswith(registry.PYTHON):
             allowed = f"{', '.join(_BY)}, {registry.PYTHON}module:name"
             raise OptionError("chunk", "by", self.by, allowed, registry.nearest(self.by, _BY))
-        if self.size is None and not self.by.startswith(registry.PYTHON):
-            raise OptionError("chunk", "size", None, "an integer >= 1")
+        has_own_size = self.size is None and self.by.startswith(registry.PYTHON)
+        if not has_own_size and (self.size is None or self.size < 1):
+            raise OptionError("chunk", "size", self.size, "an integer >= 1")
+        if self.overlap < 0:
+            raise OptionError("chunk", "overlap", self.overlap, "an integer >= 0")
         if self.args and self.code is None:
             raise OptionError("chunk", "args", self.args, "no args; or by: python:module:name")
         if self.size is not None and self.overlap >= self.size:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from numbers import Number
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from ragbench.errors import DataError, OptionError
@@ -61,8 +62,12 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
         ranking = rankings.setdefault(query, {})
         if document in ranking:
             duplicates[query] = duplicates.get(query, 0) + 1
-            if ranking[document] != ranking[document] or score <= ranking[document]:
-                continue  # a stored NaN stays, so that the later check refuses it by name
+            best = ranking[document]
+            try:
+                score = best if best != best or score <= best else score
+            except TypeError:  # one of both is no number
+                score = score if isinstance(best, Number) else best
+        # NaN and what is no number stay, so that the later check refuses them by name
         ranking[document] = score
     return rankings, duplicates
 

@@ -112,6 +112,8 @@ def test_several_columns(load):
         ("io; venera 13", "[2, 0]", {IO: 2, VENERA: 0}),
         ("io", "3", {IO: 3}),
         ("io; venera 13", '{"io": 2.0}', {IO: 2, VENERA: 1}),
+        ('{"io": 3, "venera 13": 2}', '{"io": 1}', {IO: 1, VENERA: 2}),
+        ('{"io": 3, "venera 13": 2}', "", {IO: 3, VENERA: 2}),
     ],
 )
 def test_grades(load, relevant, graded, expected):

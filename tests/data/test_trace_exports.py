@@ -397,6 +397,16 @@ def test_what_is_no_export_is_refused(write, problem):
     )
 
 
+def test_an_integer_of_otlp_that_is_none_is_refused_with_its_row(write, problem):
+    attributes = [{"key": "gen_ai.usage.input_tokens", "value": {"intValue": "many"}}]
+    span = {"traceId": "t", "spanId": "s", "attributes": attributes}
+    export = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+
+    refused = problem(lambda: Traces(path=write("x.jsonl", [export])).load())
+
+    assert refused == "x.jsonl:1: intValue 'many'; allowed: an integer"
+
+
 def test_names_of_steps_are_checked():
     with pytest.raises(DataError, match=r"no step is named 'reranc'.*did you mean 'rerank'"):
         loaded("langfuse.jsonl.gz", kinds={"reranc": "reranker"}).load()

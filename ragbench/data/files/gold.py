@@ -206,7 +206,7 @@ class GoldIds:
         """Return gold document -> grade of a row, from a column with grades alone.
 
         Documents come in the order of `gold`; an object may add further ones. A document that an
-        object lacks has 1, whatever its grade in `gold`.
+        object lacks keeps its grade in `gold`, or has 1 without one.
 
         Args:
             entry: The row.
@@ -219,6 +219,7 @@ class GoldIds:
                 object is no id or fits several documents, or a cell in brackets cannot be parsed.
         """
         value = entry.values.get(column)
+        defaults = {name: 1 if grade is None else grade for name, grade in gold}
         if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
             value = self.parse_list(entry, column, value)
         if isinstance(value, str):
@@ -226,10 +227,10 @@ class GoldIds:
         if isinstance(value, Mapping):
             pairs = self._of_object(entry, column, value)
             graded = [(self._id(entry, column, name), grade) for name, grade in pairs]
-            return {name: 1 for name, _ in gold} | {n: g for n, g in graded if g is not None}
+            return defaults | {name: grade for name, grade in graded if grade is not None}
         values = value if isinstance(value, list) else [] if value is None else [value]
         if not values and gold:  # an empty cell
-            return {name: 1 if grade is None else grade for name, grade in gold}
+            return defaults
         if len(values) != len(gold):
             problem = f"column '{column}': {len(values)} grades for {len(gold)} gold documents"
             raise entry.error(problem, allowed="one grade for each, in their order")

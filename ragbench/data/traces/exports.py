@@ -29,6 +29,7 @@ from ragbench.data.traces.spans import (
     to_mapping,
     to_text,
 )
+from ragbench.registry import shown
 from ragbench.types import Usage
 
 # Part of a span -> the paths at which it may lie.
@@ -269,7 +270,7 @@ def read_otlp(entries: Iterable[Entry]) -> Iterator[Span]:
     Spans are in the order of the file.
 
     Raises:
-        DataError: A row has no list `resourceSpans`, or a span no id.
+        DataError: A row has no list `resourceSpans`, a span no id, or an `intValue` is no integer.
     """
     for entry in entries:
         resources = pick(entry.values, "resourceSpans", "resource_spans")
@@ -280,42 +281,50 @@ def read_otlp(entries: Iterable[Entry]) -> Iterator[Span]:
             scopes = pick(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")
             for scope in scopes or ():
                 for span in scope.get("spans") or ():
-                    events = [_with_attributes(event) for event in span.get("events") or ()]
-                    yield read_span(entry, {**_with_attributes(snake(span)), "events": events})
+                    events = [_with_attributes(entry, event) for event in span.get("events") or ()]
+                    values = _with_attributes(entry, snake(span))
+                    yield read_span(entry, {**values, "events": events})
 
 
-def _with_attributes(values: Tree) -> dict[str, Json]:
-    """Return a span or event with its attributes as a mapping instead of OTLP's list of pairs."""
-    return {**values, "attributes": _attributes(values.get("attributes"))}
+def _with_attributes(entry: Entry, values: Tree) -> dict[str, Json]:
+    """Return a span or event with its attributes as a mapping instead of OTLP's list of pairs.
+
+    A DataError of `_any_value` passes through.
+    """
+    return {**values, "attributes": _attributes(entry, values.get("attributes"))}
 
 
-def _attributes(pairs: Json) -> dict[str, Json]:
+def _attributes(entry: Entry, pairs: Json) -> dict[str, Json]:
     """Return OTLP's list of {key, value} as a mapping; empty for null.
 
-    Of a repeated key the last counts.
+    Of a repeated key the last counts. A DataError of `_any_value` passes through.
     """
-    return {pair["key"]: _any_value(pair.get("value")) for pair in pairs or ()}
+    return {pair["key"]: _any_value(entry, pair.get("value")) for pair in pairs or ()}
 
 
-def _any_value(value: Json) -> Json:
+def _any_value(entry: Entry, value: Json) -> Json:
     """Return the value in an AnyValue of OTLP, such as `{"intValue": "3"}`.
 
     None for an empty one. An integer as text becomes an integer; lists and mappings are decoded
     inside.
 
     Raises:
-        ValueError: An `intValue` is no integer.
+        DataError: An `intValue` is no integer; names the row.
     """
     if not isinstance(value, Mapping) or not value:
         return None
     kind, inner = next(iter(value.items()))
     kind = kind.replace("_", "").lower()
     if kind == "arrayvalue":
-        return [_any_value(item) for item in inner.get("values") or ()]
+        return [_any_value(entry, item) for item in inner.get("values") or ()]
     if kind == "kvlistvalue":
-        return _attributes(inner.get("values"))
-    # protobuf writes 64-bit integers as texts
-    return int(inner) if kind == "intvalue" else inner
+        return _attributes(entry, inner.get("values"))
+    if kind != "intvalue":
+        return inner
+    try:
+        return int(inner)  # protobuf writes 64-bit integers as texts
+    except (TypeError, ValueError, OverflowError):
+        raise entry.error(f"intValue {shown(inner)}", allowed="an integer") from None
 
 
 def read_mlflow(entries: Iterable[Entry]) -> Iterator[Span]:
