@@ -88,8 +88,7 @@ class Runner:
 
     def __init__(self, folder, origin, programs, server, head="acme/search", **inputs):
         self.action = yaml.safe_load((Path(__file__).parent.parent / "action.yml").read_text())
-        self.checkout, self.temporary = folder / "checkout", folder / "temporary"
-        self.temporary.mkdir()
+        self.checkout = folder / "checkout"
         # as actions/checkout does by default: one commit
         clone = ["clone", "-q", "--depth=1", "--branch=pr", origin.as_uri(), str(self.checkout)]
         git(folder, *clone)
@@ -102,11 +101,11 @@ class Runner:
                 for name, facts in declared
             },
             "github": {"token": "token-of-the-job", "event": event(head)},
-            "runner": {"temp": str(self.temporary)},
         }
         keyless = {name: text for name, text in os.environ.items() if name != "OPENAI_API_KEY"}
         self.environment = keyless | {
             "PATH": f"{programs}:{os.environ['PATH']}",
+            "GITHUB_ACTION_PATH": "/src",
             "GITHUB_ACTIONS": "true",
             "GITHUB_API_URL": server.url,
             "GITHUB_BASE_REF": "main",
@@ -129,7 +128,7 @@ class Runner:
 
     def run(self, name):
         (step,) = (step for step in self.action["runs"]["steps"] if step.get("name") == name)
-        variables = {key: self.filled(text) for key, text in step["env"].items()}
+        variables = {key: self.filled(text) for key, text in step.get("env", {}).items()}
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=self.checkout,
@@ -176,9 +175,7 @@ def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
 
     assert "removed 0 entries" in runner.run("Prune the cache").stdout
     assert runner.run("Copy the results without texts of the corpus").returncode == 0
-    results = [
-        path for path in (runner.temporary / "ragbench-results").rglob("*") if path.is_file()
-    ]
+    results = files_below(runner.checkout / "ragbench-results")
     assert {"page.html", "report.md", "per_query.csv", "bm25.trec"} <= {p.name for p in results}
     assert not [path for path in results if "filler" in path.read_text()]
     assert not [path for path in results if "H4sI" in path.read_text()], "no data in gzip"
@@ -242,13 +239,13 @@ def programs(tmp_path):
 @pytest.mark.parametrize(
     ("head", "inputs", "arguments"),
     [
-        ("acme/search", {}, "<--base><origin/main><--set><output=RUNS><--comment>"),
+        ("acme/search", {}, "<--base><origin/main><--set><output=ragbench-runs><--comment>"),
         (
             "stranger/search",
             {"base": "qa.jsonl"},
-            "<--base><qa.jsonl><--set><output=RUNS><--comment><--no-judge>",
+            "<--base><qa.jsonl><--set><output=ragbench-runs><--comment><--no-judge>",
         ),
-        ("acme/search", {"comment": "false"}, "<--base><origin/main><--set><output=RUNS>"),
+        ("acme/search", {"comment": "false"}, "<--base><origin/main><--set><output=ragbench-runs>"),
     ],
 )
 def test_what_the_gate_is_called_with(tmp_path, origin, server, programs, head, inputs, arguments):
@@ -256,8 +253,7 @@ def test_what_the_gate_is_called_with(tmp_path, origin, server, programs, head, 
 
     done = runner.run("Compare with the base")
 
-    runs = str(runner.temporary / "ragbench-runs")
-    assert done.stdout == f"<gate><search.yaml>{arguments.replace('RUNS', runs)}"
+    assert done.stdout == f"<gate><search.yaml>{arguments}"
     history = git(runner.checkout, "rev-list", "--count", "HEAD").strip()
     assert history == ("1" if "base" in inputs else "2"), "fetched where Git needs it"
 
@@ -275,7 +271,6 @@ def test_what_the_gate_is_called_with(tmp_path, origin, server, programs, head, 
 )
 def test_what_is_installed(tmp_path, origin, server, programs, inputs, arguments):
     runner = Runner(tmp_path, origin, programs, server, **inputs)
-    runner.contexts["github"]["action_path"] = "/src"
 
     done = runner.run("Install ragbench")
 
