@@ -289,6 +289,17 @@ def test_no_script_holds_an_expression(repository):
         assert script.startswith("set -euo pipefail\n")
 
 
+def test_the_page_lists_every_input(repository):
+    inputs = yaml.safe_load((repository / "action.yml").read_text())["inputs"]
+    page = (repository / "docs" / "ci.md").read_text()
+
+    rows = page.split("| input | meaning |\n|---|---|\n")[1].split("\n\n")[0].splitlines()
+    listed = [name for row in rows for name in re.findall("`([a-z-]+)`", row.split("|")[1])]
+    assert sorted(listed) == sorted(inputs)
+    assert inputs["python-version"]["default"] in page
+    assert f"default {inputs['cache-size']['default']}" in page
+
+
 def test_actionlint_accepts_the_action_and_the_workflows(tmp_path, repository):
     lint = shutil.which("actionlint", path=str(Path(sys.executable).parent))
     if lint is None:
