@@ -3,11 +3,14 @@
     RagbenchError                    exit code 2
     |-- ConfigError                  a YAML file; all its problems at once, with positions
     |-- DataError                    a data file or object, with file, line and record
+    |   |-- FolderLocked             another run is at work in the folder; exit code 5
+    |   `-- DiskFull                 no space left for a file; exit code 6
     |-- OptionError (ValueError)     an argument outside what is allowed
     |-- MissingExtra (ImportError)   a component whose optional package is not installed
     |-- WorkerEnded                  a worker process that ended during its work
     |-- ModelError                   a language model without a usable result; in ragbench.llm:
-    |   |-- CallFailure              a call without a usable reply, with its cause
+    |   |-- CallFailure              a call without a usable reply, with its cause; exit code 7 if
+    |   |                            its server cannot be reached
     |   `-- Unreadable (ValueError)   a reply that lacks the requested values
     |       `-- Broken               a reply that begins as JSON and is not valid JSON
     `-- AdapterError                 a user's own component that failed or broke its contract
@@ -17,8 +20,10 @@ A message names the place, what was found, and what is allowed or what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import errno
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 # Name of the package on an index; the import and the command are `ragbench`.
 DISTRIBUTION = "ragbench-eval"
@@ -28,8 +33,26 @@ EXIT_GATE_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INCOMPLETE = 3
 EXIT_UNDECIDED = 4
+EXIT_LOCKED = 5
+EXIT_NO_SPACE = 6
+EXIT_UNREACHABLE = 7
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
+
+# exit code -> its only meaning, as help, annotations and JUnit files have it
+EXIT_MEANINGS: Mapping[int, str] = {
+    EXIT_GATE_FAILED: "a gate failed",
+    EXIT_BAD_INPUT: "bad usage, config or data",
+    EXIT_INCOMPLETE: "incomplete",
+    EXIT_UNDECIDED: "a gate cannot be decided (--strict)",
+    EXIT_LOCKED: "another run holds the lock",
+    EXIT_NO_SPACE: "no space left",
+    EXIT_UNREACHABLE: "a server cannot be reached",
+    EXIT_INTERNAL: "internal error",
+    EXIT_INTERRUPTED: "interrupted",
+}
+# A limit on the size of files (EFBIG) is met where a quota or a small file system is.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _EXCERPT = 110  # columns of a quoted source line; longer lines are cut around the caret
 _LONGEST_LINE = 800  # characters of a line of a message; longer lines lose their middle
@@ -103,9 +126,11 @@ class RagbenchError(Exception):
 
     Attributes:
         exit_code: Exit code of the command, 2; some subclasses have another.
+        problems: Mistakes with their places in files; empty without any.
     """
 
     exit_code = EXIT_BAD_INPUT
+    problems: tuple[Problem, ...] = ()
 
     def __str__(self) -> str:
         """Return the message without control characters and without endless lines."""
@@ -287,7 +312,38 @@ class DataError(RagbenchError):
     ) -> None:
         place = Place(None if file is None else str(file), line)
         self.problem = place.problem(found, record, allowed, nearest)
+        self.problems = (self.problem,)
         super().__init__(str(self.problem))
+
+
+class FolderLocked(DataError):
+    """Folder in which another run is at work; see `DataError` for the fields."""
+
+    exit_code = EXIT_LOCKED
+
+
+class DiskFull(DataError):
+    """File for which the disk or a quota has no space left; see `DataError` for the fields."""
+
+    exit_code = EXIT_NO_SPACE
+
+
+def is_disk_full(error: Exception) -> bool:
+    """Return True for an error of a full disk, a spent quota, or a limit on the size of a file.
+
+    The error is one of the operating system or of SQLite.
+    """
+    if isinstance(error, OSError):
+        return error.errno in _FULL
+    return "disk is full" in str(error)  # Python 3.10 has no code of SQLite's errors
+
+
+def storage_error(problem: str, error: Exception, **place: Any) -> DataError:
+    """Return the error for a file that cannot be written; a DiskFull if `error` says so.
+
+    It is returned, not raised. `problem` and `place` are arguments of `DataError`.
+    """
+    return (DiskFull if is_disk_full(error) else DataError)(problem, **place)
 
 
 class OptionError(RagbenchError, ValueError):

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from ragbench.errors import DataError
+from ragbench.errors import DataError, storage_error
 
 _TEMPORARY = re.compile(r"(?P<stem>\.(?P<name>.+)\.[a-z2-7]{8})(?:\.writer)?\.tmp")
 
@@ -183,7 +183,7 @@ def naming_unwritable(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+        raise storage_error(f"cannot be written: {error.strerror}", error, file=path) from error
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

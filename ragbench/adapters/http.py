@@ -229,7 +229,7 @@ class Endpoint:
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             words = f"{self.address}: {type(error).__name__}: {error}"
-            raise failure_of_connection(words) from None
+            raise failure_of_connection(words, error) from None
         return self._checked(connection, response, text)
 
     def _checked(self, connection: http.client.HTTPConnection, response: Any, text: bytes) -> bytes:

@@ -10,17 +10,22 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
 from ragbench import __version__
-from ragbench.cli.output import behind, echo, open_doors
+from ragbench.cli.output import GATED, behind, echo, open_doors, report_failure
 from ragbench.errors import (
     EXIT_BAD_INPUT,
     EXIT_INTERNAL,
     EXIT_INTERRUPTED,
+    EXIT_MEANINGS,
+    EXIT_NO_SPACE,
+    Problem,
     RagbenchError,
+    is_disk_full,
     is_interrupt,
 )
 from ragbench.secrets import note_secrets, printed, secrets_of_process
@@ -95,8 +100,9 @@ class _LazyGroup(click.Group):
 @click.group(
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done; 1 a gate failed; 2 bad usage, config or data; 3 incomplete; "
-    "4 a gate cannot be decided (--strict); 70 internal error; 130 interrupted.",
+    epilog="Exit codes: 0 done; "
+    + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_MEANINGS.items())
+    + ".",
 )
 @click.version_option(__version__, prog_name="ragbench", message="%(prog)s %(version)s")
 def group() -> None:
@@ -134,43 +140,44 @@ def main() -> None:
 def _finished(is_closed: bool) -> int:
     """Run the command and return its exit code; 2, not 0, if stdout cannot be written.
 
-    A reader of stdout that ended first is no error.
+    It is 6 if the disk of stdout is full. A reader of stdout that ended first is no error.
     """
     code = _exit_code()
     if is_closed and code == 0:
-        echo("cannot write the result: standard output is closed", err=True)
-        code = EXIT_BAD_INPUT
+        code = _fail(EXIT_BAD_INPUT, "cannot write the result: standard output is closed")
     try:
         sys.stdout.flush()
     except OSError as error:  # a full disk is noticed only when the buffer is flushed
         os.dup2(os.open(os.devnull, os.O_WRONLY), behind(sys.stdout).fileno())
         if not isinstance(error, BrokenPipeError):
-            echo(f"cannot write the result: {error.strerror}", err=True)
-            code = code or EXIT_BAD_INPUT
+            code = code or _fail(_code_of(error), f"cannot write the result: {error.strerror}")
     return code
 
 
 def _exit_code() -> int:
-    """Run the command, print the message of its error, and return the exit code.
+    """Run the command, print and report the message of its error, and return the exit code.
 
-    An error of ragbench has its own code; 2 is wrong usage or a file that cannot be used, 70 a bug,
-    and 0 a pipe whose reader ended first. No error is raised; an interrupt ends the process with
-    130.
+    An error of ragbench has its own code; 2 is wrong usage or a file that cannot be used, 6 a full
+    disk, 70 a bug, and 0 a pipe whose reader ended first. No error is raised; an interrupt ends the
+    process with 130.
     """
     try:
         code = group.main(standalone_mode=False)
-        return code if isinstance(code, int) else 0
+        code = code if isinstance(code, int) else 0
+        if code and sys.argv[1] not in GATED:
+            _report(code, f"ragbench {sys.argv[1]}: exit code {code}; its output says why")
+        return code
     except click.exceptions.Exit as error:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()
     except click.ClickException as error:
         error.show(sys.stderr)
+        _report(EXIT_BAD_INPUT, error.format_message())
         return EXIT_BAD_INPUT
     except RagbenchError as error:
         # the raw text: `str(error)` cuts long lines, and a cut secret is not recognised
-        echo(printed(Exception.__str__(error)), err=True)
-        return error.exit_code
+        return _fail(error.exit_code, Exception.__str__(error), error.problems)
     except (BrokenPipeError, SystemExit):  # click turns the first into the second
         # the reader of the pipe ended first, as in `ragbench list | head`: no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), behind(sys.stdout).fileno())
@@ -180,14 +187,29 @@ def _exit_code() -> int:
             return _internal_error()  # a missing file of the package: the log names it
         where = "the result" if error.filename is None else os.fsdecode(error.filename)
         verb = "write" if error.filename is None else "use"
-        echo(f"cannot {verb} {where}: {error.strerror}", err=True)
-        return EXIT_BAD_INPUT
+        return _fail(_code_of(error), f"cannot {verb} {where}: {error.strerror}")
     except BaseException as error:  # noqa: BLE001 - a bug: print one line, log the traceback
         return _interrupted() if is_interrupt(error) else _internal_error()
 
 
+def _code_of(error: OSError) -> int:
+    return EXIT_NO_SPACE if is_disk_full(error) else EXIT_BAD_INPUT
+
+
+def _fail(code: int, text: str, problems: Sequence[Problem] = ()) -> int:
+    """Print the message of an error on stderr, report it to CI, and return the exit code."""
+    echo(printed(text), err=True)
+    _report(code, text, problems)
+    return code
+
+
+def _report(code: int, text: str, problems: Sequence[Problem] = ()) -> None:
+    """Report an error to CI: annotations, step summary, and the file of `--junit`."""
+    report_failure(code, text, problems, sys.argv[1:])
+
+
 def _interrupted() -> NoReturn:
-    echo("interrupted", err=True)
+    _fail(EXIT_INTERRUPTED, "interrupted")
     sys.stdout.flush()
     sys.stderr.flush()
     # `sys.exit` would wait for threads that a component has not ended
@@ -202,5 +224,5 @@ def _internal_error() -> int:
     descriptor, log = tempfile.mkstemp(prefix="ragbench-", suffix=".log")
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(printed(traceback.format_exc()))
-    echo(f"internal error; please report it at {_ISSUES}, with {log}", err=True)
-    return EXIT_INTERNAL
+    text = f"internal error; please report it at {_ISSUES}, with {log}"
+    return _fail(EXIT_INTERNAL, text)

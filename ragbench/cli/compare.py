@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,9 @@ from ragbench.cli.output import (
     confidence_option,
     echo,
     file_option,
+    junit_option,
     number_option,
-    report_to_github,
+    report_gates,
     run_argument,
     seed_option,
     several,
@@ -26,7 +26,7 @@ from ragbench.cli.output import (
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
-    from ragbench.records.gate import Decision
+    from ragbench.records.summary import Summary
 
 _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
 _WORDS = {"fail": "error", "undecided": "warning"}
@@ -89,7 +89,10 @@ _WORDS = {"fail": "error", "undecided": "warning"}
     default="table",
     help="A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of --fail-if.",
 )
-def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options: Any) -> int:
+@junit_option
+def command(
+    base: str, runs: tuple[str, ...], form: str, strict: bool, junit: Path | None, **options: Any
+) -> int:
     """Compare each RUN with BASE, query by query.
 
     BASE and RUN are run folders, folders of an experiment (the newest run), baseline files, or TREC
@@ -97,7 +100,9 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     their names. With BASE alone, its systems are compared with its own baseline. If data, options
     or judges differ, the command lists the differences and exits with 2.
     """
+    from ragbench.errors import DataError
     from ragbench.experiment.compare import compare
+    from ragbench.report.ci import render_junit
     from ragbench.report.comparison import gate_line
 
     if strict and not options["fail_if"]:
@@ -106,30 +111,26 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
         raise click.UsageError("--format junit needs at least one --fail-if")
     # click gives an empty tuple without -m, where `compare` expects None
     comparison = compare(base, *runs, measures=options.pop("measures") or None, **options)
-    text = _render(comparison, form)
+    summary = _summary(comparison)
+    text = render_junit(summary, strict=strict) if form == "junit" else _render(comparison, form)
     write_json(text) if form == "json" else write_result(text, exact=form == "csv")
-    if comparison.is_empty and not comparison.record.gates:
-        echo("error: nothing was compared: no query has a score of both systems", err=True)
     for gate in comparison.record.gates:
         if gate.verdict != "pass":
             echo(f"{_WORDS[gate.verdict]}: {gate_line(gate)}", err=True)
     # rendered as Markdown only if GitHub wants a summary, hence the `partial`
-    report_to_github(partial(_render, comparison, "markdown"), _gates(comparison), None, os.environ)
+    page = partial(_render, comparison, "markdown")
+    report_gates(page, summary, None, junit, strict=strict)
+    if comparison.is_empty and not summary.gates:
+        raise DataError("nothing was compared: no query has a score of both systems")
     return comparison.exit_code(strict=strict)
 
 
 def _render(result: Comparison, form: str) -> str:
-    """Return a comparison as text in one of `_FORMATS`; a KeyError for another format."""
+    """Return a comparison as text in one of `_FORMATS` but junit; a KeyError for another one."""
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
         return to_json(result.to_dict())
-    if form == "junit":
-        from ragbench.records.summary import Summary
-        from ragbench.report.ci import render_junit
-
-        name = " ".join(result.record.sources)
-        return render_junit(Summary(name=name, systems=(), gates=_gates(result)))
     from ragbench.report import comparison
 
     if form == "table":
@@ -142,14 +143,16 @@ def _render(result: Comparison, form: str) -> str:
     return render[form](result.record)
 
 
-def _gates(result: Comparison) -> tuple[Decision, ...]:
-    """Return the decisions of --fail-if in order, as those of a run; () without conditions."""
+def _summary(result: Comparison) -> Summary:
+    """Return the decisions of --fail-if in order as gates of a run, named by the sources."""
     from ragbench.records.gate import Decision
+    from ragbench.records.summary import Summary
 
-    return tuple(
+    gates = tuple(
         Decision(gate=gate.gate, system=gate.system, verdict=gate.verdict, why=gate.why)
         for gate in result.record.gates
     )
+    return Summary(name=" ".join(result.record.sources), systems=(), gates=gates)
 
 
 @click.command(name="baseline")

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,6 +35,7 @@ from ragbench.errors import RagbenchError
     help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="No progress; print the first three lines only.")
+@output.junit_option
 @click.option("--as-base", type=click.Path(path_type=Path), hidden=True)
 @click.pass_context
 def command(
@@ -43,6 +45,7 @@ def command(
     base: str,
     overrides: tuple[str, ...],
     as_base: Path | None,
+    junit: Path | None,
     **flags: bool,
 ) -> None:
     """Run CONFIG and its base, and fail if a system is surely worse than in the base.
@@ -61,7 +64,6 @@ def command(
     from ragbench.experiment.base_run import load_for_gate, open_base
     from ragbench.experiment.gate_run import run_gate
     from ragbench.experiment.runner import run_experiment
-    from ragbench.records.gate import exit_code_of
     from ragbench.records.manifest import Choices
     from ragbench.report.gate import render_review, review_lines
     from ragbench.report.progress import Progress
@@ -88,11 +90,13 @@ def command(
     for line in lines[:3] if quiet else lines:
         output.echo(line)
     decisions = () if review.is_same else review.decisions
-    output.report_to_github(lambda: render_review(lines), decisions, config, os.environ)
+    complete = review.is_same or review.summary.complete
+    summary = replace(review.summary, gates=tuple(decisions), complete=complete)
+    page, strict = partial(render_review, lines), flags["strict"]
+    output.report_gates(page, summary, config, junit, strict=strict)
     if flags["comment"]:
         _comment(config, lines)
-    code = exit_code_of(decisions, complete=review.summary.complete, strict=flags["strict"])
-    ctx.exit(0 if review.is_same else code)
+    ctx.exit(summary.exit_code(strict=strict))
 
 
 @contextlib.contextmanager

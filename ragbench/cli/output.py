@@ -11,18 +11,18 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from ragbench.errors import DataError, is_interrupt, shortened, visible
+from ragbench.errors import DataError, Problem, is_interrupt, shortened, storage_error, visible
 from ragbench.secrets import printed
 
 if TYPE_CHECKING:
-    from ragbench.records.gate import Decision
+    from ragbench.records.summary import Summary
     from ragbench.report.scores import ScoredFile
 
 _BYTES = re.compile("[\udc80-\udcff]+")
@@ -327,38 +327,128 @@ def write_notes(notes: Sequence[str]) -> None:
         echo(f"note: {printable(note)}", err=True)
 
 
-def report_to_github(
+def report_gates(
     report: Callable[[], str],
-    gates: Sequence[Decision],
+    summary: Summary,
     config: Path | None,
-    environment: Mapping[str, str],
+    junit: Path | None,
+    *,
+    strict: bool,
+    seconds: float | None = None,
 ) -> None:
-    """Append a report to the step summary of GitHub, and print annotations of gates on stderr.
+    """Report the gates of a finished run to CI: JUnit file, step summary of GitHub, annotations.
 
-    The variable `GITHUB_STEP_SUMMARY` names the file of the summary; annotations need
-    `GITHUB_ACTIONS=true`. Without these variables, nothing happens. `config` is None for gates of
-    the command line, whose annotations have no file. `report` is called only if the summary is
-    written.
+    The variable `GITHUB_STEP_SUMMARY` names the file of the summary, which is appended to;
+    annotations, on stderr, need `GITHUB_ACTIONS=true`. Without them and `junit` nothing happens. An
+    incomplete run has an annotation too.
+
+    Args:
+        report: Returns the report for the step summary; called only if that is written.
+        summary: Summary of the run, with its gates.
+        config: Config of the gates; None for gates of the command line, whose annotations have no
+            file.
+        junit: File of `--junit`; None without one.
+        strict: True makes undecided gates errors.
+        seconds: Duration of the run, for the JUnit file; None leaves it out.
 
     Raises:
-        DataError: The file of the summary cannot be written.
+        DataError: A file cannot be written.
     """
-    from ragbench.report.ci import annotate, fit_markdown
+    from ragbench.files import write_file
+    from ragbench.report.ci import annotate, render_junit, why_incomplete
 
-    if target := environment.get("GITHUB_STEP_SUMMARY"):
-        data = fit_markdown(report()).encode("utf-8", "backslashreplace")
+    if junit is not None:
+        write_file(junit, render_junit(summary, seconds, strict=strict))
+    if target := os.environ.get("GITHUB_STEP_SUMMARY"):
+        _append_summary(target, report())
+    file = None if config is None else _in_checkout(config)
+    incomplete = why_incomplete(summary)
+    _write_annotations(annotate(summary.gates, file, strict=strict, incomplete=incomplete))
+
+
+def _append_summary(target: str, report: str) -> None:
+    """Append a Markdown report to the step summary; a DataError if it cannot be written."""
+    from ragbench.report.ci import fit_markdown
+
+    data = fit_markdown(report).encode("utf-8", "backslashreplace")
+    try:
+        with Path(target).open("ab") as stream:
+            stream.write(data)
+    except OSError as error:
+        problem = f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}"
+        raise storage_error(problem, error, file=target) from error
+
+
+def _in_checkout(path: Path) -> str:
+    """Return a path as GitHub finds it: relative to the checkout, if it is in it."""
+    whole, checkout = path.absolute(), os.environ.get("GITHUB_WORKSPACE")
+    if checkout and whole.is_relative_to(checkout):
+        path = whole.relative_to(checkout)
+    return path.as_posix()
+
+
+def _write_annotations(lines: Iterable[str]) -> None:
+    """Write annotations on GitHub, past the door of stderr, which breaks commands."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in lines:
+            behind(sys.stderr).write(f"::{without_ci_commands(printed(line[2:]))}\n")
+
+
+# Commands that have `--junit`, and report their gates themselves.
+GATED = ("run", "gate", "compare")
+
+
+def _claim(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    """Write the JUnit file that a killed command leaves, and return its path; None writes none."""
+    from ragbench.errors import EXIT_INTERRUPTED
+
+    if path is not None and not ctx.resilient_parsing:  # as for the completion of a shell
+        _write_error(path, EXIT_INTERRUPTED, "the command was killed")
+    return path
+
+
+junit_option = file_option("--junit", callback=_claim, help="Write gates or an error as JUnit XML.")
+
+
+def _write_error(path: Path, code: int, text: str) -> None:
+    """Write a JUnit file with one error; a DataError if it cannot be written."""
+    from ragbench.files import write_file
+    from ragbench.report.ci import render_error
+
+    write_file(path, render_error(code, text))
+
+
+def report_failure(code: int, text: str, problems: Sequence[Problem], words: Sequence[str]) -> None:
+    """Report the error of a command to CI, as `report_gates` does for gates.
+
+    No error is raised: a line on stderr names a file that cannot be written, unless `text` does.
+
+    Args:
+        code: Exit code.
+        text: Message, which may hold secrets.
+        problems: Mistakes with their places, an annotation each; without any, `text` has one.
+        words: Arguments of the command line, the command first. They may be wrong: an error of
+            them belongs into the file of `--junit` too.
+    """
+    import argparse
+
+    from ragbench.report.ci import annotate_error, error_summary
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--junit", nargs="?")
+    junit = parser.parse_known_args(words)[0].junit if words and words[0] in GATED else None
+    target, text = os.environ.get("GITHUB_STEP_SUMMARY"), visible(printed(text))
+    can_write = junit and not os.path.isdir(junit)  # a folder is the mistake that is reported
+    writers = [partial(_write_error, Path(junit), code, text)] if can_write else []
+    writers += [partial(_append_summary, target, error_summary(code, text))] if target else []
+    for write in writers:
         try:
-            with Path(target).open("ab") as stream:
-                stream.write(data)
-        except OSError as error:
-            problem = f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}"
-            raise DataError(problem, file=target) from error
-    if environment.get("GITHUB_ACTIONS") == "true":
-        file = None
-        if config is not None:  # as GitHub finds it: relative to the checkout
-            path, checkout = config.absolute(), environment.get("GITHUB_WORKSPACE")
-            if checkout and path.is_relative_to(checkout):
-                config = path.relative_to(checkout)
-            file = config.as_posix()
-        for line in annotate(gates, file):  # past the door, which breaks commands
-            behind(sys.stderr).write(f"::{without_ci_commands(line[2:])}\n")
+            write()
+        except DataError as error:
+            if str(error) not in text:
+                echo(str(error), err=True)
+    problems = [
+        replace(problem, file=_in_checkout(Path(problem.file or ""))) if problem.line else problem
+        for problem in (problem.cleaned(printed) for problem in problems)
+    ]
+    _write_annotations(annotate_error(code, text, problems))

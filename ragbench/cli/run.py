@@ -69,6 +69,7 @@ class _Command(click.Command):
     help="No progress; print the lines before the tables and the path of the page only.",
 )
 @click.option("--verbose", is_flag=True, help="Print all measures, gates, causes and notes.")
+@output.junit_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -79,6 +80,7 @@ def command(
     quiet: bool,
     verbose: bool,
     judge_replay: bool,
+    junit: Path | None,
     **choices: Any,
 ) -> None:
     """Run the experiment of CONFIG; print its main results and the path of its page.
@@ -88,10 +90,9 @@ def command(
     resumes a stopped run. The run folder is written at the end, complete or not at all.
     """
     from ragbench.config.load import load_config
-    from ragbench.data.runs.run_folder import to_json
+    from ragbench.data.runs.run_folder import read_manifest, to_json
     from ragbench.errors import AdapterError
     from ragbench.experiment.runner import run_experiment
-    from ragbench.records.gate import exit_code_of
     from ragbench.records.manifest import Choices
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
@@ -123,8 +124,9 @@ def command(
     summary = experiment.record
     # rendered only if GitHub wants a summary
     page = partial(render_markdown, summary, experiment.compared)
-    output.report_to_github(page, summary.gates, config, os.environ)
-    ctx.exit(exit_code_of(summary.gates, complete=summary.complete, strict=strict))
+    seconds = read_manifest(experiment.path).seconds
+    output.report_gates(page, summary, config, junit, strict=strict, seconds=seconds)
+    ctx.exit(summary.exit_code(strict=strict))
 
 
 def _kept_failures(counts: Mapping[str, int]) -> Iterator[str]:

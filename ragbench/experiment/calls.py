@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
@@ -109,6 +109,8 @@ class Calls:
         concurrency: Number of calls that run side by side.
         retries: Number of further tries after an error that may be temporary, within `timeout`.
         refused: Function that returns the reason why no more calls are allowed; None if they are.
+        reached: Whether calls reached a server, which they add to: {False} if all of them met a
+            refused connection or an unknown host; empty before the first one.
     """
 
     owner: str
@@ -116,6 +118,7 @@ class Calls:
     concurrency: int = 1
     retries: int = 0
     refused: Callable[[], str | None] = lambda: None
+    reached: set[bool] = field(default_factory=set)
 
 
 def calling(
@@ -179,25 +182,29 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
     """
     if (reason := calls.refused()) is not None:
         return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
-    start = time.perf_counter()
+    start, is_reached = time.perf_counter(), True
     try:
         value = within(calls.timeout, _with_retries(function, calls), item)
+        return Outcome(value, latency_ms=_ms_since(start))
     except TimedOut:
         detail = f"{calls.owner} did not answer within {calls.timeout:g} s"
         return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
     except AdapterError as error:
         return Outcome(None, Cause.MALFORMED, f"{calls.owner}: {error}", _ms_since(start))
     except CallFailure as failure:  # raised by a client, which knows the cause
+        is_reached = not failure.unreachable
         detail = f"{calls.owner}: {failure.detail}"
         return Outcome(None, failure.cause, detail, _ms_since(start))
     except BaseException as error:  # user code may also raise SystemExit
         if is_interrupt(error):
             raise
         # a client in the user's code may raise a timeout, a refused connection or an HTTP error
-        cause = failure_of_exception(error).cause
+        failure = failure_of_exception(error)
+        is_reached = not failure.unreachable
         detail = f"{calls.owner}: {type(error).__name__}: {error}"
-        return Outcome(None, cause, detail, _ms_since(start))
-    return Outcome(value, latency_ms=_ms_since(start))
+        return Outcome(None, failure.cause, detail, _ms_since(start))
+    finally:
+        calls.reached.add(is_reached)
 
 
 def _with_retries(function: Callable[[Item], Value], calls: Calls) -> Callable[[Item], Value]:

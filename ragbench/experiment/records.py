@@ -271,6 +271,7 @@ class Results:
         kept_failures: Cause -> number of items that failed in an earlier run and were not made
             again.
         spending: Limits, costs so far and missing items; None without a budget.
+        unreachable: Components whose server no request of this run has reached.
     """
 
     rankings: dict[str, RetrieverRun] = field(default_factory=dict)
@@ -289,6 +290,7 @@ class Results:
     work: Mapping[str, Work] = field(default_factory=dict)
     kept_failures: Mapping[str, int] = field(default_factory=dict)
     spending: Spending | None = None
+    unreachable: tuple[str, ...] = ()
 
     def qrels(self, plan: Plan) -> Qrels | None:
         """Return the judgements, with those of a model if it made any; None without judgements."""

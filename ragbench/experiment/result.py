@@ -18,7 +18,6 @@ from ragbench.pictures.svg import Picture
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
-from ragbench.records.gate import exit_code_of
 from ragbench.records.summary import Summary
 from ragbench.report.pictures import (
     causes_picture,
@@ -65,11 +64,12 @@ class Experiment:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of `ragbench run`: 2 a gate was refused, 1 one failed, 3 incomplete, else 0.
+        """Exit code of `ragbench run`, the first that applies of 2, 1, 7, 3, 0.
 
-        The first that applies.
+        2: a gate was refused; 1: a gate failed; 7: incomplete, as a server cannot be reached; 3:
+        incomplete; 0: none of these.
         """
-        return exit_code_of(self.record.gates, complete=self.record.complete)
+        return self.record.exit_code()
 
     @cached_property
     def per_query(self) -> dict[str, dict[str, dict[str, float]]]:

@@ -17,7 +17,7 @@ from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import FolderLocked, OptionError
 from ragbench.experiment.files import write_run
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.components import build_executor, connected
@@ -83,8 +83,9 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     Raises:
         ConfigError: The config is wrong, or a component refuses an option; all problems of the
             config at once.
-        DataError: The data set is wrong, another run holds the folder of the experiment, or the
-            results cannot be written.
+        DataError: The data set is wrong, or the results cannot be written (DiskFull if no space is
+            left).
+        FolderLocked: Another run holds the folder of the experiment.
         AdapterError: A component cannot be created.
         MissingExtra: A component needs a package that is not installed.
         OptionError: A live object has a name of the config, or one that is not allowed; or `only`,
@@ -213,7 +214,8 @@ def lock_experiment(folder: Path) -> Iterator[RunState]:
     sets `finished`, also after an error.
 
     Raises:
-        DataError: Another process holds the lock, or the folder cannot be written.
+        FolderLocked: Another process holds the lock.
+        DataError: The folder cannot be written.
     """
     with files.naming_unwritable(folder):
         files.create_untracked(folder.parent)
@@ -242,7 +244,7 @@ def _open_locked(folder: Path) -> IO[bytes]:
     The caller closes it. It does not wait.
 
     Raises:
-        DataError: Another process holds the lock.
+        FolderLocked: Another process holds the lock.
         OSError: The file cannot be opened.
     """
     path = folder / _LOCK
@@ -252,7 +254,7 @@ def _open_locked(folder: Path) -> IO[bytes]:
             stream.seek(0)
             process_id = stream.read(20).decode("utf-8", "replace").strip()
             stream.close()
-            raise DataError(
+            raise FolderLocked(
                 f"another run{f' (process {process_id})' if process_id else ''} is at work here",
                 file=folder,
                 allowed="one run at a time; wait for it, or give this one another name or output",

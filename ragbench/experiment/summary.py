@@ -29,6 +29,7 @@ from ragbench.llm.failures import one_line
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.records.summary import (
+    FIRST_TO_FAIL,
     AnswerCounts,
     CostTotal,
     Dataset,
@@ -77,6 +78,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
             for name, entry in plan.all_judges.items()
         },
         skipped_judges=dict(plan.skipped_judges),
+        unreachable=results.unreachable,
         fill=None if results.filled is None else results.filled.counts,
         systems=systems,
         preferences=tuple(
@@ -185,6 +187,8 @@ def _warnings(
             f"incomplete: {share} items of a score failed; means are over the others, "
             "see unscored.jsonl"
         )
+        for name in results.unreachable:
+            yield f"no request reached the server of {name}: the same command sends them again"
         yield from _first_failures(results.systems)
     scores = [score for system in systems for score in system.scores.values()]
     counts = [*((s.n, s.failed) for s in scores), *((p.n, p.failed) for p in pairs)]
@@ -232,7 +236,7 @@ def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
             if column.details[row] and Cause(int(column.causes[row])).failed
         )
         reasons.append(one_line(next(details, "")))
-    return [f"the first to fail: {reason}" for reason in dict.fromkeys(reasons) if reason]
+    return [f"{FIRST_TO_FAIL}{reason}" for reason in dict.fromkeys(reasons) if reason]
 
 
 def _summarize_systems(plan: Plan, results: Results) -> Iterator[SystemSummary]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from ragbench.errors import ModelError
+from ragbench.errors import EXIT_UNREACHABLE, ModelError
 from ragbench.types import Cause, Usage
 
 Role = Literal["system", "user", "assistant"]
@@ -227,6 +227,7 @@ class CallFailure(ModelError):
         fatal: True if every other call fails as well: a wrong key, an empty account.
         status: HTTP status; None for failures without a response.
         unconnected: True if the connection was refused or cut.
+        unreachable: True if the server refused the connection, or its name is unknown.
         param: Name of the parameter that the server refuses; None if it names none.
         attempts: Failed tries, in order.
         replies: Unusable replies, in order.
@@ -241,12 +242,15 @@ class CallFailure(ModelError):
     fatal: bool = False
     status: int | None = None
     unconnected: bool = False
+    unreachable: bool = False
     param: str | None = None
     attempts: tuple[Attempt, ...] = ()
     replies: tuple[ChatReply, ...] = ()
 
     def __post_init__(self) -> None:
         super().__init__(f"{self.cause.word}: {self.detail}")
+        if self.unreachable:
+            self.exit_code = EXIT_UNREACHABLE
 
 
 class ChatModel(Protocol):

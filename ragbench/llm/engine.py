@@ -214,8 +214,9 @@ class ChatEngine:
 
         try:
             return await self._sender.send(request, store)
-        except CallFailure:
+        except CallFailure as failure:
             self.totals.failed += 1
+            self.totals.unreachable += failure.unreachable
             raise
         finally:
             if self.budget is not None and bound is not None:

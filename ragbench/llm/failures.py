@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import socket
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -96,13 +97,35 @@ def failure_of_body(error: object, message: str) -> CallFailure:
     return failure_of_status(status, message, headers={}, code=str(code or ""))
 
 
-def failure_of_connection(message: str) -> CallFailure:
+def failure_of_connection(message: str, error: BaseException | None) -> CallFailure:
     """Return the failure of a connection that was refused or cut; it is retryable.
 
-    It is returned, not raised.
+    It is returned, not raised. `error` tells a refused connection from one that was cut; None
+    counts as cut.
     """
     detail = f"the connection failed: {one_line(message)}"
-    return CallFailure(Cause.SERVER_ERROR, detail, retryable=True, unconnected=True)
+    unreachable = _is_unreachable(error)
+    return CallFailure(
+        Cause.SERVER_ERROR, detail, retryable=True, unconnected=True, unreachable=unreachable
+    )
+
+
+def _is_unreachable(error: BaseException | None) -> bool:
+    """Return True for a refused connection or an unknown host, also as a cause of `error`.
+
+    Clients wrap the error of the socket. Where a host has several addresses, the errors of all are
+    in a group, of which one is enough.
+    """
+    errors, visited = [error], set[int]()
+    while errors:
+        error = errors.pop()
+        if error is None or id(error) in visited:
+            continue
+        visited.add(id(error))
+        if isinstance(error, (ConnectionRefusedError, socket.gaierror)):
+            return True
+        errors += [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]
+    return False
 
 
 def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str) -> CallFailure:
@@ -134,8 +157,9 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     name = type(error).__name__
     if isinstance(error, TimeoutError) or "Timeout" in name:
         return CallFailure(Cause.TIMEOUT, f"{name}: {one_line(message)}", retryable=True)
-    if isinstance(error, ConnectionError) or "Connect" in name or "Protocol" in name:
-        return failure_of_connection(message)
+    is_socket = isinstance(error, (ConnectionError, socket.gaierror))
+    if is_socket or "Connect" in name or "Protocol" in name:
+        return failure_of_connection(message, error)
     return CallFailure(Cause.ERROR, f"{name}: {one_line(message)}")
 
 

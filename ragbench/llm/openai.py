@@ -254,7 +254,7 @@ class OpenAIChat(ChatModel):
             return replace(cause, detail=self.clean(cause.detail))
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
-        return failures.failure_of_connection(self.clean(words))
+        return failures.failure_of_connection(self.clean(words), error)
 
     def clean(self, text: str) -> str:
         """Return a text with the key and other secrets masked."""

@@ -135,6 +135,7 @@ class Totals:
         unknown_usage: Number of paid replies whose server reports no output tokens.
         unknown_cost: Number of paid replies of unknown cost.
         models: Names of models as their servers report them.
+        unreachable: Number of failed calls whose server refused the connection, or is unknown.
     """
 
     calls: int = 0
@@ -147,6 +148,12 @@ class Totals:
     unknown_usage: int = 0
     unknown_cost: int = 0
     models: set[str] = field(default_factory=set)
+    unreachable: int = 0
+
+    @property
+    def is_unreachable(self) -> bool:
+        """True if there were calls, and none of them reached the server."""
+        return self.unreachable == self.failed > 0 == self.calls
 
     @property
     def cost_usd(self) -> float:

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ragbench.errors import EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
 from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.codec import Record
-from ragbench.records.gate import Decision
+from ragbench.records.gate import Decision, exit_code_of
 from ragbench.records.score import Ends, RunCounts, SystemScore
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import Prose, optional
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
+# Start of a warning with the first failure of a system.
+FIRST_TO_FAIL = "the first to fail: "
 
 # What a system is: part of the grid, a whole app, or what no system competes with.
 Role = Literal["system", "app", "control"]
@@ -358,6 +361,7 @@ class Summary(Record):
         cluster: Field that names the clusters of queries; None without clusters.
         judges: Name -> judge that was asked.
         skipped_judges: Name -> reason why the judge was not asked.
+        unreachable: Components whose server no request of the run has reached: `judge 'j'`.
         fill: Counts of passages that a model graded; None without `fill`.
         systems: Every system, in the order of the tables.
         preferences: Rankings by preference.
@@ -381,6 +385,7 @@ class Summary(Record):
     cluster: str | None = optional()
     judges: Mapping[str, DeclaredJudge] = field(default_factory=dict)
     skipped_judges: Mapping[str, str] = optional({})
+    unreachable: tuple[str, ...] = optional(())
     fill: FillCounts | None = optional()
     systems: tuple[SystemSummary, ...]
     preferences: tuple[PreferenceSummary, ...] = optional(())
@@ -396,6 +401,16 @@ class Summary(Record):
     def run_id(self) -> str:
         """Name of the run folder."""
         return self.timing.run_id
+
+    def exit_code(self, *, strict: bool = False) -> int:
+        """Return the exit code of the run: 7 if a server cannot be reached, else `exit_code_of`.
+
+        7 stands in place of 3 and 4: the reason why the run is incomplete, or a gate undecided. A
+        failed gate comes before it: another server would not mend that.
+        """
+        code = exit_code_of(self.gates, complete=self.complete, strict=strict)
+        is_open = code in (EXIT_INCOMPLETE, EXIT_UNDECIDED) and not self.complete
+        return EXIT_UNREACHABLE if self.unreachable and is_open else code
 
     def system(self, name: str) -> SystemSummary | None:
         """Return a system by name; None if there is no such system."""

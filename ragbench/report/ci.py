@@ -1,21 +1,36 @@
-"""Gates in continuous integration: JUnit XML, annotations and step summaries of GitHub."""
+"""Gates and errors in continuous integration: JUnit XML, annotations and summaries of GitHub."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from xml.etree import ElementTree
 
+from ragbench.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_MEANINGS,
+    EXIT_UNREACHABLE,
+    Place,
+    Problem,
+    visible,
+)
 from ragbench.records.gate import Decision, WorseQuery
-from ragbench.records.summary import Summary
-from ragbench.report.text import significant
+from ragbench.records.summary import FIRST_TO_FAIL, Summary
+from ragbench.report.text import listed, significant
 from ragbench.types.display import printable
 
 
-def render_junit(summary: Summary, seconds: float | None = None) -> str:
+def render_junit(summary: Summary, seconds: float | None = None, *, strict: bool = False) -> str:
     """Return the gates of a run as JUnit XML, with foreign text escaped.
 
-    `seconds` is the duration of the run; None leaves it out. A single gate has no duration. A run
-    without gates is an empty suite, so that a reader of the file does not fail.
+    A run without gates is an empty suite, so that a reader of the file does not fail. An incomplete
+    run has one more test case, with an error.
+
+    Args:
+        summary: Summary of the run.
+        seconds: Duration of the run; None leaves it out. A single gate has no duration.
+        strict: True counts undecided gates as errors, as `--strict` does; else they are skipped.
 
     Example:
         >>> gate = Decision(gate="map >= 0.2", system="bm25", verdict="fail", why="it is 0.1")
@@ -23,48 +38,86 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
         >>> [line.strip() for line in text.splitlines() if "<failure" in line]
         ['<failure message="map &gt;= 0.2: it is 0.1" type="fail">it is 0.1</failure>']
     """
-    gates = summary.gates
     name = f"ragbench.{printable(summary.name)}"
-    counts = {
-        "tests": len(gates),
-        "failures": sum(gate.verdict == "fail" for gate in gates),
-        "errors": sum(gate.refused for gate in gates),
-    }
-    # JUnit has no "undecided": such gates count as skipped
-    skipped = sum(gate.verdict == "undecided" and not gate.refused for gate in gates)
-    duration = {} if seconds is None else {"time": f"{seconds:.3f}"}
-    root = ElementTree.Element("testsuites", {"name": "ragbench", **duration, **_text(counts)})
-    attributes = {"name": name, **duration, **_text({**counts, "skipped": skipped})}
-    suite = ElementTree.SubElement(root, "testsuite", attributes)
+    suite = ElementTree.Element("testsuite", {"name": name})
     run = {"name": "run_id", "value": printable(summary.run_id)}
     ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property", run)
-    for gate in gates:
-        _add_case(suite, name, gate)
+    for gate in summary.gates:
+        _add_case(suite, gate, strict)
+    if not summary.complete:
+        code = EXIT_UNREACHABLE if summary.unreachable else EXIT_INCOMPLETE
+        _add_error(suite, "complete", code, why_incomplete(summary))
+    return _write_suite(suite, {} if seconds is None else {"time": f"{seconds:.3f}"})
+
+
+def render_error(code: int, text: str) -> str:
+    """Return JUnit XML with one error, for a command that ended before its gates were decided.
+
+    The type of the error is the meaning of the exit code, its message the first line of `text`.
+    """
+    suite = ElementTree.Element("testsuite", {"name": "ragbench"})
+    _add_error(suite, "gates", code, text)
+    return _write_suite(suite, {})
+
+
+def _write_suite(suite: ElementTree.Element, duration: Mapping[str, str]) -> str:
+    """Return a suite as a JUnit file; counts and duration stand before its other attributes."""
+    parts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counts = {name: str(len(suite.findall(f"testcase/{tag}"))) for name, tag in parts.items()}
+    counts = {"tests": str(len(suite.findall("testcase"))), **counts}
+    suite.attrib.update({**duration, **counts})
+    del counts["skipped"]  # the root has no such attribute
+    root = ElementTree.Element("testsuites", {"name": "ragbench", **duration, **counts})
+    root.append(suite)
     ElementTree.indent(root)
     head = '<?xml version="1.0" encoding="UTF-8"?>\n'
     return f"{head}{ElementTree.tostring(root, encoding='unicode')}\n"
 
 
-def _add_case(suite: ElementTree.Element, class_name: str, gate: Decision) -> None:
+def _add_error(suite: ElementTree.Element, name: str, code: int, text: str) -> None:
+    """Add a test case with an error; its type is the meaning of the exit code."""
+    class_name = suite.get("name", "")
+    case = ElementTree.SubElement(suite, "testcase", {"name": name, "classname": class_name})
+    attributes = {"message": printable(text.partition("\n")[0]), "type": EXIT_MEANINGS[code]}
+    # XML has no U+FFFE and U+FFFF
+    details = re.sub("[\ufffe\uffff]", "\ufffd", visible(text))
+    ElementTree.SubElement(case, "error", attributes).text = details
+
+
+def why_incomplete(summary: Summary) -> str:
+    """Return the reason why a run is incomplete, with the first failure of each system.
+
+    Empty for a complete run.
+    """
+    if summary.complete:
+        return ""
+    if summary.unreachable:
+        reason = f"no request reached the server of {listed(summary.unreachable)}"
+    elif summary.budget is not None and summary.budget.reached:
+        reason = "the budget was reached"
+    else:
+        reason = "too many items failed"
+    return "; ".join([reason, *(w for w in summary.warnings if w.startswith(FIRST_TO_FAIL))])
+
+
+def _add_case(suite: ElementTree.Element, gate: Decision, strict: bool) -> None:
     """Add the test case of a gate; its class is the system, or `judge`, by which readers group."""
     text, why = printable(gate.gate), printable(why_of(gate))
-    names = {"name": text, "classname": f"{class_name}.{printable(gate.system or 'judge')}"}
-    case = ElementTree.SubElement(suite, "testcase", names)
+    class_name = f"{suite.get('name')}.{printable(gate.system or 'judge')}"
+    case = ElementTree.SubElement(suite, "testcase", {"name": text, "classname": class_name})
     message = {"message": f"{text}: {why}"}
     details = "\n".join([why, *worst_lines(gate.worst_queries)])
     if gate.refused:
         ElementTree.SubElement(case, "error", {**message, "type": "refused"}).text = why
     elif gate.verdict == "fail":
         ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = details
-    elif gate.verdict == "undecided":
+    elif gate.verdict == "undecided" and strict:
+        ElementTree.SubElement(case, "error", {**message, "type": "undecided"}).text = details
+    elif gate.verdict == "undecided":  # JUnit has no such verdict
         skipped = ElementTree.SubElement(case, "skipped", {"message": f"undecided: {why}"})
         skipped.text = details if gate.worst_queries else None
     else:
         ElementTree.SubElement(case, "system-out").text = why
-
-
-def _text(counts: Mapping[str, int]) -> dict[str, str]:
-    return {key: str(count) for key, count in counts.items()}
 
 
 # Largest step summary in bytes; GitHub shows nothing of a larger one.
@@ -77,12 +130,20 @@ _LEVELS = {"fail": "error", "undecided": "warning"}
 _CUT = "\n\n(cut here: the run folder has all results)\n"
 
 
-def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
+def annotate(
+    gates: Sequence[Decision], file: str | None, *, strict: bool = False, incomplete: str = ""
+) -> list[str]:
     """Return a GitHub workflow command for each gate that did not pass; [] if all passed.
 
-    The annotation stands at the line of the gate in `file`, the config relative to the repository.
-    None, for gates of a command line, gives annotations without a file. A refused or failed gate is
-    an error, an undecided one a warning. In the order of the gates.
+    In the order of the gates, an incomplete run last.
+
+    Args:
+        gates: Decisions; an annotation stands at the line of its gate. A refused or failed gate is
+            an error, an undecided one a warning.
+        file: Config of the gates, relative to the repository; None, for gates of a command line,
+            gives annotations without a file.
+        strict: True makes undecided gates errors, as `--strict` does.
+        incomplete: Reason why the run is incomplete, another error; empty for a complete run.
 
     Example:
         >>> gate = Decision(
@@ -98,16 +159,55 @@ def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
     for gate in gates:
         if gate.verdict not in _LEVELS:
             continue
-        level = "error" if gate.refused else _LEVELS[gate.verdict]
-        place = ""
-        if file is not None:
-            # a property also needs escapes for `:` and `,`, which separate properties
-            name = _data(file).replace(":", "%3A").replace(",", "%2C")
-            place = f"file={name}," + (f"line={gate.line}," if gate.line else "")
+        level = "error" if gate.refused or strict else _LEVELS[gate.verdict]
         system = f" ({gate.system})" if gate.system else ""
-        text = _data(printable(f"{gate.gate}{system}: {why_of(gate)}"))
-        lines.append(f"::{level} {place}title=gate {gate.verdict}::{text}")
+        text = printable(f"{gate.gate}{system}: {why_of(gate)}")
+        lines.append(_annotation(level, f"gate {gate.verdict}", text, Place(file, gate.line)))
+    if incomplete:
+        lines.append(_annotation("error", "incomplete", printable(incomplete), Place(file)))
     return lines
+
+
+def annotate_error(code: int, text: str, problems: Sequence[Problem]) -> list[str]:
+    """Return a GitHub workflow command for each problem of an error; one for all without problems.
+
+    Args:
+        code: Exit code, whose meaning is the title.
+        text: Message of the error, for an error without problems.
+        problems: Mistakes with their places; files are relative to the repository.
+
+    Example:
+        >>> problem = Problem("1.4 is out of range", "c.yaml", 4, 34, "retrievers.bm25.b")
+        >>> annotate_error(3, "", [problem])[0][:52]
+        '::error file=c.yaml,line=4,col=34,title=incomplete::'
+    """
+    lines = []
+    for problem in problems or [Problem(text)]:
+        bare = replace(problem, source=None)
+        # a file without a line may be a folder or an option, which the text names
+        if problem.line:
+            bare = replace(bare, file=None, line=None, column=None)
+        place = problem if problem.line else Place()
+        lines.append(_annotation("error", EXIT_MEANINGS[code], str(bare), place))
+    return lines
+
+
+def _annotation(level: str, title: str, text: str, place: Place | Problem) -> str:
+    """Return a GitHub workflow command; an empty place is left out, and all without a file."""
+    places = {"file": place.file, "line": place.line, "col": place.column}
+    # a property also needs escapes for `:` and `,`, which separate properties
+    properties = ",".join(
+        f"{name}={_data(str(value)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in {**(places if place.file else {}), "title": title}.items()
+        if value
+    )
+    return f"::{level} {properties}::{_data(text)}"
+
+
+def error_summary(code: int, text: str) -> str:
+    """Return a step summary of an error: the meaning of its exit code, and the message."""
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    return f"### ragbench: {EXIT_MEANINGS[code]} (exit code {code})\n\n{fence}text\n{text}\n{fence}"
 
 
 def fit_markdown(report: str, limit: int = SUMMARY_LIMIT) -> str:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ragbench.errors import DataError
+from ragbench.errors import DataError, storage_error
 from ragbench.files import (
     create_untracked,
     folder_written_atomically,
@@ -242,7 +242,7 @@ class ArrayStore:
         except OSError as error:
             allowed = "free space and permission to write; the same command goes on"
             problem = f"cannot be written: {error.strerror or error}"
-            raise DataError(problem, file=path, allowed=allowed) from error
+            raise storage_error(problem, error, file=path, allowed=allowed) from error
         return Arrays(path)
 
 

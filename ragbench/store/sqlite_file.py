@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
 from ragbench import files
-from ragbench.errors import DataError
+from ragbench.errors import DataError, storage_error
 
 Result = TypeVar("Result")
 Connection = sqlite3.Connection
@@ -357,7 +357,8 @@ class SQLiteFile:
             allowed = "move it away; what it held is made again"
             return DataError(f"is damaged or no cache: {error}", file=self.path, allowed=allowed)
         allowed = "free space and permission to write; stored items stay; the same command resumes"
-        return DataError(f"cannot be used as a cache: {error}", file=self.path, allowed=allowed)
+        problem = f"cannot be used as a cache: {error}"
+        return storage_error(problem, error, file=self.path, allowed=allowed)
 
 
 _files: weakref.WeakSet[SQLiteFile] = weakref.WeakSet()

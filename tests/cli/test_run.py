@@ -296,7 +296,7 @@ def test_a_full_device_is_said(repository, tmp_path):
         command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
     )
 
-    assert done.returncode == 2
+    assert done.returncode == 6
     assert "cannot write the result: No space left on device" in done.stderr
 
 

@@ -65,7 +65,7 @@ def failed(stdout, score="fluency"):
 
 def test_a_refused_connection_is_tried_again_by_the_same_command(command, port):
     code, stdout, _ = command("run", port, "--json")
-    assert (code, failed(stdout)) == (3, {"server_error": 3})
+    assert (code, failed(stdout)) == (7, {"server_error": 3})
 
     with ChatServer(GOOD, model="m", port=port) as server:
         _, plan, _ = command("plan", port)
@@ -206,6 +206,6 @@ def test_an_app_whose_service_was_down_is_asked_again(config, port, tmp_path, mo
         up = run_experiment(config)
 
     causes = {row.why for row in down.causes["mine"].values()}
-    assert (down.exit_code, up.exit_code) == (3, 0), causes
+    assert (down.exit_code, up.exit_code) == (7, 0), causes
     assert all("server_error" in why for why in causes)
     assert up.kept_failures == {}

@@ -24,7 +24,7 @@ class Reply:
 class SearchServer:
     """`with SearchServer(script) as server`: `script(body) -> Reply` or what becomes one."""
 
-    def __init__(self, script):
+    def __init__(self, script, *, port=0):
         self.received, self.connections = [], 0
         outer = self
 
@@ -45,7 +45,7 @@ class SearchServer:
             def log_message(self, *arguments):
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
         self._http.handle_error = lambda *arguments: None  # a client may hang up
         self.url = f"http://127.0.0.1:{self._http.server_port}/search"

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ragbench.data.files.rows import no_constant, unique_keys
-from ragbench.errors import DataError
+from ragbench.errors import DataError, storage_error
 from ragbench.files import check_writable, folder_written_atomically, names_in, odd_file, point_at
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, from_file, from_json
@@ -339,7 +339,8 @@ def check_output(experiment: Path) -> None:
         check_writable(experiment)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"cannot write results here: {reason}", file=experiment) from error
+        problem = f"cannot write results here: {reason}"
+        raise storage_error(problem, error, file=experiment) from error
 
 
 def write_run_folder(
@@ -376,7 +377,8 @@ def write_run_folder(
         if is_latest:
             point_at(experiment / LATEST, run_id)
     except OSError as error:
-        raise DataError(f"cannot write the run folder: {error.strerror}", file=folder) from error
+        problem = f"cannot write the run folder: {error.strerror}"
+        raise storage_error(problem, error, file=folder) from error
     return folder
 
 

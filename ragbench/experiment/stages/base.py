@@ -17,7 +17,7 @@ from ragbench.executors.base import Executor
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
 from ragbench.experiment.plan.records import Noun, Plan
-from ragbench.experiment.records import Results, Work
+from ragbench.experiment.records import Results, Work, judge_totals
 from ragbench.experiment.stages import stored_items
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.report.progress import Progress, StageProgress
@@ -146,6 +146,7 @@ class Workspace:
             reply: their models are asked again, and stored replies are not used.
         ready: Names of the retrievers that are indexed.
         prompts: System and user words of the prompts that judges were sent, by their id.
+        reached: Component -> whether the calls of this run reached its server, as in `Calls`.
     """
 
     plan: Plan
@@ -162,6 +163,7 @@ class Workspace:
     failed_replies: set[ItemPlace] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    reached: dict[str, set[bool]] = field(default_factory=dict)
 
     @contextmanager
     def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[StageProgress]:
@@ -190,7 +192,20 @@ class Workspace:
     def calls(self, noun: Noun, name: str) -> Calls:
         """Return the timeout (s) and concurrency of a component; no call starts once time is up."""
         calls = calls_of(noun, name, self.plan.component(noun, name))
-        return replace(calls, refused=self._refused)
+        reached = self.reached.setdefault(calls.owner, set())
+        return replace(calls, refused=self._refused, reached=reached)
+
+    def unreachable(self) -> tuple[str, ...]:
+        """Return the components whose server no request of this run has reached, judges last.
+
+        They are named as in messages: `generator 'gpt'`. Components that sent no request, such as
+        those whose items are all stored, are left out.
+        """
+        judges = self.plan.all_judges.items()
+        return (
+            *(owner for owner, reached in self.reached.items() if reached == {False}),
+            *(f"judge '{name}'" for name, j in judges if judge_totals(j).is_unreachable),
+        )
 
     def _refused(self) -> str | None:
         if not self.budget.time_is_up:

@@ -121,6 +121,7 @@ def run_stages(workspace: Workspace) -> Results:
     results.kept_failures = workspace.count_kept_failures()
     results.systems = [replace(s, costs=costs_of(results, s.name)) for s in results.systems]
     results.spending = spending_of(plan, results, workspace.budget)
+    results.unreachable = workspace.unreachable()
     return results
 
 
