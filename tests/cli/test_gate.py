@@ -94,9 +94,10 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository):
     (repository / "qa.jsonl").write_text(rows(map(question, range(N + 1))))
     git(repository, "commit", "-qam", "worse")
 
-    code, lines, err = gate(repository, "main")
+    code, lines, err = gate(repository, "main", "--junit", "gate.xml")
 
     assert code == 1, err
+    assert (repository / "gate.xml").read_text().count('<failure message="ndcg@10') == 1
     verdict, counts, worst = lines[:3]
     assert verdict.startswith("bm25 got WORSE: ndcg@10 1.00 -> 0.")
     assert ", surely between -" in verdict
@@ -122,6 +123,23 @@ def test_the_page_shows_what_the_command_prints(repository):
     code, lines, err = gate(repository, "HEAD", "--quiet")
 
     assert (code, lines) == (1, shown.splitlines()), err
+
+
+def test_a_base_that_is_interrupted_interrupts_the_command(repository):
+    """Its exit code says that the config is not at fault."""
+    edit(
+        repository / "search.py",
+        "        return",
+        "        raise KeyboardInterrupt\n        return",
+    )
+    git(repository, "commit", "-qam", "broken")
+    edit(repository / "search.py", "        raise KeyboardInterrupt\n", "")
+
+    code, _, err = gate(repository, "HEAD", "--junit", "gate.xml")
+
+    assert code == 130
+    assert "search.yaml: the base HEAD@" in err.splitlines()[-1]
+    assert 'type="interrupted"' in (repository / "gate.xml").read_text()
 
 
 def test_a_typo_changes_nothing(repository):
