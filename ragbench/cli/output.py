@@ -438,9 +438,9 @@ def report_failure(code: int, text: str, problems: Sequence[Problem], words: Seq
     parser.add_argument("--junit", nargs="?")
     junit = parser.parse_known_args(words)[0].junit if words and words[0] in GATED else None
     target, text = os.environ.get("GITHUB_STEP_SUMMARY"), visible(printed(text))
-    can_write = junit and not os.path.isdir(junit)  # a folder is the mistake that is reported
-    writers = [partial(_write_error, Path(junit), code, text)] if can_write else []
-    writers += [partial(_append_summary, target, error_summary(code, text))] if target else []
+    writers = [partial(_append_summary, target, error_summary(code, text))] if target else []
+    if junit and not os.path.isdir(junit):  # a folder is the mistake that is reported
+        writers.append(partial(_write_error, Path(junit), code, text))
     for write in writers:
         try:
             write()

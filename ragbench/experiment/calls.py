@@ -199,10 +199,10 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
         if is_interrupt(error):
             raise
         # a client in the user's code may raise a timeout, a refused connection or an HTTP error
-        failure = failure_of_exception(error)
-        is_reached = not failure.unreachable
+        client_failure = failure_of_exception(error)
+        is_reached = not client_failure.unreachable
         detail = f"{calls.owner}: {type(error).__name__}: {error}"
-        return Outcome(None, failure.cause, detail, _ms_since(start))
+        return Outcome(None, client_failure.cause, detail, _ms_since(start))
     finally:
         calls.reached.add(is_reached)
 
