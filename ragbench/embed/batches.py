@@ -45,10 +45,11 @@ class Batches:
 
     The last digits of a model's output depend on the length to which a text is padded, and in small
     batches on the number of texts. Both are therefore functions of the text: its length is padded
-    to the next of few lengths, and a batch is filled up to a multiple of four texts, or holds one
-    text if four would be too many. Then neither the place in the batch nor the other texts move a
-    bit, where torch computes all rows of a matrix in the same way (`rows_are_independent`); on a
-    CPU on which it does not, each text is a batch of its own. Each batch has one thread.
+    to the next of few lengths, and a batch is filled up to a multiple of four texts (to two texts,
+    where a model gives vectors of tokens only), or holds one text if that would be too many. Then
+    neither the place in the batch nor the other texts move a bit, where torch computes all rows of
+    a matrix in the same way (`rows_are_independent`); on a CPU on which it does not, each text is a
+    batch of its own. Each batch has one thread.
 
     Attributes:
         alone: True if each text is a batch of its own.
@@ -74,9 +75,9 @@ class Batches:
                 None: a number for the device.
             limit: Number of tokens that the model reads; None means without limit.
             batch_size: Largest number of texts of a batch; None means without limit.
-            row_step: A batch of several texts is filled up to a multiple of this number. Matrices
-                with a row for each text need 4: the rows that four do not divide are computed in
-                another way.
+            row_step: A batch is filled up to a multiple of this number, and to two texts at least:
+                some models compute one text alone in another way. Matrices with a row for each text
+                need 4: the rows that four do not divide are computed in another way.
         """
         self.alone, self.manner = 1 in (batch_tokens, batch_size), ""
         if device == "cpu" and batch_tokens is None and batch_size is None:
@@ -112,7 +113,9 @@ class Batches:
             advance(len(batch))
 
         def fill(batch: list[int], length: int) -> list[Result]:
-            missing = -len(batch) % self._row_step if self._rows(length) > 1 else 0
+            missing = 0
+            if self._rows(length) > 1:
+                missing = max(-len(batch) % self._row_step, 2 - len(batch))
             return list(compute(batch + batch[:1] * missing, length))[: len(batch)]
 
         batches = list(self._plan(lengths))
@@ -200,15 +203,17 @@ def rows_are_independent() -> bool:
     text, layer, head = (
         torch.randn(*shape, generator=generator) for shape in ((16, 512), (512, 512), (1, 512))
     )
-    results = set()
+    token_vectors, head_scores = set(), set()
     with _one_thread(), torch.inference_mode():
-        for rows in (4, 12, 64):
-            for place in (0, rows // 2 + 1, rows - 1):
+        for rows in (2, 3, 4, 12, 64):
+            for place in (0, rows // 2, rows - 1):
                 batch = torch.randn(rows, *text.shape, generator=generator)
                 batch[place] = text
                 heads = batch.view(rows, 16, 8, 64).transpose(1, 2)
                 mixed = scaled_dot_product_attention(heads, heads, heads).transpose(1, 2)
                 vectors = linear(mixed.reshape(batch.shape), layer)
                 scores = linear(vectors[:, 0], head)
-                results.add((vectors[place].numpy().tobytes(), float(scores[place])))
-    return len(results) == 1
+                token_vectors.add(vectors[place].numpy().tobytes())
+                if rows % 4 == 0:  # as batches of models with such a head are filled up
+                    head_scores.add(float(scores[place]))
+    return len(token_vectors) == len(head_scores) == 1

@@ -174,7 +174,7 @@ class TokenEncoder:
         self._around = self._tokenizer.num_special_tokens_to_add(pair=False)
         # no product has a row for each text, but arrays of one text are laid out in another way
         self._batches = Batches(
-            self.device, batch_tokens, limit=self.limit, batch_size=batch_size, row_step=2
+            self.device, batch_tokens, limit=self.limit, batch_size=batch_size, row_step=1
         )
         self.block_tokens = _CALL_BATCHES * self._batches.tokens
         # a tokeniser stores its truncation as state: two threads must not use it at once

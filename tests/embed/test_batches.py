@@ -69,6 +69,18 @@ def test_a_text_has_company_or_none_by_its_length_only():
     ]
 
 
+def test_vectors_of_tokens_need_two_texts_and_no_multiple():
+    calls = []
+
+    def compute(batch, length):
+        calls.append((length, batch))
+        return batch
+
+    Batches("cpu", row_step=1).apply(compute, [20] * 3 + [300] * 4 + [2000])
+
+    assert calls == [(2048, [7]), (320, [3, 4, 5]), (320, [6, 6]), (24, [0, 1, 2])]
+
+
 def test_long_texts_come_first():
     calls = []
     Batches("cuda", 1).apply(lambda batch, length: calls.append(length) or batch, [3, 90, 20])
