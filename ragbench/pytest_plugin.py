@@ -80,7 +80,7 @@ def pytest_runtest_makereport(
     """Return the report of a test; its short summary has the first line of our messages."""
     report = yield
     crash = getattr(report.longrepr, "reprcrash", None)
-    if call.excinfo is None or crash is None:
+    if call.excinfo is None or crash is None or not call.excinfo.traceback:
         return report
     if call.excinfo.traceback[-1].frame.f_globals.get("__name__") == __name__:
         crash.message = str(call.excinfo.value).partition("\n")[0]
@@ -92,20 +92,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
     A page is that of a gate that did not pass. Nothing is printed without such gates.
     """
-    gates = {
-        outcome: [
-            report
-            for report in terminalreporter.stats.get(outcome, ())
-            if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
-        ]
+    gates = [
+        report
         for outcome in ("failed", "skipped")
-    }
-    if gates["skipped"]:
+        for report in terminalreporter.stats.get(outcome, ())
+        if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
+    ]
+    if undecided := [report for report in gates if report.skipped]:
         terminalreporter.section("ragbench: undecided gates, neither passed nor failed")
-    for report in gates["skipped"]:
+    for report in undecided:
         terminalreporter.line(report.nodeid)
         terminalreporter.line(f"  {report.longrepr[2].removeprefix('Skipped: ')}")
-    properties = [pair for reports in gates.values() for r in reports for pair in r.user_properties]
+    properties = (pair for report in gates for pair in report.user_properties)
     for page in dict.fromkeys(value for name, value in properties if name == _PAGE):
         terminalreporter.line(f"ragbench page: {page}")
 

@@ -58,14 +58,15 @@ def command() -> None:
     The decisions are computed from stored scores of a small test set. Nothing is written, and
     nothing is sent.
     """
-    from ragbench.experiment.gates import decide_finished, scored_without_controls
+    from ragbench.experiment.gates import gated_run, scored_without_controls
+    from ragbench.gates.base import decide_gates
     from ragbench.gates.drop import Drop
     from ragbench.json_yaml import load_json
     from ragbench.report.ci import why_of
 
     questions = load_json(_QUESTIONS.read_bytes())
     gate = Drop(measure="ndcg@10", max_drop=_MAX_DROP, system=[*_CHANGES])
-    decisions = decide_finished(scored_without_controls(_SCORES), [gate], None)
+    decisions = decide_gates([gate], gated_run(scored_without_controls(_SCORES), [gate], None))
     echo(_INTRODUCTION)
     for number, (decision, change) in enumerate(zip(decisions, _CHANGES.values(), strict=True), 1):
         echo(f"\n{number}. {change}\n", bold=True)

@@ -18,10 +18,10 @@ from ragbench.data.runs.run_folder import file_name, read_manifest
 from ragbench.data.runs.run_lines import Lines, RankingFile, read_answers
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
-from ragbench.experiment.gates import decide_finished, method_of_run, scored_without_controls
+from ragbench.experiment.gates import gated_run, method_of_run, scored_without_controls
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.experiment.runner import run_experiment
-from ragbench.gates.base import Gate
+from ragbench.gates.base import Gate, decide_gates
 from ragbench.gates.drop import Change, NotWorse
 from ragbench.records.manifest import Choices
 from ragbench.report.gate import ChangedScore, GateReview, question_line
@@ -97,7 +97,7 @@ def run_gate(
         changes=matching.changes[1],
         same_corpus=None if None in corpora else corpora[0] == corpora[1],
         compared=compared,
-        decisions=decide_finished(head, gates, base),
+        decisions=decide_gates(gates, gated_run(head, gates, base)),
         skipped=[gate.text for gate in skipped],
         skipped_judges=skipped_judges,
         summary=experiment.record,

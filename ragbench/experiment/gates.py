@@ -200,13 +200,6 @@ def scored_without_controls(run: Source) -> ScoredSystems:
     return replace(scored, systems=systems)
 
 
-def decide_finished(
-    scored: ScoredSystems, gates: Sequence[Gate], baseline: ScoredSystems | None
-) -> list[Decision]:
-    """Return the decisions on a finished run; arguments and errors are those of `gated_run`."""
-    return decide_gates(gates, gated_run(scored, gates, baseline))
-
-
 def gated_run(
     scored: ScoredSystems, gates: Sequence[Gate], baseline: ScoredSystems | None
 ) -> GatedRun:

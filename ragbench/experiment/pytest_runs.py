@@ -168,20 +168,15 @@ def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
     retrievers, apps = list(config.retrievers), list(config.apps)
     pairs = pairs_of(retrievers, config.generators)
     names = replace(gate_scores(config.metrics), retrievers=retrievers, pairs=pairs, apps=apps)
-    systems = {
-        name: SystemScores(
-            name,
-            None if name in apps else name.partition("/")[0],
-            name.partition("/")[2] or None,
-            role="app" if name in apps else "system",
-        )
-        for name in names.systems_with(None if gate.score is None else names.find(gate.score))
-    }
+    systems = {name: SystemScores(name, None, None, role="app") for name in apps}
+    for name in [*retrievers, *pairs]:
+        retriever, _, generator = name.partition("/")
+        systems[name] = SystemScores(name, retriever, generator or None)
+    having = names.systems_with(None if gate.score is None else names.find(gate.score))
+    systems = {name: systems[name] for name in having}
     baseline = config.statistics.baseline or next(iter([*retrievers, *apps]), None)
-    run = GatedRun(
-        scored=ScoredSystems("the config", systems, (), baseline), method=Method(), n_queries=0
-    )
-    return gate.default_systems(systems, run)
+    scored = ScoredSystems("the config", systems, (), baseline)
+    return gate.default_systems(systems, GatedRun(scored=scored, method=Method(), n_queries=0))
 
 
 def outcome_of(

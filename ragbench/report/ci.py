@@ -106,7 +106,7 @@ def _add_case(suite: ElementTree.Element, gate: Decision, strict: bool) -> None:
     class_name = f"{suite.get('name')}.{printable(gate.system or 'judge')}"
     case = ElementTree.SubElement(suite, "testcase", {"name": text, "classname": class_name})
     message = {"message": f"{text}: {why}"}
-    details = "\n".join([why, *worst_lines(gate.worst_queries)])
+    details = "\n".join([why, *map(worst_line, gate.worst_queries)])
     if gate.refused:
         ElementTree.SubElement(case, "error", {**message, "type": "refused"}).text = why
     elif gate.verdict == "fail":
@@ -224,24 +224,16 @@ def fit_markdown(report: str, limit: int = SUMMARY_LIMIT) -> str:
     return f"{start.rpartition(chr(10))[0]}{_CUT}"
 
 
-def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
-    """Return the worst queries as lines of an aligned table: id, score, baseline score, question.
+def worst_line(query: WorseQuery) -> str:
+    """Return a query with its question, if it is known, and its scores, the baseline first.
 
-    A line of heads comes first. [] without queries; without the baseline column if no query has a
-    baseline.
+    Example:
+        >>> worst_line(WorseQuery(query_id="q12", score=0.0, baseline=0.5, question="Who?"))
+        'q12 Who?  0.500 -> 0.00'
     """
-    if not worst:
-        return []
-    rows = [("query", "score", "baseline", "")]
-    for row in worst:
-        scores = (significant(row.score), significant(row.baseline))
-        rows.append((printable(row.query_id), *scores, printable(row.question)))
-    width = max(len(query) for query, *_ in rows)
-    has_baseline = any(row.baseline is not None for row in worst)
-    return [
-        f"  {query:{width}}  {score:>6}  {f'{base:8}  ' if has_baseline else ''}{text}".rstrip()
-        for query, score, base, text in rows
-    ]
+    question = " ".join([query.query_id, *query.question.split()])
+    scores = [score for score in (query.baseline, query.score) if score is not None]
+    return f"{printable(question)}  {' -> '.join(map(significant, scores))}"
 
 
 def why_of(gate: Decision) -> str:

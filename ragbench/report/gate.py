@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
-from ragbench.report.ci import why_of
+from ragbench.report.ci import why_of, worst_line
 from ragbench.report.markdown import escape, join_blocks, list_lines
 from ragbench.report.runs import changed_text, moved_causes
 from ragbench.report.text import counted, difference, ends_of, significant
@@ -122,17 +122,16 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
 
     Args:
         views: Run folder and name of the system: those of the base, if it is a run, then those of
-            the head, if it is a run. Without any, the line has no question, answers and ranks.
+            the head, if it is a run. Without any, the line has no answers and ranks.
         query: Query with the score of the system, and that of the base if there is one.
     """
+    if not views:
+        return worst_line(query)
     pages = [(view[query.query_id], name) for view, name in views]
     sides = [side for view, name in pages if (side := view.system(name)) is not None]
-    head = pages[-1][0] if pages else None
-    question = f"{head.label} {' '.join(head.question.split())}" if head else query.query_id
-    scores = [score for score in (query.baseline, query.score) if score is not None]
-    details = (_answers(sides) or _ranks(head, sides)) if head else ""
-    parts = (question, " -> ".join(map(significant, scores)), details)
-    return "  ".join(map(printable, filter(None, parts)))
+    head = pages[-1][0]
+    line = worst_line(replace(query, query_id=head.label, question=head.question))
+    return "  ".join(filter(None, (line, printable(_answers(sides) or _ranks(head, sides)))))
 
 
 def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
