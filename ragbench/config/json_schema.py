@@ -108,7 +108,7 @@ def _with_blocks(record: Any, description: str, **blocks: Any) -> Schema:
 def _metrics() -> Schema:
     """Return the schema of the block `metrics`."""
     from ragbench.score.retrieval import MEASURES
-    from ragbench.score.text import METRICS
+    from ragbench.score.text import GROUPS, METRICS
 
     description = summary_line(RetrievalMetrics)
     retrieval = _with_blocks(RetrievalMetrics, description, match=Match, fill=Fill)
@@ -118,7 +118,7 @@ def _metrics() -> Schema:
         "retrieval": retrieval,
         "generation": {
             "type": "array",
-            "items": _suggested(METRICS.names()),
+            "items": _suggested([*GROUPS, *METRICS.names()]),
             "description": "Names of metrics.",
         },
         "judge": {

@@ -89,15 +89,16 @@ def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] 
 
     Unknown names are reported and left out. Repeated names are reported and left in.
     """
-    from ragbench.score.text.notation import parse_metric
+    from ragbench.score.text.notation import parse_metrics
 
     names = check_value(node, _NAMES, context.report)
-    parsed = _parse_names(node, parse_metric, "metric", context.report)
+    parsed = _parse_names(node, parse_metrics, "metric", context.report)
     if names is INVALID:
         return None
     return tuple(
         schema.NamedMetric(metric=_with_paths(metric, context.base), place=name.place)
-        for name, metric in parsed
+        for name, metrics in parsed
+        for metric in (metrics if isinstance(metrics, list) else [metrics])
     )
 
 

@@ -37,6 +37,7 @@ from ragbench.config.variables import (
 )
 from ragbench.records.manifest import EnvironmentVariable
 from ragbench.registry import DeclaredOption, declared_options
+from ragbench.score.text import GROUPS
 from ragbench.score.text.base import Metric
 from ragbench.secrets import Redactor
 
@@ -394,9 +395,10 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     resolved = _with_texts(config.resolved, path_text)
     metrics = resolved.get("metrics") or {}
     if config.metrics.generation is not None and "generation" in metrics and folder is not None:
+        texts = [name for text in metrics["generation"] for name in GROUPS.get(text, (text,))]
         metrics["generation"] = [
             _metric(entry.metric, text, path_text)
-            for entry, text in zip(config.metrics.generation, metrics["generation"], strict=True)
+            for entry, text in zip(config.metrics.generation, texts, strict=True)
         ]
     return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 

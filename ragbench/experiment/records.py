@@ -348,6 +348,8 @@ _CAUSES_OF_DATA = (
     Cause.NO_GUIDELINES,
     Cause.NO_TURNS,
     Cause.NO_EXPECTED_CALLS,
+    Cause.HAS_ANSWER,
+    Cause.HAS_NO_ANSWER,
 )
 
 

@@ -50,6 +50,10 @@ class Cause(IntEnum):
         NO_EXPECTED_CALLS: The metric compares with gold tool calls, and the question has none.
         NO_TOOL_CALLS: The metric judges tool calls, and the calls of the system are unknown.
         UNKNOWN_IDS: No hit of the system is judged or in the corpus, so that ids tell nothing.
+        HAS_ANSWER: The metric is a mean over questions without an answer, and this one has one.
+        HAS_NO_ANSWER: The metric is a mean over questions with an answer, and this one has none.
+        NO_REFUSAL: The metric is a mean over refusals, and the reply answers.
+        UNSURE_REFUSAL: It is not sure whether the reply refuses.
         ERROR: The component raised an error.
         TIMEOUT: The component did not answer in time.
         MALFORMED: The component returned a value of the wrong form.
@@ -82,6 +86,10 @@ class Cause(IntEnum):
     NO_EXPECTED_CALLS = 21
     NO_TOOL_CALLS = 22
     UNKNOWN_IDS = 23
+    HAS_ANSWER = 24
+    HAS_NO_ANSWER = 25
+    NO_REFUSAL = 26
+    UNSURE_REFUSAL = 27
     ERROR = 64
     TIMEOUT = 65
     MALFORMED = 66

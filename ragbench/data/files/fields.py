@@ -32,6 +32,8 @@ from ragbench.types.packed_documents import documents_by_id
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
 # keys of the text of a passage: ours, LangChain's, and that of documents in OpenInference
 TEXT_KEYS = ("text", "page_content", "content")
+# Value of the metadata `kind` of a question without an answer.
+UNANSWERABLE_KIND = "unanswerable"
 # Metadata that says whether a question has an answer, as public data sets name it -> its value if
 # the question has one.
 ANSWERABLE = {

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ragbench.comparison.causes import has_no_answer
 from ragbench.comparison.differences import Slicing
 from ragbench.comparison.matching import Matching
 from ragbench.config.metrics import METADATA, PERIOD
 from ragbench.config.schema import ExperimentConfig, Match
+from ragbench.data.files.fields import ANSWERABLE, UNANSWERABLE_KIND
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.data.runs.run_folder import read_query_metadata
 from ragbench.data.runs.scored_systems import ScoredSystems
@@ -114,6 +116,25 @@ def clusters_by(
     return labels, values.count(())
 
 
+def is_answerable(query: Query, gold: Sequence[str], relevant: bool | None) -> bool | None:
+    """Return True if a question has an answer, False if it has none, None if nothing tells.
+
+    Its metadata decide, then its gold answers, then the judgements: a judged question without a
+    relevant document has no answer.
+
+    Args:
+        query: Question; `metadata.kind: unanswerable`, `answerable: false` and the like tell.
+        gold: Gold answers; empty if it has none.
+        relevant: Whether a document is relevant; None without judgements of the question.
+    """
+    # `is`: the text "false" or 0 says nothing
+    if any(query.metadata.get(name) is (not value) for name, value in ANSWERABLE.items()):
+        return False
+    if query.metadata.get("kind") == UNANSWERABLE_KIND:
+        return False
+    return not has_no_answer(gold) if gold else relevant
+
+
 def slicings(
     config: ExperimentConfig,
     queries: Sequence[Query],
@@ -123,7 +144,7 @@ def slicings(
     """Return the slices of the queries by each field of `statistics.slices`; empty without fields.
 
     They are in the order of the fields. `query_length` counts words between white space. A query is
-    answerable if it has a gold answer or a document with a grade above 0. By metadata, slices are
+    answerable by `is_answerable`, where relevant is a grade above 0. By metadata, slices are
     sorted by their names, queries without a value are the last slice, `(none)`, and a query with a
     list is in a slice per value. `week(metadata.time)` takes the week of each value; `day` and
     `month` likewise.
@@ -157,10 +178,13 @@ def slicings(
         elif field == "relevant":
             slices.append(_thirds(field, relevant or [], "relevant"))
         elif field == "answerable":
-            counts = zip(record_ids(queries), relevant or [0] * len(queries), strict=True)
+            counts = zip(queries, relevant or [0] * len(queries), strict=True)
             words = ("answerable", "unanswerable")  # both are slices, also if one is empty
             labels: list[tuple[str, ...]]
-            labels = [(words[not (count or answers.get(query))],) for query, count in counts]
+            labels = [
+                (words[not is_answerable(query, answers.get(query.id, ()), count > 0)],)
+                for query, count in counts
+            ]
             slices.append(Slicing(field, words, labels))
         else:
             # a query with a list, such as tags, is in the slice of each of its values

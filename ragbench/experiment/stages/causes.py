@@ -16,11 +16,11 @@ from ragbench.comparison.cause_rules import (
     cause_of_answer,
     cause_of_ranking,
 )
-from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer
+from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows
 from ragbench.comparison.systems import find_score
-from ragbench.data.files.fields import ANSWERABLE
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
+from ragbench.experiment.plan.groups import is_answerable
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.stages.base import Stage
@@ -140,14 +140,9 @@ class _Gold:
 
     def _answerable(self, row: int) -> bool | None:
         query = self.plan.queries[row]
-        # `is`: the text "false" or 0 says nothing
-        if any(query.metadata.get(name) is (not value) for name, value in ANSWERABLE.items()):
-            return False
-        gold = self.plan.collection.answers.get(query.id)
-        if gold:
-            return not has_no_answer(gold)
         relevant = self.relevant.get(query.id)
-        return None if relevant is None else bool(relevant)
+        gold = self.plan.collection.answers.get(query.id, ())
+        return is_answerable(query, gold, None if relevant is None else bool(relevant))
 
     def retrieved_gold(self, ranking: RetrieverRun | None) -> Sequence[RankingFacts]:
         """Return the gold that a ranking has of each query; no hits for all without a ranking.

@@ -12,6 +12,7 @@ import numpy as np
 from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
+from ragbench.experiment.plan.groups import is_answerable
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
@@ -278,10 +279,23 @@ class ScoreAnswers(StoredStage):
                 if reads not in items and reads == "texts":
                     part = _texts_key(_texts_of(sample), self._gold)
                     items[reads] = self.items_of(sample.name, [part])
+                elif reads not in items and reads == "answerable":
+                    texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
+                    parts = [texts, fingerprint_json(self._answerable)]
+                    items[reads] = self.items_of(sample.name, parts)
                 elif reads not in items:
                     items[reads] = self.items_of(sample.name, [_calls_key(self._calls(sample))])
                 slots.append(Slot(items[reads], _metric_key(metric), len(slots)))
         return slots
+
+    @cached_property
+    def _answerable(self) -> list[bool | None]:
+        """True for each question with an answer, False without one, None where nothing tells."""
+        plan, grades = self.plan, {} if self.plan.qrels is None else self.plan.qrels.by_query
+        least = plan.config.causes.relevant
+        relevant = {name: any(g >= least for g in grades[name].values()) for name in grades}
+        gold = plan.collection.answers
+        return [is_answerable(q, gold.get(q.id, ()), relevant.get(q.id)) for q in plan.queries]
 
     def _calls(self, answers: records.Answers) -> CallRows:
         """Return the tool calls of the answers beside the gold ones; None where there are none."""
@@ -312,7 +326,8 @@ class ScoreAnswers(StoredStage):
         for sample, numbers, scorer in self._groups(todo):
             answers = self._samples[sample]
             texts = [*_texts_of(answers)]
-            columns = scorer.score(texts, self._gold, advance, self._calls(answers))
+            calls = self._calls(answers)
+            columns = scorer.score(texts, self._gold, advance, calls, self._answerable)
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * len(self.plan.metrics) + number, stored_items.write_column(column))
 

@@ -5,6 +5,9 @@ from ragbench.registry import Family
 # Default metrics: those that need neither a model nor an extra, without exact match.
 DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 
+# Name that a config may write for several metrics -> these metrics.
+GROUPS = {"abstention": ("abstention.precision", "abstention.recall", "abstention.over_refusal")}
+
 _PACKAGE = "ragbench.score.text"
 
 METRICS = Family(
@@ -24,6 +27,10 @@ METRICS = Family(
         **{
             f"tool_call_{name}": f"{_PACKAGE}.tool_calls:tool_call_{name}"
             for name in ("accuracy", "correctness", "f1")
+        },
+        **{
+            f"abstention.{name}": f"{_PACKAGE}.abstention:abstention_{name}"
+            for name in ("precision", "recall", "over_refusal")
         },
         "bertscore": f"{_PACKAGE}.bertscore:bertscore",
         "semantic_similarity": f"{_PACKAGE}.semantic_similarity:semantic_similarity",

@@ -248,7 +248,8 @@ class Declaration:
         needs_reference: True if an item without a reference gets no score.
         computes: True if a row is worth sending to a worker process, and depends only on its texts,
             the options and `weigh`: no server is called, no file is written.
-        reads: `texts`: answers and references; `tool_calls`: actual and gold calls.
+        reads: `texts`: answers and references; `tool_calls`: actual and gold calls; `answerable`:
+            whether the answer refuses, and whether the question has an answer.
         open: Function that creates a scorer of many rows; None: the function is called per row.
         facts: Further parts of the signature, or a function of the options that returns them.
         unsigned: Options without effect on values, or that `facts` has in another form.
@@ -267,7 +268,7 @@ class Declaration:
     version: int = 1
     needs_reference: bool = True
     computes: bool = False
-    reads: Literal["texts", "tool_calls"] = "texts"
+    reads: Literal["texts", "tool_calls", "answerable"] = "texts"
     open: Callable[[Options], Scorer] | None = None
     facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]] = field(default_factory=dict)
     unsigned: frozenset[str] = frozenset()

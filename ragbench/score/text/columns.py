@@ -13,6 +13,7 @@ from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.score.text import base
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint, fingerprint_json
+from ragbench.text.refusals import refuses
 from ragbench.types import CauseArray, ScoreColumn
 from ragbench.types.scores import Cause
 
@@ -71,18 +72,21 @@ class TextScorer:
         references: Sequence[Sequence[str]],
         advance: base.Advance | None = None,
         calls: base.CallRows | None = None,
+        answerable: Sequence[bool | None] | None = None,
     ) -> list[ScoreColumn]:
         """Score predictions against their references; return a column per metric, in order.
 
         A prediction of None, no answer, gets no score; an empty text is an answer and is scored. An
         item without references gets no score by metrics that need one. One text is a list of one
         reference. `advance` is called with `steps(len(predictions))` steps in total; `calls` are
-        the tool calls for metrics that read them. A row whose computation ended its worker twice
-        has no value, with the cause `error`.
+        the tool calls for metrics that read them, and `answerable` tells for others of each item
+        whether its question has an answer, None if nothing tells. A row whose computation ended its
+        worker twice has no value, with the cause `error`.
 
         Raises:
             DataError: The lists differ in length, or a member is no text.
-            OptionError: A metric of tool calls, without `calls`.
+            OptionError: A metric of tool calls, without `calls`, or of abstention, without
+                `answerable`.
             AdapterError: A metric of the user fails, or returns no number.
 
         Example:
@@ -98,8 +102,13 @@ class TextScorer:
             pieces = (piece for texts in gold for piece in (str(len(texts)), *texts))
             self._gold, self._print_of_gold = gold, fingerprint(pieces)
         columns: dict[base.Metric, ScoreColumn] = {}
+        refusals: list[bool | None] | None = None
         for group, scorer in self._groups:
-            if group[0].declaration.reads == "tool_calls":
+            if group[0].declaration.reads == "answerable":
+                if refusals is None:  # once for all metrics that read them
+                    refusals = [None if text is None else refuses(text) for text in predictions]
+                signed, rows, causes = _refusal_rows(group[0], predictions, refusals, answerable)
+            elif group[0].declaration.reads == "tool_calls":
                 signed, rows, causes = _compared_calls(group[0], predictions, calls)
             else:
                 signed = shared_signature(group[0], self._print_of_gold)
@@ -337,6 +346,43 @@ def _compared_calls(
         [None if gold is None else [call.to_dict() for call in gold] for gold in calls.expected]
     )
     return shared_signature(metric, print_of_gold), rows, causes
+
+
+def _refusal_rows(
+    metric: base.Metric,
+    predictions: Sequence[str | None],
+    refusals: Sequence[bool | None],
+    answerable: Sequence[bool | None] | None,
+) -> tuple[Signature, list[base.Row], CauseArray]:
+    """Return signature, rows and causes of a metric of refusals.
+
+    Rows have the items with the cause `SCORED`, in order. A cause that lies in the question comes
+    before one of the reply. ValueError if the lists differ in length.
+
+    Raises:
+        OptionError: Nothing tells which questions have an answer, as outside of a run.
+    """
+    if answerable is None:
+        allowed = "metrics of texts here; refusals are scored in a run, which knows its questions"
+        raise OptionError("metric", "name", metric.name, allowed)
+    function = metric.declaration.function
+    causes = np.zeros(len(predictions), dtype=np.uint8)
+    rows: list[base.Row] = []
+    triples = zip(predictions, refusals, answerable, strict=True)
+    for index, (prediction, refusal, has_answer) in enumerate(triples):
+        if has_answer is None:
+            causes[index] = Cause.NO_REFERENCE
+        elif math.isnan(function(True, has_answer)):
+            causes[index] = Cause.HAS_ANSWER if has_answer else Cause.HAS_NO_ANSWER
+        elif prediction is None:
+            causes[index] = Cause.NO_ANSWER
+        elif refusal is None:
+            causes[index] = Cause.UNSURE_REFUSAL
+        elif math.isnan(function(refusal, has_answer)):
+            causes[index] = Cause.NO_REFUSAL
+        else:
+            rows.append(cast("base.Row", (refusal, has_answer)))
+    return shared_signature(metric, fingerprint_json(list(answerable))), rows, causes
 
 
 def _score_column(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, split_options
-from ragbench.score.text import METRICS
+from ragbench.score.text import GROUPS, METRICS
 from ragbench.score.text.base import Declaration, Metric, declaration_of, plain_metric
 
 # Other spellings of a name.
@@ -65,6 +65,19 @@ def parse_metric(name: str | Metric) -> Metric:
         close = nearest(part, parts)
         raise OptionError("metric", "name", name, allowed, close and f"{base}.{close}")
     return Metric(name, base, part or (parts[0] if parts else ""), options, chosen, declaration)
+
+
+def parse_metrics(name: str) -> Metric | list[Metric]:
+    """Return the metric of a name, or the metrics of a group such as `abstention`, in its order.
+
+    Errors are those of `parse_metric`.
+
+    Example:
+        >>> [metric.name for metric in parse_metrics("abstention")][:2]
+        ['abstention.precision', 'abstention.recall']
+    """
+    group = GROUPS.get(name.strip())
+    return parse_metric(name) if group is None else [*map(parse_metric, group)]
 
 
 def _split_part(text: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.score.text import METRICS
+from ragbench.score.text import GROUPS, METRICS
 from ragbench.score.text.base import metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import parse_metric, text_notes
@@ -32,7 +32,10 @@ LENGTH = f"python:{__name__}:length"
 OF_MODELS = ("bertscore", "semantic_similarity")
 OF_CALLS = ("tool_call_accuracy", "tool_call_correctness", "tool_call_f1")
 """Those that read tool calls; see `test_tool_calls.py`."""
-OF_WORDS = [name for name in METRICS.names() if name not in (*OF_MODELS, *OF_CALLS)]
+OF_REFUSALS = GROUPS["abstention"]
+"""Those that read whether a question has an answer; see `test_abstention.py`."""
+OF_OTHERS = (*OF_MODELS, *OF_CALLS, *OF_REFUSALS)
+OF_WORDS = [name for name in METRICS.names() if name not in OF_OTHERS]
 
 
 @pytest.mark.parametrize("name", OF_WORDS)
