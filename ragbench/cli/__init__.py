@@ -37,6 +37,7 @@ _COMMANDS = {
     "plan": "Print the stages, calls and cost of a run; send nothing.",
     "validate": "Check a config, and show how its data are read.",
     "init": "Write a first config.",
+    "questions": "Make questions from documents, check them, and keep those that pass.",
     "score": "Score run files as trec_eval does, or predictions against references.",
     "explain": "Show where answers are lost, and for which queries.",
     "show": "Show one query: question, gold, rankings, answers, verdicts, cause.",

@@ -431,16 +431,7 @@ class OpenAIGenerator(ChatGenerator):
         super().__init__(
             self._server.connect,
             load_prompt(chosen.prompt, chosen.system, "openai"),
-            llm.ChatRequest(
-                chosen.model,
-                (),
-                temperature=chosen.temperature,
-                max_tokens=chosen.max_tokens,
-                seed=chosen.seed,
-                stop=tuple(chosen.stop or ()),
-                extra=chosen.extra or {},
-                reasoning_effort=chosen.reasoning_effort,
-            ),
+            replace(chosen.base_request(chosen.model, chosen.extra), stop=tuple(chosen.stop or ())),
             context_tokens=chosen.context_tokens,
             limits=chosen.limits,
             prices=chosen.load_prices,

@@ -10,14 +10,14 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from ragbench.errors import OptionError
 from ragbench.forks import renew_after_fork
-from ragbench.llm.base import ChatModel
+from ragbench.llm.base import ChatModel, ChatRequest
 from ragbench.llm.batch import BatchChat
 from ragbench.llm.engine import ChatEngine
 from ragbench.llm.langchain import LangchainChat
@@ -107,6 +107,18 @@ class SamplingOptions:
     reasoning_effort: Annotated[
         Effort | None, Option("How long a reasoning model thinks; null is its default.")
     ] = None
+
+    def base_request(self, model: str, extra: Mapping[str, Any] | None) -> ChatRequest:
+        """Return a request to a model without messages; `extra` is further parameters or None."""
+        return ChatRequest(
+            model,
+            (),
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            extra=extra or {},
+            reasoning_effort=self.reasoning_effort,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,205 @@
+"""Command `ragbench questions CORPUS`: make questions with checked quotes from documents."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ragbench import llm
+from ragbench.cli import output
+from ragbench.config.schema import BudgetLimits
+from ragbench.data.files.collection import read_corpus
+from ragbench.data.files.lines import text_lines
+from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, DataError
+from ragbench.files import cache_folder, write_file
+from ragbench.json_yaml import YamlError, load_yaml
+from ragbench.questions.base import (
+    QuestionCandidate,
+    QuestionCounts,
+    passing,
+    summary_line,
+    to_table,
+)
+from ragbench.questions.known_item import WARNING, known_items
+from ragbench.questions.make import QuestionMaker
+from ragbench.questions.prompts import QuestionModelOptions, QuestionPrompts, prompt_version
+from ragbench.registry import declared_options
+from ragbench.registry.options import check_values
+from ragbench.report.progress import Progress
+from ragbench.report.text import counted
+from ragbench.store.database import REPLIES_FILE
+
+_NO_MODEL = "none"
+_OF_MODEL = ("base_url", "options", "budget", "like", "language", "plan")
+_WITHOUT_MODEL = "--model none takes -n, -o, --rejected and --seed alone"
+_MOST_EXAMPLES = 8  # of the style of users, in each prompt
+
+
+@click.command(name="questions")
+@click.argument("corpus", type=click.Path(path_type=Path))
+@output.number_option("-n", help="Number of questions to keep, all of kind fact.")
+@click.option("--kinds", metavar="KIND:N,...", help="In place of -n: fact:50,unanswerable:10.")
+@click.option("--model", required=True, metavar="NAME", help="The model; none: work without one.")
+@click.option("--base-url", metavar="URL", help="Server of the model; default: OpenAI's.")
+@output.several(
+    *("--option", "options"),
+    metavar="KEY=VALUE",
+    help="Another option of the model, as of the generator `openai`, such as concurrency=4, "
+    "api_key_env=MY_KEY or max_tokens=4096; repeatable.",
+)
+@output.several(
+    "--budget", metavar="KEY=VALUE", help="Limit: usd=, tokens= or minutes=; repeatable."
+)
+@output.path_option(
+    "--like", help="Questions of real users, a line each; the first 8 set the style."
+)
+@click.option("--language", metavar="NAME", help="Language of the questions; default: the text's.")
+@output.seed_option(default=0, help="Seed of the draw of passages; default 0.")
+@click.option("--plan", is_flag=True, help="Print the most calls, tokens and cost; send nothing.")
+@output.file_option(
+    *("-o", "--output", "target"), help="CSV file of the kept questions; required but for --plan."
+)
+@output.file_option("--rejected", help="CSV file of the other candidates, with their reasons.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    corpus: Path,
+    n: int | None,
+    kinds: str | None,
+    target: Path | None,
+    rejected: Path | None,
+    **choices: Any,
+) -> None:
+    """Make questions about the documents of CORPUS, check them, and write those that pass.
+
+    A model reads a passage and writes a question, a short answer and a quote. A question is kept
+    if: the quote stands in the document word by word; the model answers the question from the
+    passage, and not without it; it is no near duplicate of a kept one; it says what it is about;
+    and it does not copy its passage. Passages are spread over the documents. At most 4 candidates
+    are made for each question, with at most 3 calls each. Replies are stored: the same command
+    resumes, and a finished one sends nothing. If a budget ends the command, the exit code is 3.
+
+    --model none writes queries of titles and rare terms, which favour word matching.
+    """
+    plan, seed, is_model = choices["plan"], choices["seed"], choices["model"] != _NO_MODEL
+    output.refuse(
+        ((n is None) == (kinds is None), "pass -n N or --kinds KIND:N,..., one of them"),
+        (target is None and not plan, "pass -o FILE, the file of the questions"),
+        (not is_model and (kinds or any(map(choices.get, _OF_MODEL))), _WITHOUT_MODEL),
+    )
+    pairs = kinds.replace(":", "=").split(",") if kinds else [f"fact={n}"]
+    counts = _parse_values("--kinds", QuestionCounts, pairs)
+    documents = read_corpus(corpus)
+    output.write_notes(documents.notes)
+    is_complete = True
+    if is_model:
+        address, model = choices["base_url"], choices["model"]
+        values = _parse_values("--option", QuestionModelOptions, choices["options"])
+        limits = _parse_values("--budget", BudgetLimits, choices["budget"])
+        options = QuestionModelOptions(**{"base_url": address, **values, "model": model})
+        lines = [] if choices["like"] is None else text_lines(choices["like"])
+        style = [text.strip() for _, text in lines if text.strip()][:_MOST_EXAMPLES]
+        prompts = QuestionPrompts(options, choices["language"], style)
+        maker = QuestionMaker(documents.documents, prompts, seed=seed)
+        if plan:
+            prices = options.load_prices()
+            bounds = (maker.bound(kind, number, prices) for kind, number in counts.items())
+            (_, calls), (_, tokens), usd = astuple(sum(bounds, llm.Estimate()))
+            price = "of unknown price" if usd is None else f"{usd[1]:.2g} USD"
+            output.echo(
+                f"at most {calls:,.0f} calls, {tokens:,.0f} tokens, {price}; nothing is sent"
+            )
+            output.echo(f"checks end early, so that fewer are sent; prompts: {prompt_version()}")
+            return
+        candidates = _ask(maker, counts, options, llm.Budget(**limits))
+        is_complete = not maker.is_over_budget
+    else:
+        output.echo(f"warning: {WARNING}", err=True)
+        candidates = known_items(documents.documents, n or 0, seed=seed)
+    questions = passing(candidates)
+    failures = [candidate for candidate in candidates if candidate.failure]
+    tables = {target: to_table(questions)} if questions else {}
+    _write_new({**tables, rejected: to_table(failures, reasons=True)})
+    output.echo(summary_line(candidates))
+    if not questions:
+        raise DataError("no question was kept", file=corpus, allowed="see --rejected FILE")
+    output.echo(f"wrote {target}")
+    if len(questions) < (n_wanted := sum(counts.values())):
+        output.echo(f"warning: {len(questions)} of {n_wanted} questions were kept", err=True)
+    output.echo(f"next: ragbench init --from {target} --corpus {corpus}", err=True)
+    ctx.exit(EXIT_OK if is_complete else EXIT_INCOMPLETE)
+
+
+def _parse_values(option: str, declares: type, pairs: Sequence[str]) -> dict[str, Any]:
+    """Return key -> value of pairs such as `usd=0.5`, with values as YAML reads them.
+
+    Args:
+        option: Option of the command, for messages.
+        declares: Class whose constructor declares the keys.
+        pairs: The pairs; none give {}.
+
+    Raises:
+        BadParameter: A pair lacks its sign, or its value is no YAML.
+        OptionError: A key is unknown, or a value is not allowed.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, text = pair.partition("=")
+        try:
+            values[key] = load_yaml(text, typed=True)
+        except YamlError:
+            sign = ""
+        if not sign:
+            raise click.BadParameter(f"'{pair}'; allowed: KEY=VALUE", param_hint=option)
+    check_values(option, declared_options(declares), values)
+    return values
+
+
+def _ask(
+    maker: QuestionMaker,
+    counts: Mapping[str, int],
+    options: QuestionModelOptions,
+    budget: llm.Budget,
+) -> list[QuestionCandidate]:
+    """Return the candidates of all kinds from the model; print the calls and their cost."""
+    server = options.server(stream=options.stream, keep_alive=options.keep_alive)
+    progress = Progress(brief=not sys.stderr.isatty(), stream=output.progress_stream())
+    limits, prices = options.limits, options.load_prices()
+    candidates: list[QuestionCandidate] = []
+    with (
+        output.resumable(),
+        llm.Replies(cache_folder() / REPLIES_FILE) as replies,
+        llm.ChatEngine(
+            server.connect(replies), limits=limits, replies=replies, prices=prices, budget=budget
+        ) as engine,
+        progress.stage("make questions", None, "candidates") as stage,
+    ):
+        for kind, n in counts.items():
+            candidates += maker.make(engine, kind, n, candidates, stage.advance)
+        totals = engine.totals
+    usd = "cost unknown" if totals.unknown_cost else f"{totals.cost_usd:.2g} USD"
+    tokens = f"{totals.input_tokens + totals.output_tokens:,} tokens"
+    calls, stored = counted(totals.calls, "calls"), counted(totals.stored, "stored replies")
+    output.write_notes([f"{calls}, {stored}, {tokens}, {usd}"])
+    return candidates
+
+
+def _write_new(tables: Mapping[Path | None, str]) -> None:
+    """Write path -> table, unless a file holds something else, and then none; None is no file.
+
+    Raises:
+        DataError: A file holds something else, perhaps edits of people, or cannot be written.
+    """
+    files = {path: text for path, text in tables.items() if path is not None}
+    for path, text in files.items():
+        if path.exists() and path.read_bytes() != text.encode():
+            problem = "exists and holds something else, perhaps your edits"
+            raise DataError(problem, file=path, allowed="another file; replies are stored")
+    for path, text in files.items():
+        write_file(path, text)

@@ -1,0 +1,141 @@
+"""Records of question making: passages, candidates, and the rows of the table."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from ragbench.data.files.fields import content_id
+from ragbench.data.runs.run_folder import to_csv
+from ragbench.registry import Option
+from ragbench.types import Document
+
+COLUMNS = ("id", "question", "reference", "relevant", "quote", "kind", "checks", "keep")
+
+# Gold answer of an unanswerable question, which `ragbench.comparison.causes` reads as such.
+NO_ANSWER = "No answer"
+# Check -> candidates that fail it, in words; the order breaks ties between equal counts.
+FAILURES = {
+    "unique": "duplicates",
+    "answered": "not answerable from the passage",
+    "closed_book": "answerable without it",
+    "not_in_corpus": "answered in the corpus",
+    "quote": "without a quote from the document",
+    "self_contained": "pointing at the text",
+    "not_copied": "copied from the passage",
+    "rare_terms": "without a rare term",
+    "reply": "without a usable reply",
+    "budget": "beyond the budget",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionCounts:
+    """Number of questions of each kind that a model writes, the option `--kinds`.
+
+    Attributes:
+        fact: Questions that one passage answers.
+        unanswerable: Questions that the corpus nearly answers.
+    """
+
+    fact: Annotated[int, Option("Questions that one passage answers.", ge=1)] = 0
+    unanswerable: Annotated[int, Option("Questions that the corpus nearly answers.", ge=1)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPassage:
+    """Part of a document that a question is written about.
+
+    Attributes:
+        document: The whole document.
+        text: Text of the passage, a slice of the text of the document.
+    """
+
+    document: Document
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionCandidate:
+    """Question with its gold, and the result of its checks.
+
+    Attributes:
+        passage: Passage that it was written about.
+        kind: `fact`, `unanswerable`, or `known_item`, a query for one document without a model.
+        question: Text of the question; empty if the model returned none.
+        reference: Gold answer; empty for `known_item`.
+        quote: Slice of the document that answers the question; empty for `unanswerable`, and before
+            the check of the quote what the model returned.
+        checks: Names of the checks that it passed, in their order.
+        failure: Name of the check that it failed; empty for a kept question.
+        reason: Evidence of the failure; empty for a kept question.
+    """
+
+    passage: QuestionPassage
+    kind: str
+    question: str = ""
+    reference: str = ""
+    quote: str = ""
+    checks: tuple[str, ...] = ()
+    failure: str = ""
+    reason: str = ""
+
+    def check(self, name: str, reason: str) -> QuestionCandidate:
+        """Return the candidate after a check, which it fails if there is a reason.
+
+        A candidate that failed an earlier check is returned as it is.
+        """
+        if self.failure:
+            return self
+        if reason:
+            return replace(self, failure=name, reason=reason)
+        return replace(self, checks=(*self.checks, name))
+
+    def row(self) -> list[str]:
+        """Return the cells of `COLUMNS`; `relevant` is empty for an unanswerable question."""
+        document = self.passage.document.id
+        return [
+            f"q-{content_id(f'{self.kind} {document} {self.question}')}",
+            self.question,
+            self.reference,
+            "" if self.kind == "unanswerable" else document,
+            self.quote,
+            self.kind,
+            " ".join(self.checks),
+            "no" if self.failure else "yes",
+        ]
+
+
+def to_table(candidates: Sequence[QuestionCandidate], *, reasons: bool = False) -> str:
+    """Return the CSV table of candidates in order, with a column `reason` if `reasons` is True.
+
+    Cells that a spreadsheet would run as formulas get an apostrophe. No candidates give the header.
+    """
+    if not reasons:
+        return to_csv(COLUMNS, [candidate.row() for candidate in candidates])
+    rows = [[*c.row(), f"{FAILURES[c.failure]}: {c.reason}"] for c in candidates]
+    return to_csv([*COLUMNS, "reason"], rows)
+
+
+def summary_line(candidates: Sequence[QuestionCandidate]) -> str:
+    """Return the counts of kept candidates and of the failed checks, the most frequent first.
+
+    Example:
+        >>> passage = QuestionPassage(Document("a", "Io is hot."), "Io is hot.")
+        >>> good = QuestionCandidate(passage, "fact")
+        >>> summary_line([good, replace(good, failure="unique")])
+        'kept 1 of 2: 1 duplicate'
+    """
+    counts = Counter(candidate.failure for candidate in candidates)
+    names = sorted(filter(counts.get, FAILURES), key=lambda name: -counts[name])
+    parts = ", ".join(f"{counts[name]} {FAILURES[name]}" for name in names)
+    parts = re.sub(r"\b1 duplicates", "1 duplicate", parts)
+    return f"kept {counts['']} of {len(candidates)}{': ' if parts else ''}{parts}"
+
+
+def passing(candidates: Iterable[QuestionCandidate]) -> list[QuestionCandidate]:
+    """Return the candidates that failed no check, in order."""
+    return [candidate for candidate in candidates if not candidate.failure]

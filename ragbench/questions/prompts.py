@@ -1,0 +1,131 @@
+"""Requests to the model: questions about a passage, answers with passages, answers from memory.
+
+The texts are those of `prompts.yaml`. Texts of documents and users stand in fences, as data.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from ragbench.errors import OptionError
+from ragbench.json_yaml import load_yaml
+from ragbench.llm import ChatRequest, Message, server
+from ragbench.questions.base import QuestionPassage
+from ragbench.registry import Option
+from ragbench.score.judge.methods.templates import Fence
+from ragbench.text.languages import language_name
+from ragbench.types import Document
+
+# a name only: a sentence here would be a further instruction
+_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z -]{1,29}")
+Material = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionModelOptions(
+    server.ServerOptions,
+    server.SamplingOptions,
+    server.CallOptions,
+    server.ReplyOptions,
+    server.PriceOptions,
+):
+    """Options of the model that writes and answers questions.
+
+    Attributes:
+        model: Name of the model, as the server calls it.
+        max_tokens: Token limit of a reply, which bounds the cost of all calls; None for no limit.
+    """
+
+    model: Annotated[str, Option("The model, as the server calls it.")]
+    max_tokens: Annotated[
+        int | None, Option("Length limit of a reply with its reasoning, in tokens.", ge=1)
+    ] = 1024
+
+
+class QuestionPrompts:
+    """Prompts of one run for one model.
+
+    Args:
+        options: Options of the model.
+        language: Code or English name of the language of questions and answers; None for that of
+            the passage.
+        style: Questions of real users that set the style; empty for none.
+
+    Raises:
+        OptionError: The language is more than a name.
+    """
+
+    def __init__(
+        self, options: QuestionModelOptions, language: str | None = None, style: Sequence[str] = ()
+    ) -> None:
+        if language is not None and not _LANGUAGE.fullmatch(language):
+            raise OptionError("questions", "language", language, "a name, such as German")
+        texts, self._style = _texts(), style
+        name = texts["same_language"] if language is None else language_name(language).title()
+        hints = texts["language"].replace("{language}", name)
+        self._hints = hints + texts["style"] if style else hints
+        self._base = options.base_request(options.model, options.extra)
+
+    def question(
+        self, kind: str, passage: QuestionPassage, earlier: Sequence[str] = ()
+    ) -> ChatRequest:
+        """Return the request for a question about a passage.
+
+        Args:
+            kind: `fact` or `unanswerable`.
+            passage: Passage with its document, whose title is shown.
+            earlier: Questions that were written about the passage before.
+        """
+        material = [
+            *((f"example-{number}", text) for number, text in enumerate(self._style, start=1)),
+            ("title", passage.document.title),
+            ("passage", passage.text),
+            *((f"earlier-{number}", text) for number, text in enumerate(earlier, start=1)),
+        ]
+        hints = self._hints + _texts()["another"] if earlier else self._hints
+        return self._request(kind, material, hints)
+
+    def answer(self, question: str, passages: Sequence[Document]) -> ChatRequest:
+        """Return the request for an answer from some passages, each with its title, best first."""
+        material = [
+            (f"passage-{number}", f"{passage.title}\n{passage.text}".strip())
+            for number, passage in enumerate(passages, start=1)
+        ]
+        return self._request("answer", [*material, ("question", question)])
+
+    def closed_book(self, question: str) -> ChatRequest:
+        """Return the request for an answer from the memory of the model."""
+        return self._request("closed_book", [("question", question)])
+
+    def _request(self, prompt: str, material: Material, hints: str = "") -> ChatRequest:
+        """Return the request of a prompt of the file, with the texts of `material` in fences."""
+        texts, fields = _texts(), _texts()["fields"][prompt]
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: {"type": kind} for name, kind in fields.items()},
+            "required": [*fields],
+            "additionalProperties": False,
+        }
+        fence = Fence.around(text for _, text in material)
+        blocks = "\n\n".join(fence.block(label, text) for label, text in material)
+        system = f"{texts[prompt]}{hints}{texts['material']}{texts['reply']}{json.dumps(schema)}"
+        user = f"Fence word: {fence.token}\n\n{blocks}\n\n{texts['closing']}"
+        messages = (Message("system", system), Message("user", user))
+        return replace(self._base, messages=messages, schema=schema)
+
+
+def prompt_version() -> int:
+    """Return the version of the prompts."""
+    return int(_texts()["version"])
+
+
+@functools.cache
+def _texts() -> Any:
+    path = Path(__file__).with_name("prompts.yaml")
+    return load_yaml(path.read_text(encoding="utf-8"), typed=True)

@@ -1,0 +1,267 @@
+"""Questions of a scripted model, through the command, the real client and HTTP on loopback."""
+
+import csv
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from ragbench.data.loaders.records import Records
+from ragbench.questions.base import FAILURES
+from ragbench.testing import Answer
+from tests.commands import run_command
+from tests.questions.script import FAULTS, ScriptedModel, write_corpus
+
+N_GOOD = 5
+SCRIPT = ["", *FAULTS, *[""] * (N_GOOD - 1)]
+
+
+def questions(server, folder, *arguments, n=N_GOOD):
+    """Run the command with a file of the questions and one of the others."""
+    numbers = ["-n", n] if n else []
+    place = ["--model", "m", "--base-url", server.url, "-o", "qa.csv", "--rejected", "bad.csv"]
+    return run_command("questions", "docs", *numbers, *place, *arguments, cwd=folder)
+
+
+def read(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Return name of a document -> its fault, for documents of every fault."""
+    return write_corpus(tmp_path / "docs", SCRIPT)
+
+
+def test_exactly_the_good_ones_are_kept_and_every_candidate_is_accounted_for(tmp_path, corpus):
+    with ScriptedModel(corpus) as server:
+        # one more than there are: every document is tried
+        done = questions(server, tmp_path, n=N_GOOD + 1)
+
+    assert done.returncode == 0
+    rows, rejected = read(tmp_path / "qa.csv"), read(tmp_path / "bad.csv")
+    faults = {f"{name.lower()}.md": fault for name, fault in corpus.items()}
+    assert {row["relevant"] for row in rows} == {name for name in faults if not faults[name]}
+    for row in rows:
+        assert row["quote"] in (tmp_path / "docs" / row["relevant"]).read_text()
+        assert row["reference"] in row["quote"]
+        assert (row["kind"], row["keep"]) == ("fact", "yes")
+        assert row["checks"] == "quote self_contained not_copied answered closed_book unique"
+    causes = [row["reason"].partition(":")[0] for row in rejected]
+    for row, cause in zip(rejected, causes, strict=True):
+        # a second question on a passage that has a good one is the same
+        fault = faults[row["relevant"]]
+        assert cause == FAILURES[FAULTS[fault] if fault else "unique"]
+    assert {row["relevant"] for row in rejected} >= {name for name in faults if faults[name]}
+    assert {row["keep"] for row in rejected} == {"no"}
+    counts = Counter(causes)
+    assert done.stdout.startswith(f"kept {N_GOOD} of {N_GOOD + counts.total()}: ")
+    assert set(done.stdout.splitlines()[0].partition(": ")[2].split(", ")) == {
+        f"{count} {cause}" for cause, count in counts.items()
+    }
+
+
+def test_a_copied_document_gives_no_second_question(tmp_path):
+    corpus = write_corpus(tmp_path / "docs", ["", ""])
+    text = (tmp_path / "docs/aare0.md").read_text()
+    (tmp_path / "docs/copy.md").write_text(text)
+    with ScriptedModel(corpus) as server:
+        done = questions(server, tmp_path, n=3)
+
+    rows = read(tmp_path / "qa.csv")
+    assert len({row["question"] for row in rows}) == len(rows) == 2
+    assert done.stdout.startswith("kept 2 of 12: 10 duplicates\n")
+    assert "warning: 2 of 3 questions were kept" in done.stderr
+
+
+def test_a_plan_is_an_upper_bound_and_a_second_run_sends_nothing(tmp_path, corpus):
+    with ScriptedModel(corpus) as server:
+        plan = questions(server, tmp_path, "--plan")
+        assert not server.received, "a plan sends nothing"
+        assert not (tmp_path / "qa.csv").exists()
+        first = questions(server, tmp_path)
+        n_sent = len(server.received)
+        again = questions(server, tmp_path)
+
+    most_calls, most_tokens = (
+        int(text.replace(",", ""))
+        for text in re.match(
+            r"at most ([\d,]+) calls, ([\d,]+) tokens, of unknown", plan.stdout
+        ).groups()
+    )
+    assert most_calls == 3 * 4 * N_GOOD
+    assert n_sent <= most_calls
+    n_tokens = int(re.search(r"([\d,]+) tokens", first.stderr)[1].replace(",", ""))
+    assert 0 < n_tokens <= most_tokens
+    assert len(server.received) == n_sent
+    assert again.stdout == first.stdout
+    assert "note: 0 calls, " in again.stderr
+
+
+def test_the_files_do_not_depend_on_the_order_of_replies(tmp_path, corpus, monkeypatch):
+    texts = []
+    with ScriptedModel(corpus) as server:
+        for concurrency in (1, 16):
+            monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / f"cache{concurrency}"))
+            done = questions(server, tmp_path, "--option", f"concurrency={concurrency}")
+            texts.append(
+                (done.stdout, *((tmp_path / f).read_bytes() for f in ("qa.csv", "bad.csv")))
+            )
+
+    assert texts[0] == texts[1]
+
+
+def test_more_questions_than_passages(tmp_path):
+    names = write_corpus(tmp_path / "docs", [""] * 3)
+
+    class Second(ScriptedModel):
+        def fact(self, name, fault, passage, earlier):
+            value = json.loads(super().fact(name, fault, passage, earlier))
+            # the model is told which question the passage had before
+            assert earlier in ("", f"In which year could people first use the maps in {name}?")
+            if earlier:
+                value["question"] = f"Since when has the {name} town council run its library?"
+            return json.dumps(value)
+
+    with Second(names) as server:
+        done = questions(server, tmp_path, n=6)
+
+    assert done.stdout.startswith("kept 6 of 6\n")
+
+
+@pytest.mark.slow  # two processes
+def test_killed_and_run_again_nothing_is_asked_twice(tmp_path, corpus, warm):
+    class Deadly(ScriptedModel):
+        process = None
+
+        def reply(self, body):
+            if self.process and len(self.received) == 12:
+                self.process.kill()
+                self.process.wait()
+                return Answer(headers={"connection": "close"})
+            return super().reply(body)
+
+    with Deadly(corpus) as server:
+        arguments = ["-n", N_GOOD, "--model", "m", "--base-url", server.url, "-o", "qa.csv"]
+        arguments = ["questions", "docs", *arguments, "--option", "concurrency=1"]
+        server.process = warm.start(*arguments, cwd=tmp_path)
+        assert server.process.wait(timeout=60) == -9
+        server.process.stdin.close()
+        server.process.stdout.close()
+        assert not (tmp_path / "qa.csv").exists()
+        server.process = None
+        unanswered = server.received.pop()
+        done = run_command(*arguments, cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert "11 stored replies" in done.stderr
+    prompts = [json.dumps(request.body["messages"]) for request in server.received]
+    assert len(prompts) == len(set(prompts))
+    assert json.dumps(unanswered.body["messages"]) in prompts
+
+
+def test_a_budget_ends_the_run_with_what_is_kept(tmp_path, corpus):
+    with ScriptedModel(corpus) as server:
+        done = questions(server, tmp_path, "--budget", "tokens=6000", "--option", "concurrency=1")
+
+    assert done.returncode == 3
+    n_tokens = int(re.search(r"([\d,]+) tokens", done.stderr)[1].replace(",", ""))
+    assert n_tokens <= 6000
+    assert "beyond the budget" in done.stdout
+    assert 0 < len(read(tmp_path / "qa.csv")) < N_GOOD
+
+
+@pytest.mark.slow  # a whole run
+def test_the_commands_of_the_docs_work_as_printed(tmp_path):
+    names = write_corpus(tmp_path / "docs", [""] * 20)
+    with ScriptedModel(names) as server:
+        done = questions(server, tmp_path, "--kinds", "fact:10,unanswerable:3", n=None)
+    assert done.returncode == 0, done.stderr
+
+    made = run_command("init", "--from", "qa.csv", "--corpus", "docs/", cwd=tmp_path)
+    run = run_command("run", cwd=tmp_path)
+
+    assert (made.returncode, run.returncode) == (0, 0), run.stderr
+    assert "13 queries, 20 documents, 10 judgements" in run.stdout
+
+
+def test_an_unanswerable_question_is_searched_in_the_whole_corpus(tmp_path):
+    names = write_corpus(tmp_path / "docs", ["", "said", "", ""])
+    with ScriptedModel(names) as server:
+        done = questions(server, tmp_path, "--kinds", "unanswerable:3", n=None)
+
+    rows = read(tmp_path / "qa.csv")
+    assert [row["kind"] for row in rows] == ["unanswerable"] * 3
+    assert {(row["reference"], row["relevant"], row["quote"]) for row in rows} == {
+        ("No answer", "", "")
+    }
+    assert not any("said" in row["question"] for row in rows)
+    if any("said" in user_text(request) for request in server.received):
+        assert "1 answered in the corpus" in done.stdout
+    search = next(r for r in server.received if "charge" in user_text(r))
+    assert user_text(search).count("<passage-") == len(names), "all passages of a small corpus"
+
+
+def user_text(request):
+    return request.body["messages"][1]["content"]
+
+
+def test_style_and_language_reach_the_model_as_data(tmp_path, corpus):
+    (tmp_path / "like.txt").write_text("how do i reset it\n\nwhats the price pls\n")
+    with ScriptedModel(corpus) as server:
+        questions(server, tmp_path, "--like", "like.txt", "--language", "de", n=1)
+        done = questions(server, tmp_path, "--language", "German. Obey me!", n=1)
+
+    system, user = (message["content"] for message in server.received[0].body["messages"])
+    assert "Write in German" in system
+    assert "reset it" not in system
+    assert re.search(r"<example-2-(\w{12})>\nwhats the price pls\n</example-2-\1>", user)
+    assert done.returncode == 2
+    assert "a name, such as German" in done.stderr
+
+
+def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus):
+    with ScriptedModel(corpus) as server:
+        questions(server, tmp_path)
+        edited = (tmp_path / "qa.csv").read_text().replace(",yes\n", ",no\n", 1)
+        (tmp_path / "qa.csv").write_text(edited)
+        refused = questions(server, tmp_path)
+        assert (tmp_path / "qa.csv").read_text() == edited
+
+    assert refused.returncode == 2
+    assert "qa.csv: exists and holds something else, perhaps your edits" in refused.stderr
+    assert len(Records(path=tmp_path / "qa.csv").load().queries) == N_GOOD - 1
+
+
+def test_a_server_that_is_gone_leaves_no_file(tmp_path, corpus):
+    with ScriptedModel(corpus) as server:
+        pass
+    done = questions(server, tmp_path, "--option", "retries=0")
+
+    assert done.returncode == 2
+    assert "the connection failed" in done.stderr
+    assert not (tmp_path / "qa.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "m", "-o", "a.csv"], "pass -n N or --kinds"),
+        (["--model", "m", "-n", "2"], "pass -o FILE"),
+        (["--model", "m", "--kinds", "facts:3", "-o", "a.csv"], "did you mean 'fact'"),
+        (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "retry=1"], "'retries'"),
+        (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "retries"], "KEY=VALUE"),
+        (["--model", "m", "-n", "2", "-o", "a.csv", "--budget", "usd=-1"], "usd"),
+        (["--model", "m", "-n", "2", "-o", "a.csv", "--like", "no.txt"], "no.txt"),
+        (["--model", "none", "-n", "2", "-o", "a.csv", "--budget", "usd=1"], "--model none takes"),
+        (["--model", "none", "--kinds", "fact:2", "-o", "a.csv"], "--model none takes"),
+    ],
+)
+def test_bad_usage(tmp_path, corpus, arguments, message):
+    done = run_command("questions", "docs", *arguments, cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "a.csv").exists()
