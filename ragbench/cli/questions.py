@@ -115,7 +115,9 @@ def command(
             output.echo(
                 f"at most {calls:,.0f} calls, {tokens:,.0f} tokens, {price}; nothing is sent"
             )
-            output.echo(f"checks end early, so that fewer are sent; prompts: {prompt_version()}")
+            output.echo(
+                f"checks end early, so that fewer are sent; prompts: version {prompt_version()}"
+            )
             return
         candidates = _ask(maker, counts, options, llm.Budget(**limits))
         is_complete = not maker.is_over_budget

@@ -240,7 +240,7 @@ def test_a_server_that_is_gone_leaves_no_file(tmp_path, corpus):
         pass
     done = questions(server, tmp_path, "--option", "retries=0")
 
-    assert done.returncode == 2
+    assert done.returncode == 7
     assert "the connection failed" in done.stderr
     assert not (tmp_path / "qa.csv").exists()
 
