@@ -21,7 +21,8 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragbench.experiment.pytest_runs import GateTest, SharedRuns
+    from ragbench.experiment.pytest_runs import SharedRuns
+    from ragbench.gates.base import Gate
 
 _SUFFIXES = (".ragbench.yaml", ".ragbench.yml")
 _SHARED = "ragbench_shared_folder"
@@ -285,8 +286,11 @@ class ExperimentFile(pytest.File):
             yield BaselineItem.from_parent(
                 self, name=f"write {file.name}", file=file, costs=costs, gates=gates_of_file
             )
-        for test in gates_of_file.tests:
-            yield GateItem.from_parent(self, name=test.name, test=test, gates=gates_of_file)
+        for gate, system in gates_of_file.tests:
+            name = f"{gate.text}[{system}]" if system else gate.text  # like a parameter of pytest
+            yield GateItem.from_parent(
+                self, name=name, gate=gate, system=system, gates=gates_of_file
+            )
 
 
 class _Item(pytest.Item):
@@ -323,12 +327,13 @@ class GateItem(_Item):
     """Gate on a system as a test, which runs the experiment of its file.
 
     Attributes:
-        test: The gate and the system.
+        gate: The gate.
+        system: Name of the system; None for all decisions on the gate.
     """
 
-    def __init__(self, *, test: GateTest, **options: Any) -> None:
+    def __init__(self, *, gate: Gate, system: str | None, **options: Any) -> None:
         super().__init__(**options)
-        self.test = test
+        self.gate, self.system = gate, system
 
     def runtest(self) -> None:
         """Run the experiment; fail for a failed gate, skip for an undecided one.
@@ -339,7 +344,8 @@ class GateItem(_Item):
         from ragbench.experiment.pytest_runs import outcome_of
 
         strict = bool(_options.get("strict"))
-        verdict, why, facts = outcome_of(self.experiment(), self.test, strict=strict)
+        experiment = self.experiment()
+        verdict, why, facts = outcome_of(experiment, self.gate, self.system, strict=strict)
         self.user_properties.extend(facts)
         if verdict == "fail":
             raise GateFailed(why)
@@ -349,7 +355,7 @@ class GateItem(_Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return file, line from 0 (0 if it is unknown) and title of the gate."""
         # pytest shows the points of a bare name as colons, hence the word before it
-        return self.path, (self.test.gate.place.line or 1) - 1, f"gate {self.name}"
+        return self.path, (self.gate.place.line or 1) - 1, f"gate {self.name}"
 
 
 class BaselineItem(_Item):

@@ -79,36 +79,18 @@ class SharedRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class GateTest:
-    """Gate on one system as a test.
-
-    Attributes:
-        gate: The gate.
-        system: Name of the system; None for a gate on a judge, or if the config does not name the
-            systems: then all decisions of the gate count.
-    """
-
-    gate: Gate
-    system: str | None
-
-    @property
-    def name(self) -> str:
-        """Text of the gate, and the system in brackets, as pytest shows a parameter."""
-        return f"{self.gate.text}[{self.system}]" if self.system else self.gate.text
-
-
-@dataclass(frozen=True, slots=True)
 class CollectedGates:
     """Gates of one YAML file as tests, with the options of their run.
 
     Attributes:
-        tests: Tests in the order of the gates, then of their systems.
+        tests: Gate and system of each test, in the order of the gates, then of their systems. The
+            system is None for a gate on a judge, or if the config does not name the systems.
         overrides: Keys that the run changes in the file: its gates or their baselines.
         baselines: Baseline files that the run writes instead of reading them -> True with costs.
         idle: Message on options without an effect, or on a file without gates; empty if none.
     """
 
-    tests: Sequence[GateTest]
+    tests: Sequence[tuple[Gate, str | None]]
     overrides: Mapping[str, Any]
     baselines: Mapping[Path, bool] = field(default_factory=dict)
     idle: str = ""
@@ -150,9 +132,7 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         idle = f"{path.name} has no gates, so that there is nothing to test"
     elif not baseline_of and (update or baseline is not None):
         idle = f"no gate of {path.name} is against a baseline file"
-    tests = [
-        GateTest(gate, system) for gate in config.gates for system in _systems_of(gate, config)
-    ]
+    tests = [(gate, system) for gate in config.gates for system in _systems_of(gate, config)]
     return CollectedGates(tests, overrides, files, idle)
 
 
@@ -180,16 +160,15 @@ def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
 
 
 def outcome_of(
-    experiment: Experiment, test: GateTest, *, strict: bool
+    experiment: Experiment, gate: Gate, system: str | None, *, strict: bool
 ) -> tuple[Verdict, str, list[tuple[str, object]]]:
-    """Return (verdict on a test, message, facts of each system).
+    """Return (verdict on a gate for a system, message, facts of each system).
 
-    The verdict is the worst one on the systems of the test, of which the message tells; a failure
-    has the worst questions. `fail` is worse than `undecided`, `undecided` than `pass`. A refused
-    comparison fails, and an undecided one if `strict`. The facts are properties of the test for
-    reports. A system without a decision is undecided.
+    Without a system it is the worst verdict of all, and the message has the systems with it. A
+    failure has the worst questions. `fail` is worse than `undecided`, `undecided` than `pass`. A
+    refused comparison fails, and an undecided one if `strict`. The facts are properties of the test
+    for reports. A system without a decision is undecided.
     """
-    gate, system = test.gate, test.system
     decisions = [
         decision
         for decision in experiment.record.gates
