@@ -36,6 +36,7 @@ _COMMANDS = {
     "run": "Run an experiment and print its tables.",
     "plan": "Print the stages, calls and cost of a run; send nothing.",
     "validate": "Check a config, and show how its data are read.",
+    "audit": "Look for faults of a test set: repeated questions, missing gold, lacking answers.",
     "init": "Write a first config.",
     "questions": "Make questions from documents, check them, and keep those that pass.",
     "score": "Score run files as trec_eval does, or predictions against references.",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ragbench.experiment.stages.base import Step
     from ragbench.experiment.stages.graph import Forecast
 
-# Standard deviations of paired differences, as they are between similar and different systems.
-_SDS = (0.15, 0.3)
 _NAMES = 44  # columns for the names of stages
 
 limit_option = output.number_option("--limit", help="Use a random sample of N queries, by seed.")
@@ -327,14 +325,14 @@ def _power(plan: Plan) -> Iterator[str]:
     They are those of paired scores with power 0.8, for standard deviations of 0.15 and 0.3 from
     query to query, as between similar and between different systems.
     """
-    from ragbench.stats import minimum_detectable_difference
+    from ragbench.stats.power import TYPICAL_SDS, minimum_detectable_difference
 
     n = len(plan.queries)
     if n < 2:
         yield "detects: nothing; a comparison needs two queries"
         return
-    low, high = (minimum_detectable_difference(sd, n) for sd in _SDS)
+    low, high = (minimum_detectable_difference(sd, n) for sd in TYPICAL_SDS)
     yield (
         f"detects: differences of {low:.2g} to {high:.2g} between two systems with power 0.8 "
-        f"(where they differ by {_SDS[0]:g} to {_SDS[1]:g} from query to query)"
+        f"(where they differ by {TYPICAL_SDS[0]:g} to {TYPICAL_SDS[1]:g} from query to query)"
     )

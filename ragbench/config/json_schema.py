@@ -13,6 +13,7 @@ from ragbench.config.components import CHUNK, CHUNK_HELP, common_keys, indexes
 from ragbench.config.judges import JudgeCommon
 from ragbench.config.schema import (
     BLOCKS,
+    AuditRules,
     BudgetLimits,
     Fill,
     Match,
@@ -81,6 +82,7 @@ def config_schema() -> Schema:
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
         "causes": _with_blocks(CauseRules, "", right=RightAnswer, supported=SupportedAnswer),
+        "audit": _object(declared_options(AuditRules).values()),
         "gates": {"type": "array", "items": _object(gate_options().values())},
         "budget": _object(declared_options(BudgetLimits).values()),
         "executor": {"$ref": "#/$defs/executor"},

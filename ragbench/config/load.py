@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config import resolved, schema
 from ragbench.config.components import check_component, check_dataset_options, retriever_family
-from ragbench.config.metrics import check_causes, check_metrics, check_statistics
+from ragbench.config.metrics import check_audit, check_causes, check_metrics, check_statistics
 from ragbench.config.options import Context, report_cycles
 from ragbench.config.tree import Node, PythonReader, Report
 from ragbench.config.variables import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # Order of the keys in a resolved config
 _ORDER = (
     *("name", "seed", "dataset", "retrievers", "generators", "apps", "controls", "metrics"),
-    *("statistics", "causes", "gates", "max_failed", "budget", "executor"),
+    *("statistics", "causes", "audit", "gates", "max_failed", "budget", "executor"),
     *("cache", "cache_also", "output"),
 )
 
@@ -248,6 +248,7 @@ class TreeCheck:
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
         causes = check_causes(self._item("causes"), metrics, self.context)
+        audit = check_audit(self.tree.get("audit"), self.context)
         limits = declared_options(schema.BudgetLimits)
         budget = self.context.check(self._item("budget"), limits)
         executor = self._executor()
@@ -267,6 +268,7 @@ class TreeCheck:
             metrics=metrics,
             statistics=statistics,
             causes=causes,
+            audit=audit,
             gates=gates,
             budget=schema.BudgetLimits(**budget),
             executor=executor,

@@ -381,6 +381,16 @@ def check_causes(node: Node, metrics: schema.Metrics, context: Context) -> Cause
     return CauseRules(**values)
 
 
+def check_audit(node: Node | None, context: Context) -> schema.AuditRules | None:
+    """Return the options of the block `audit`, None without it; problems go into the report."""
+    if node is None:
+        return None
+    values = context.check(node, declared_options(schema.AuditRules))
+    if (kind := node.get("kind")) is not None and isinstance(kind.value, str):
+        _check_field(kind, (), context, "metadata.kind")
+    return schema.AuditRules(**values)
+
+
 def _check_answer_score(node: Node, metrics: schema.Metrics, report: Report) -> None:
     """Report a measure that does not score answers, or that the config does not compute."""
     from ragbench.config.gates import gate_scores  # a config without gates does not load them

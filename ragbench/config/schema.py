@@ -189,10 +189,24 @@ BLOCKS: Mapping[str, str] = {
     "metrics": "Scores to compute; default: all that the data allow.",
     "statistics": "Options of intervals and tests.",
     "causes": "Rules for the cause of each lost answer.",
+    "audit": "Options of `ragbench audit`; a run of a config with this block audits its test set.",
     "gates": "Conditions that a run has to meet.",
     "budget": "Limits on the cost of a run; what exceeds them is left out, with a note.",
     "executor": "Machines or processes that compute.",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRules:
+    """Options of `ragbench audit`: which questions need several documents, or none."""
+
+    kind: Annotated[str, Option("metadata.<key> with the kind of a question.")] = "metadata.kind"
+    multi_document: Annotated[
+        tuple[str, ...], Option("Kinds of questions that need two gold documents or more.")
+    ] = ("multi_hop", "several_answers")
+    unanswerable: Annotated[
+        tuple[str, ...], Option("Kinds of questions that have no answer in the corpus.")
+    ] = ("unanswerable",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +346,7 @@ class ExperimentConfig:
         metrics: Scores of the run.
         statistics: Options of intervals and tests.
         causes: Rules for the cause of each lost answer.
+        audit: Options of the audit; None without the block, then a run audits nothing.
         cache: Folder of stored work, unless `RAGBENCH_CACHE` names another; None means `.ragbench`.
         cache_also: Further cache folders, which are only read.
     """
@@ -346,6 +361,7 @@ class ExperimentConfig:
     metrics: Metrics = field(default_factory=Metrics)
     statistics: Statistics = field(default_factory=Statistics)
     causes: CauseRules = field(default_factory=CauseRules)
+    audit: AuditRules | None = None
     gates: tuple[Gate, ...] = ()
     max_failed: float = 0.0
     budget: BudgetLimits = field(default_factory=BudgetLimits)

@@ -20,6 +20,7 @@ from ragbench.config.schema import BudgetLimits
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.data.runs.scored_systems import SystemScores
+from ragbench.experiment.audit.audit import audit_test_set
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.plan.systems import names_of
@@ -84,6 +85,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
         preferences=tuple(
             entry for preferences in results.preferences for entry in preferences.summaries()
         ),
+        audit=None if plan.config.audit is None else audit_test_set(plan.config, plan.collection),
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
         notes=tuple(results.notes),
         timing=Timing(

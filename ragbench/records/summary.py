@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
+from ragbench.records.audit import Audit
 from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.codec import Record
 from ragbench.records.gate import Decision, exit_code_of
@@ -366,6 +367,7 @@ class Summary(Record):
         systems: Every system, in the order of the tables.
         preferences: Rankings by preference.
         gates: Decisions on gates.
+        audit: Audit of the test set; None without the block `audit` in the config.
         warnings: Doubts about the numbers, a sentence each.
         notes: Facts that a reader of the numbers needs, a sentence each.
         timing: The part that varies from run to run; the rest is equal as long as config, data,
@@ -390,6 +392,7 @@ class Summary(Record):
     systems: tuple[SystemSummary, ...]
     preferences: tuple[PreferenceSummary, ...] = optional(())
     gates: tuple[Decision, ...] = ()
+    audit: Audit | None = optional()
     warnings: tuple[Prose, ...] = ()
     notes: tuple[Prose, ...] = ()
     # last and apart, so that two equal runs differ in this key alone

@@ -210,6 +210,7 @@ class Layout:
         slice_grids: Table of the scores and causes in each slice, one for each field.
         runs: Changes between several runs; None for one run.
         preferences: A chapter for each pairwise rubric.
+        audit: Audit of the test set; None if the run made none.
         legend: Sign and meaning of each sign in the tables.
         notes: Remarks of the run.
         warnings: Problems of the run.
@@ -231,6 +232,7 @@ class Layout:
     slice_grids: tuple[Grid, ...] = ()
     runs: Chapter | None = None
     preferences: tuple[Chapter, ...] = ()
+    audit: Chapter | None = None
     legend: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

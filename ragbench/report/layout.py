@@ -19,6 +19,7 @@ from ragbench.records.summary import (
     Timing,
     TokenCounts,
 )
+from ragbench.report.audit import audit_chapter
 from ragbench.report.base import GateRow, Grid, Layout, Section, Slices
 from ragbench.report.ci import why_of
 from ragbench.report.headline import headline, lead, legend, nothing_told
@@ -103,6 +104,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         slice_grids=tuple(_slice_grids(summary, groups, narrow=narrow)),
         runs=runs,
         preferences=tuple(preferences),
+        audit=None if summary.audit is None else audit_chapter(summary.audit),
         legend=tuple(legend(sections, comparisons, several_answers)),
         notes=_lines(() if summary.dataset is None else summary.dataset.notes, summary.notes),
         # a headline is not repeated as a warning
@@ -238,7 +240,7 @@ _MOST_DOUBTS = 6
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
-    """Yield reasons to distrust the scores: failed items, few queries, an uncertified judge.
+    """Yield reasons to distrust the scores: failed items, findings, few queries, no certificate.
 
     Nothing if there are none; at most 6 scores with failed items are listed, and the others
     counted. Queries are few if no score has 50 of them. One passed gate on a certificate counts for
@@ -255,6 +257,8 @@ def _doubts(summary: Summary) -> Iterator[str]:
     yield from failed[:_MOST_DOUBTS]
     if len(failed) > _MOST_DOUBTS:
         yield f"{len(failed) - _MOST_DOUBTS} more scores have failed items"
+    if summary.audit is not None and summary.audit.findings:
+        yield f"test set: {counted(len(summary.audit.findings), 'findings')} of the audit"
     scores = [score for system in summary.systems for score in system.scores.values()]
     most = max((score.n for score in scores), default=_FEW_QUERIES)
     if most < _FEW_QUERIES:

@@ -74,6 +74,7 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
         blocks.append(list_lines(page.slices.lines))
     for preference in page.preferences:
         blocks += _chapter(preference)
+    blocks += [] if page.audit is None else _chapter(page.audit)
     if page.legend:
         lines = [f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend]
         blocks += [["### how to read it"], lines]

@@ -15,6 +15,9 @@ from ragbench.stats import arguments, score_intervals
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
+# Standard deviations of paired differences of graded scores, such as ndcg, from query to query:
+# between similar, and between different, systems
+TYPICAL_SDS = (0.15, 0.3)
 _NORMAL = NormalDist()
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _INDISTINCT = 0.1

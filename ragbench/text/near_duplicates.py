@@ -1,8 +1,8 @@
 """Near duplicates among texts: pairs that share most of their words.
 
-The join is exact, not sampled. A pair at or above the threshold shares at least one word among the
-rarest words of both texts (the prefix filter), so that an index over these few words holds every
-candidate, and only candidates are compared.
+The join is exact, not sampled. A similar text cannot lack all of the rarest words of a text (the
+prefix filter), so that an index over these few words gives every candidate, and only candidates are
+compared.
 
 References:
     Bayardo, Ma and Srikant (2007), Scaling up all pairs similarity search, WWW.
@@ -11,12 +11,21 @@ References:
 
 from __future__ import annotations
 
+import functools
 import math
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 
 from ragbench.errors import OptionError
+from ragbench.text.analyzer import load_stemmer
+from ragbench.text.languages import built_in, language_name, load
 from ragbench.text.tokenize import words
+
+_ROUNDING = 1e-9  # 0.55 * 20 is 11.000000000000002
+_HITS = 3  # rare words that a candidate shares with an indexed text
 
 
 def near_duplicates(
@@ -46,48 +55,98 @@ def near_duplicates(
     """
     if not 0 < threshold <= 1:
         raise OptionError("near_duplicates", "threshold", threshold, "a number above 0, at most 1")
-    word_sets = _sorted_word_sets(texts)
-    indexed = set(range(len(texts)) if rows is None else rows)
-    rows_of_word = defaultdict(list)
-    for row in indexed:
-        for word in _prefix(word_sets[row], threshold):
-            rows_of_word[word].append(row)
+    # one object per distinct word: the sets of all indexed texts stay in memory
+    word_sets = {
+        row: frozenset(map(sys.intern, words(texts[row])))
+        for row in (range(len(texts)) if rows is None else sorted(set(rows)))
+    }
+    rows_of_word, hits_needed = _index(word_sets, threshold)
     pairs = []
-    for row, word_set in enumerate(word_sets):
-        candidates = {
-            other for word in _prefix(word_set, threshold) for other in rows_of_word.get(word, ())
-        }
-        members = set(word_set)
-        for other in candidates:
+    for row, text in enumerate(texts):
+        members = word_sets.get(row) or frozenset(words(text))
+        postings = (rows_of_word[word] for word in rows_of_word.keys() & members)
+        for other, n_hits in Counter(chain.from_iterable(postings)).items():
             # a pair of two indexed rows is seen from both sides
-            if other == row or (other > row and row in indexed):
+            is_seen = other == row or (other > row and row in word_sets)
+            if is_seen or n_hits < hits_needed[other]:
                 continue
-            shared = len(members.intersection(word_sets[other]))
+            shared = len(members & word_sets[other])
             similarity = shared / (len(members) + len(word_sets[other]) - shared)
             if similarity >= threshold:
                 pairs.append((min(row, other), max(row, other), similarity))
     return sorted(pairs)
 
 
-def _sorted_word_sets(texts: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the distinct words of each text as numbers, the rarest word of all texts first."""
-    number_of_word: dict[str, int] = {}
-    frequency: Counter[int] = Counter()
-    word_sets = []
-    for text in texts:
-        numbers = {number_of_word.setdefault(w, len(number_of_word)) for w in words(text)}
-        frequency.update(numbers)
-        word_sets.append(numbers)
-    # ties by number: the prefix filter needs one order for all texts
-    return [tuple(sorted(numbers, key=lambda n: (frequency[n], n))) for numbers in word_sets]
+def _index(
+    word_sets: Mapping[int, frozenset[str]], threshold: float
+) -> tuple[dict[str, list[int]], dict[int, int]]:
+    """Return (word -> rows with the word among their rarest, row -> words that a candidate has).
 
-
-def _prefix(word_set: tuple[int, ...], threshold: float) -> tuple[int, ...]:
-    """Return the rarest words of a text, one of which every similar text has among its own.
-
-    A similar text shares at least threshold * n of the n words, so it cannot lack all of the
-    first n - ceil(threshold * n) + 1.
+    A similar text has at least s = threshold * n of the n words, so it has at least h of the rarest
+    n - s + h. One word in common is not rare among many texts: h is 3, or s if that is less.
     """
-    # less a little: 0.55 * 20 is 11.000000000000002
-    shared = math.ceil(threshold * len(word_set) - 1e-9)
-    return word_set[: len(word_set) - shared + 1]
+    frequency = Counter(word for word_set in word_sets.values() for word in word_set)
+    rows_of_word = defaultdict[str, list[int]](list)
+    hits_needed = {}
+    for row, word_set in word_sets.items():
+        shared = math.ceil(threshold * len(word_set) - _ROUNDING)
+        hits_needed[row] = min(_HITS, shared)
+        n_rarest = len(word_set) - shared + hits_needed[row]
+        for word in sorted(word_set, key=frequency.__getitem__)[:n_rarest]:
+            rows_of_word[word].append(row)
+    return rows_of_word, hits_needed
+
+
+_FILLERS = frozenset(["name", "called", "please", "tell"])
+_SAME = 0.8  # share of the content words
+
+
+def same_questions(questions: Sequence[str], language: str = "en") -> list[tuple[int, int, float]]:
+    """Return the pairs of questions that ask for the same, as `near_duplicates` does.
+
+    Their content words are compared, English ones as stems. One question may have further words,
+    but not a number or a word such as `not`, `when` or `second`; two questions that each have a
+    word of their own are no pair: "the capital of France" and "the capital of Spain". A question
+    of stop words alone is in no pair.
+
+    Args:
+        questions: The questions.
+        language: Code of the language, whose stop words do not count; a language without a list of
+            stop words compares all words.
+
+    Example:
+        >>> first, second = "Who found Titan?", "Who was it that found Titan?"
+        >>> same_questions([first, second, "When was Titan found?"])
+        [(0, 1, 1.0)]
+    """
+    name = language_name(language)
+    decisive = _decisive_words()
+    ignored = load(name) - decisive | _FILLERS if name in built_in() else frozenset[str]()
+    stem = load_stemmer("porter" if name == "english" else "none")
+    contents = [
+        [
+            word if word in decisive else stem(word)
+            for word in words(question, language)
+            if word not in ignored
+        ]
+        for question in questions
+    ]
+    pairs = near_duplicates([" ".join(content) for content in contents], _SAME)
+    return [
+        (row, other, similarity)
+        for row, other, similarity in pairs
+        if _ask_the_same(frozenset(contents[row]), frozenset(contents[other]))
+    ]
+
+
+def _ask_the_same(content: frozenset[str], other: frozenset[str]) -> bool:
+    """Return True if one set of words contains the other, without a decisive word in addition."""
+    further = content ^ other
+    is_decisive = any(word in _decisive_words() or not word.isalpha() for word in further)
+    return not is_decisive and (content <= other or other <= content)
+
+
+@functools.cache
+def _decisive_words() -> frozenset[str]:
+    """Return the words that change what a question asks for where only one question has them."""
+    return load(str(Path(__file__).with_name("decisive_words.txt")))

@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
@@ -22,7 +22,15 @@ from ragbench.json_yaml import load_json
 from ragbench.registry import Option, check_allowed
 from ragbench.signature import file_digest, fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.types import Answered, Collection, Document, ToolCall, Turn, packed_documents
+from ragbench.types import (
+    Answered,
+    Collection,
+    Document,
+    Query,
+    ToolCall,
+    Turn,
+    packed_documents,
+)
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
@@ -58,6 +66,34 @@ class Previewed(ABC):
         """Return the first `count` rows as the loader reads them, each as part -> value.
 
         All rows if there are fewer. Raise as `load`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Places of the parts of a data set, each as `file:line`, and the queries of other splits.
+
+    Attributes:
+        queries: Query id -> place of the question.
+        judgements: (query id, document id) -> place of the judgement; empty without a file of them.
+        answers: Query id -> place of the gold answers; empty without a file of them.
+        other_splits: Name of each other split -> its queries.
+    """
+
+    queries: Mapping[str, str]
+    judgements: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
+    other_splits: Mapping[str, Sequence[Query]] = field(default_factory=dict)
+
+
+class Located(ABC):
+    """Loader that knows the lines of its files: `ragbench audit` names them."""
+
+    @abstractmethod
+    def places(self) -> Places:
+        """Return the places of the questions, judgements and gold answers.
+
+        The files are read again. Raise as `load`.
         """
 
 

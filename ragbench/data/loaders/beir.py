@@ -17,7 +17,13 @@ from ragbench.data.files.judgements import (
 )
 from ragbench.data.files.lines import find_file
 from ragbench.data.files.rows import Entry, read_jsonl
-from ragbench.data.loaders.base import CorpusReader, finish_collection, parse_split
+from ragbench.data.loaders.base import (
+    CorpusReader,
+    Located,
+    Places,
+    finish_collection,
+    parse_split,
+)
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import Option, nearest
@@ -26,7 +32,7 @@ from ragbench.types import Collection, Query
 _TEST = "test"
 
 
-class Beir(CorpusReader):
+class Beir(CorpusReader, Located):
     """Loader of a folder in the layout of BEIR: corpus, queries, qrels and optional gold answers.
 
     The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain or
@@ -98,6 +104,37 @@ class Beir(CorpusReader):
         )
         return finish_collection(collection, self._random)
 
+    def places(self) -> Places:
+        """Return the places of questions, judgements and gold answers, and the other splits.
+
+        A query in several splits is in the list of each of them. Raise as `load`.
+        """
+        names = ("queries.jsonl", "answers.jsonl")
+        queries_file, answers_file = (find_file(self._path, name) for name in names)
+        entries = list(read_jsonl(queries_file)) if queries_file else []
+        answers = read_jsonl(answers_file) if answers_file else ()
+        chosen = self._qrels_files()
+        parts = [read_judgements(path, beir=True) for path in chosen]
+        further = [path for path in self._splits().values() if path not in chosen]
+        queries = [] if queries_file is None else read_queries(queries_file)
+        return Places(
+            {entry.id("_id"): f"{entry.file}:{entry.line}" for entry in entries},
+            {pair: f"{part.file}:{n}" for part in parts for pair, n in part.lines.items()},
+            {entry.id("query_id"): f"{entry.file}:{entry.line}" for entry in answers},
+            {
+                path.name: [query for query in queries if query.id in judged]
+                for path in further
+                if (judged := read_judgements(path, beir=True).grades)
+            },
+        )
+
+    def _splits(self) -> dict[str, Path]:
+        """Return the qrels file of each split, by name; {} without qrels."""
+        folder = self._path / "qrels"
+        # partition: `test.tsv.gz` is the split `test` as well
+        splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")})
+        return {name: path for name in splits if (path := find_file(folder, f"{name}.tsv"))}
+
     def _judgements(self, queries: list[Query]) -> QrelsTable | None:
         """Return the judgements of the split, checked against the queries; None without any.
 
@@ -119,10 +156,7 @@ class Beir(CorpusReader):
             DataError: The split has no file, or a random split is asked of a data set with a test
                 set.
         """
-        folder = self._path / "qrels"
-        # partition: `test.tsv.gz` is the split `test` as well
-        splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")})
-        files = {name: path for name in splits if (path := find_file(folder, f"{name}.tsv"))}
+        files = self._splits()
         # gold answers alone are enough to score generated answers
         if not files and find_file(self._path, "answers.jsonl"):
             return []

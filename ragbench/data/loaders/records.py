@@ -30,6 +30,8 @@ from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_i
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import (
     CorpusReader,
+    Located,
+    Places,
     Previewed,
     SplitOption,
     finish_collection,
@@ -45,7 +47,7 @@ from ragbench.types import Collection, Document, Qrels, Query
 _TIMES = ("timestamp", "created_at", "start_time")
 
 
-class TableLoader(Previewed, CorpusReader):
+class TableLoader(Previewed, Located, CorpusReader):
     """Base of loaders of a table with a row per question, with or without a corpus."""
 
     def __init__(
@@ -80,6 +82,10 @@ class TableLoader(Previewed, CorpusReader):
         All rows if there are fewer. Raise as `load`.
         """
         return self._rows().preview(count)
+
+    def places(self) -> Places:
+        """Return the place of the first row of each question; raise as `load`."""
+        return Places(self._rows().places())
 
     @abstractmethod
     def _rows(self) -> RecordTable:
@@ -280,10 +286,7 @@ class RecordTable:
                 column that the user named.
         """
         columns, gold = self._columns, self._gold
-        # rows without ids and systems are a log, in which users may ask a question again
-        table = QuestionTable(is_log=not {"id", "system"} & columns.keys())
-        for entry in self._entries:
-            table.add(self._row(entry))
+        table = self._questions()
         # only after all rows: one row without gold is usual, a whole column without gold is a
         # mistake
         gold.check_gold(self._file, self._named)
@@ -303,6 +306,25 @@ class RecordTable:
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
             warnings=gold.warnings,
         )
+
+    def places(self) -> dict[str, str]:
+        """Return query id -> place of its first row: `file:line`, or `file: row 3` without lines.
+
+        A `DataError` for a row that cannot be read.
+        """
+        first_rows = self._questions().first.items()
+        return {
+            name: f"{row.file}:{'' if row.line else ' '}{row.line or row.record}"
+            for name, row in first_rows
+        }
+
+    def _questions(self) -> QuestionTable:
+        """Return all rows by question; raise a `DataError` if one cannot be read."""
+        # rows without ids and systems are a log, in which users may ask a question again
+        table = QuestionTable(is_log=not {"id", "system"} & self._columns.keys())
+        for entry in self._entries:
+            table.add(self._row(entry))
+        return table
 
     def preview(self, count: int) -> list[dict[str, Any]]:
         """Return the first `count` rows, all if there are fewer, each as part -> value.

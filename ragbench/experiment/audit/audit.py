@@ -1,0 +1,154 @@
+"""Audit of the data set of a config: all checks, and the differences that it can detect."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ragbench.config.schema import AuditRules, ExperimentConfig
+from ragbench.data.loaders.base import Located, Places
+from ragbench.experiment.audit import gold, questions
+from ragbench.experiment.audit.audited import AuditedSet
+from ragbench.experiment.plan.groups import slicings
+from ragbench.records.audit import KINDS, Audit, Detectable
+from ragbench.retrieve.run_file import RunFile
+from ragbench.stats.power import TYPICAL_SDS, minimum_detectable_difference
+from ragbench.types import Collection
+from ragbench.types.packed_documents import documents_by_id
+
+_CHECKS = (
+    *(questions.check_repeated, questions.check_splits, gold.check_documents),
+    *(gold.check_duplicates, gold.check_answers, gold.check_copied, gold.check_kinds),
+    *(gold.check_pool, questions.check_language, questions.check_length),
+)
+# Standard deviations of paired differences of hits (0 or 1) that change on 5 %, and on 20 %, of the
+# queries
+_HIT_SDS = (math.sqrt(0.05), math.sqrt(0.2))
+
+
+def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
+    """Return the suspected faults of a data set, and the differences that it can detect.
+
+    No model is asked, and no code of the user is called.
+
+    Args:
+        config: Names the loader, the run files, and the kinds of questions.
+        collection: The data set, as `load_collection` returns it.
+
+    Raises:
+        DataError: A file has changed since it was loaded and cannot be read, or `statistics.slices`
+            names metadata that no query has.
+    """
+    audited = _audited_set(config, collection)
+    findings = [finding for check in _CHECKS for finding in check(audited)]
+    findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
+    return Audit(
+        queries=len(audited.queries),
+        findings=tuple(findings),
+        detects=tuple(_detects(config, collection, audited)),
+        notes=tuple(_notes(audited)),
+    )
+
+
+def _audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
+    """Return the parts of a data set that checks read; raises as `audit_test_set`."""
+    dataset, qrels = config.dataset, collection.qrels
+    places = Places({})
+    # `python:` may name a function, and calling it is left to a run
+    if isinstance(dataset.cls, type) and issubclass(dataset.cls, Located):
+        places = dataset.cls(**dataset.options).places()
+    ids = {query.id for query in collection.queries}
+    judged = {} if qrels is None else {q: d for q, d in qrels.by_query.items() if q in ids}
+    gold_of = {q: [d for d, grade in docs.items() if grade > 0] for q, docs in judged.items()}
+    corpus = documents_by_id(collection.documents or ())
+    names = {name for query_gold in gold_of.values() for name in query_gold}
+    texts = {name: corpus[name] for name in names if name in corpus}
+    return AuditedSet(
+        queries=collection.queries,
+        judged=judged,
+        gold={query: names for query, names in gold_of.items() if names},
+        corpus=collection.documents,
+        texts={**collection.gold_passages, **texts},
+        answers=collection.answers,
+        rankings=_rankings(config, collection),
+        places=places,
+        rules=config.audit or AuditRules(),
+        words=config.causes.words,
+        matches_ids=config.metrics.retrieval.match.level == "id" and not collection.gold_passages,
+    )
+
+
+def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dict[str, list[str]]]:
+    """Return the hits that are stored: of run files and of recorded systems, by name and query.
+
+    {} if there are none.
+
+    Raises:
+        DataError: A run file cannot be read.
+    """
+    rankings = {
+        name: {a.query_id: [hit.id for hit in a.contexts or ()] for a in answered}
+        for name, answered in collection.given.items()
+    }
+    for name, component in config.retrievers.items():
+        if component.cls is RunFile:
+            retriever = RunFile(**component.options)
+            hits = retriever.retrieve(collection.queries, config.metrics.retrieval.top_k)
+            rows = zip(collection.queries, hits, strict=True)
+            rankings[name] = {query.id: [hit.id for hit in ranking] for query, ranking in rows}
+    return rankings
+
+
+def _detects(
+    config: ExperimentConfig, collection: Collection, audited: AuditedSet
+) -> Iterator[Detectable]:
+    """Yield the detectable differences of each kind of scores, for all queries and each slice.
+
+    Slices are those of `statistics.slices`, else the kinds of the questions. Scores without a query
+    are left out.
+
+    Raises:
+        DataError: The data lack what a slice needs.
+    """
+    queries, statistics = collection.queries, config.statistics
+    if statistics.slices is None and any(map(audited.kind_of, queries)):
+        config = replace(config, statistics=replace(statistics, slices=(audited.rules.kind,)))
+    labels: dict[str, Sequence[Sequence[str]]] = {"": [("all",)] * len(queries)}
+    for slicing in slicings(config, queries, collection.qrels, collection.answers):
+        labels[f"{slicing.field}: "] = slicing.labels
+    scores: dict[str, Mapping[str, object]]
+    scores = {"measures of rankings": audited.gold, "metrics of answers": audited.answers}
+    for name, scored in scores.items():
+        for prefix, of_queries in labels.items():
+            counts = Counter(
+                label
+                for query, of_query in zip(queries, of_queries, strict=True)
+                if query.id in scored
+                for label in of_query
+            )
+            for label, n in counts.items():
+                graded, hits = (
+                    (minimum_detectable_difference(alike, n), minimum_detectable_difference(sd, n))
+                    for alike, sd in (TYPICAL_SDS, _HIT_SDS)
+                )
+                yield Detectable(
+                    scores=name,
+                    slice=f"{prefix}{label}",
+                    queries=n,
+                    graded=graded if n > 1 else None,
+                    hits=hits if n > 1 else None,
+                )
+
+
+def _notes(audited: AuditedSet) -> Iterator[str]:
+    """Yield a sentence for each part that the data lack, so that its checks say nothing."""
+    if not audited.judged:
+        yield "no judgements: gold documents are not checked"
+    if audited.corpus is None:
+        yield "no corpus: gold documents are not looked for"
+    if not audited.answers:
+        yield "no gold answers: whether gold documents have them is not checked"
+    if audited.judged and not audited.rankings:
+        yield "no stored ranking (run_file, records): whether one system was pooled is not checked"

@@ -1,0 +1,84 @@
+"""Test set as the checks of an audit read it, and the findings that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ragbench.config.schema import AuditRules
+from ragbench.data.loaders.base import Places
+from ragbench.experiment.plan.groups import look_up
+from ragbench.records.audit import KINDS, Finding
+from ragbench.types import Document, Query
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedSet:
+    """Questions, judgements and texts of a data set, with their places.
+
+    Attributes:
+        queries: Queries of the test set.
+        judged: Query id -> document id -> grade; empty without judgements.
+        gold: Query id -> ids of the documents with a grade above 0; no query without one.
+        corpus: Documents; None without a corpus.
+        texts: Documents of the corpus and gold passages, by id.
+        answers: Query id -> gold answers.
+        rankings: Name of a system -> query id -> its hits, best first.
+        places: Places of the files, and the queries of other splits.
+        rules: Kinds of questions.
+        words: Share of the content words of a long gold answer that a passage with it has.
+        matches_ids: False where judged ids need not be ids of the corpus.
+    """
+
+    queries: Sequence[Query]
+    judged: Mapping[str, Mapping[str, int]]
+    gold: Mapping[str, Sequence[str]]
+    corpus: Sequence[Document] | None
+    texts: Mapping[str, Document]
+    answers: Mapping[str, Sequence[str]]
+    rankings: Mapping[str, Mapping[str, Sequence[str]]]
+    places: Places
+    rules: AuditRules
+    words: float
+    matches_ids: bool
+
+    def kind_of(self, query: Query) -> str:
+        """Return the kind of a question; empty without one."""
+        kind = look_up(query.metadata, self.rules.kind)
+        return "" if kind is None else str(kind)
+
+    def gold_documents(self, query: Query) -> list[Document]:
+        """Return the gold documents that have a text, in the order of the judgements."""
+        documents = map(self.texts.get, self.gold.get(query.id, ()))
+        return [d for d in documents if d is not None and d.full_text.strip()]
+
+    def finding(
+        self,
+        kind: str,
+        query: Query | None,
+        problem: str,
+        *,
+        document: str | None = None,
+        part: Literal["queries", "answers"] = "queries",
+    ) -> Finding:
+        """Return a finding on a query, or on all queries for None.
+
+        Its place is that of the judgement of `document`, or of the named part of the query.
+        """
+        name = None if query is None else query.id
+        place = "test set" if name is None else f"query {name}"
+        if name is not None:
+            place = self.places.queries.get(name, place)
+            if part == "answers":
+                place = self.places.answers.get(name, place)
+            elif document is not None:
+                place = self.places.judgements.get((name, document), place)
+        return Finding(
+            kind=kind,
+            place=place,
+            query_id=name,
+            document_id=document,
+            problem=problem,
+            advice=KINDS[kind][1],
+        )

@@ -1,0 +1,171 @@
+"""Checks of gold: its documents and answers, and the judgements as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from ragbench.comparison.causes import GoldWords, has_no_answer
+from ragbench.data.files.fields import ANSWERABLE
+from ragbench.experiment.audit.audited import AuditedSet
+from ragbench.experiment.audit.questions import shorten
+from ragbench.records.audit import Finding
+from ragbench.text.near_duplicates import near_duplicates
+from ragbench.text.tokenize import sentences, words
+
+# Share of their words that two documents with the same content have in common
+_SAME_CONTENT = 0.9
+_SHORTEST_DOCUMENT = 8  # words; shorter ones, such as bare titles, are alike by chance
+_COPIED = 0.9  # share of a question's words in one sentence
+_SHORTEST_QUESTION = 5  # words that a copied question has
+_QUESTION_WORDS = frozenset(
+    ["what", "which", "who", "whom", "whose", "when", "where", "why", "how"]
+)
+_POOL = 0.95  # share of the judged documents among the first hits of a system
+_JUDGED = 5  # judged documents of a query that can show a pool
+_LISTED = 3  # documents that a finding names
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return up to 3 names, with dots if there are more."""
+    return ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
+
+
+def check_documents(audited: AuditedSet) -> Iterator[Finding]:
+    """Yield the gold documents that the corpus lacks, or that have no text.
+
+    Nothing without a corpus.
+    """
+    if audited.corpus is None:
+        return
+    for query in audited.queries:
+        for name in audited.gold.get(query.id, ()):
+            document = audited.texts.get(name)
+            if document is not None and not document.full_text.strip():
+                problem = f"gold document {name} of query {query.id} has no text"
+                yield audited.finding("gold_empty", query, problem, document=name)
+            elif document is None and audited.matches_ids:
+                problem = f"gold document {name} of query {query.id} is not in the corpus"
+                yield audited.finding("gold_not_in_corpus", query, problem, document=name)
+
+
+def check_duplicates(audited: AuditedSet) -> Iterator[Finding]:
+    """Yield the gold documents with a copy in the corpus that the query has no judgement of.
+
+    A copy shares 90 % of the words; documents of fewer than 8 words are passed over.
+    """
+    corpus = audited.corpus or ()
+    gold = {name for names in audited.gold.values() for name in names}
+    texts, ids, rows = [], [], []
+    for row, document in enumerate(corpus):
+        texts.append(document.full_text)
+        ids.append(document.id)
+        if document.id in gold and len(set(words(document.full_text))) >= _SHORTEST_DOCUMENT:
+            rows.append(row)
+    copies: dict[str, list[str]] = {}
+    for row, other, _ in near_duplicates(texts, _SAME_CONTENT, rows=rows):
+        copies.setdefault(ids[row], []).append(ids[other])
+        copies.setdefault(ids[other], []).append(ids[row])
+    for query in audited.queries:
+        for name in audited.gold.get(query.id, ()):
+            judged = audited.judged[query.id]
+            unjudged = [copy for copy in copies.get(name, ()) if copy not in judged]
+            if unjudged:
+                problem = f"gold document {name} of query {query.id} has an unjudged copy"
+                problem += f": {_listed(unjudged)}"
+                yield audited.finding("gold_has_unjudged_duplicate", query, problem, document=name)
+
+
+def check_answers(audited: AuditedSet) -> Iterator[Finding]:
+    """Yield the questions whose gold answer stands in none of their gold documents.
+
+    It stands there by the rule of `answer_hit`, or if the gold documents together have its content
+    words: all of a short answer, the share `causes.words` of a long one. Answers of yes and no,
+    refusals, and questions without gold texts are passed over.
+    """
+    for query in audited.queries:
+        answers, documents = audited.answers.get(query.id), audited.gold_documents(query)
+        if not answers or not documents or has_no_answer(answers):
+            continue
+        gold, text = GoldWords(answers, query.text), "\n".join(d.full_text for d in documents)
+        if not gold.can_be_found or gold.find_in(text, audited.words):
+            continue
+        share = gold.share(text)
+        needed = share.n_gold if gold.is_short else audited.words * share.n_gold
+        if share.whole or share.n_shared >= needed:
+            continue
+        names = _listed([document.id for document in documents])
+        problem = (
+            f"the answer to query {query.id} is not in its gold ({names}), which has "
+            f"{share.words}: {shorten(min(answers, key=len))}"
+        )
+        yield audited.finding("answer_not_in_gold", query, problem, part="answers")
+
+
+def check_copied(audited: AuditedSet) -> Iterator[Finding]:
+    """Yield the questions with over 90 % of their words in one sentence of a gold document.
+
+    Question words such as `which` do not count; questions of fewer than 5 other words are passed
+    over.
+    """
+
+    # documents are gold of several questions
+    @lru_cache(maxsize=1000)
+    def sentence_words(title: str, text: str) -> list[frozenset[str]]:
+        return [frozenset(words(sentence)) for sentence in (title, *sentences(text))]
+
+    for query in audited.queries:
+        content = [word for word in words(query.text) if word not in _QUESTION_WORDS]
+        if len(content) < _SHORTEST_QUESTION:
+            continue
+        shares = {
+            document.id: max(
+                sum(word in sentence for word in content)
+                for sentence in sentence_words(document.title, document.text)
+            )
+            for document in audited.gold_documents(query)
+        }
+        name = max(shares, key=shares.__getitem__, default="")
+        if shares and shares[name] > _COPIED * len(content):
+            problem = (
+                f"query {query.id} has {shares[name]} of {len(content)} words from one sentence of "
+                f"{name}: {shorten(query.text)}"
+            )
+            yield audited.finding("question_copied", query, problem)
+
+
+def check_kinds(audited: AuditedSet) -> Iterator[Finding]:
+    """Yield multi-document questions with one gold document, and unanswerable ones with gold."""
+    for query in audited.queries:
+        kind, gold = audited.kind_of(query), audited.gold.get(query.id, ())
+        if kind in audited.rules.multi_document and len(gold) == 1:
+            problem = f"query {query.id} is of the kind {kind} and has one gold document: {gold[0]}"
+            yield audited.finding("one_gold_document", query, problem)
+        # as public data sets mark them: `is_impossible: true`
+        marks = (key for key, value in ANSWERABLE.items() if query.metadata.get(key) is (not value))
+        mark = f"kind {kind}" if kind in audited.rules.unanswerable else next(marks, None)
+        if mark is not None and gold:
+            problem = f"query {query.id} has no answer ({mark}), but gold: {', '.join(gold)}"
+            yield audited.finding("unanswerable_with_gold", query, problem, document=gold[0])
+
+
+def check_pool(audited: AuditedSet) -> Iterator[Finding]:
+    """Yield the systems whose first hits are nearly all that was judged.
+
+    Of n judged documents of a query, 95 % are among the first n hits. Queries with fewer than 5
+    judged documents show no pool.
+    """
+    judged = {q: docs for q, docs in audited.judged.items() if len(docs) >= _JUDGED}
+    n_judged = sum(map(len, judged.values()))
+    if 2 * len(judged) < len(audited.judged):
+        return
+    for system, ranking in audited.rankings.items():
+        n_hits = sum(
+            len(docs.keys() & set(ranking.get(q, ())[: len(docs)])) for q, docs in judged.items()
+        )
+        if n_judged and n_hits >= _POOL * n_judged:
+            problem = (
+                f"{n_hits} of {n_judged} judged documents are the first hits of {system}: "
+                "the judgements are a pool of this one system"
+            )
+            yield audited.finding("one_pool", None, problem)

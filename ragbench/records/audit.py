@@ -1,0 +1,98 @@
+"""Records of `ragbench audit --json`: suspected faults of a test set, and what it can detect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragbench.records.codec import Record
+from ragbench.types.json_fields import Prose
+
+AUDIT_SCHEMA = "ragbench.audit/1"
+
+# Kind of a finding -> its heading and advice, in the order of reports
+KINDS = {
+    "repeated_question": ("repeated questions", "drop one of the two: it counts twice"),
+    "nearly_repeated_question": ("nearly repeated questions", "drop one, or ask for another thing"),
+    "question_in_another_split": ("questions in another split", "drop it from one of the splits"),
+    "gold_not_in_corpus": ("gold that the corpus lacks", "correct the id, or add the document"),
+    "gold_empty": ("gold without a text", "restore the text, or judge the document that has it"),
+    "gold_has_unjudged_duplicate": ("gold with an unjudged copy", "judge both documents alike"),
+    "answer_not_in_gold": ("answers that gold lacks", "correct the answer or the judgement"),
+    "question_copied": ("questions copied from gold", "reword it as a user would"),
+    "one_gold_document": (
+        "several documents needed, one judged",
+        "judge the others, or correct its kind",
+    ),
+    "unanswerable_with_gold": ("unanswerable with gold", "correct the judgement or the kind"),
+    "one_pool": (
+        "judgements from one system",
+        "judge hits of other systems: unjudged ones count as wrong",
+    ),
+    "language_outlier": ("questions in another language", "drop it, or score it in a slice"),
+    "length_outlier": (
+        "questions of another length",
+        "check that it is one question, and all of it",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(Record):
+    """Suspected fault of a test set.
+
+    Attributes:
+        kind: Kind of the fault, a key of `KINDS`.
+        place: `file:line` if the loader knows it, else the query; `test set` for a fault of all
+            queries.
+        query_id: The query; None for a fault of all queries.
+        document_id: The document; None for a fault without one.
+        problem: What is wrong, with the facts that show it.
+        advice: What to do about it.
+    """
+
+    kind: str
+    place: Prose
+    query_id: str | None
+    document_id: str | None = None
+    problem: Prose
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detectable(Record):
+    """Smallest differences between two systems that some queries show with power 0.8.
+
+    Attributes:
+        scores: Scores that these queries have.
+        slice: `all`, or `field: slice`.
+        queries: Number of queries with such a score.
+        graded: Differences of graded scores, such as ndcg: between systems that are alike, and that
+            are not; None below two queries.
+        hits: The same of scores that are 0 or 1.
+    """
+
+    scores: str
+    slice: str = "all"
+    queries: int
+    graded: tuple[float, float] | None
+    hits: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit(Record):
+    """Suspected faults of a test set by kind, and the differences that it can detect.
+
+    Attributes:
+        schema: Kind and version of the file.
+        queries: Number of queries.
+        findings: Findings, by kind in the order of `KINDS`, then in the order of the
+            queries.
+        detects: Detectable differences by scores and slice.
+        notes: Checks that the data do not allow, a sentence each.
+    """
+
+    schema: str = AUDIT_SCHEMA
+    queries: int
+    findings: tuple[Finding, ...]
+    detects: tuple[Detectable, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,65 @@
+"""Audit of a test set as text for the terminal, and as a chapter of the page of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragbench.records.audit import KINDS, Audit, Detectable, Finding
+from ragbench.report.base import Chapter, Grid
+from ragbench.report.text import counted, draw, significant
+from ragbench.types.display import printable
+
+_LISTED = 5  # findings of a kind in the terminal
+_HEADS = ("kind", "place", "finding", "what to do")
+_DETECT_HEADS = ("scores", "slice", "queries", "graded (ndcg)", "hits (0 or 1)")
+
+
+def audit_lines(audit: Audit) -> Iterator[str]:
+    """Yield the lines of an audit: findings by kind, at most 5 of each, then what it can detect."""
+    yield _headline(audit)
+    for kind, (title, advice) in KINDS.items():
+        findings = [finding for finding in audit.findings if finding.kind == kind]
+        if findings:
+            yield ""
+            yield f"{title}: {len(findings)} ({advice})"
+        for finding in findings[:_LISTED]:
+            yield f"  {printable(finding.place)}: {printable(finding.problem)}"
+        if len(findings) > _LISTED:
+            yield f"  and {len(findings) - _LISTED} more (--json has all)"
+    yield ""
+    yield "detects, with power 0.8, between two systems that are alike, and that are not:"
+    yield from draw(list(zip(_DETECT_HEADS, *map(_detect_cells, audit.detects), strict=True)))
+    for note in audit.notes:
+        yield f"note: {note}"
+
+
+def audit_chapter(audit: Audit) -> Chapter:
+    """Return the chapter of an audit: tables of its findings and of what it can detect."""
+    findings = tuple(map(_finding_cells, audit.findings))
+    detects = tuple(map(_detect_cells, audit.detects))
+    grids = [Grid("findings", _HEADS, findings, words=True)] if findings else []
+    grids += [
+        Grid("differences that it detects with power 0.8", _DETECT_HEADS, detects, words=True)
+    ]
+    return Chapter("test set", (_headline(audit),), (_headline(audit), *audit.notes), tuple(grids))
+
+
+def _headline(audit: Audit) -> str:
+    """Return the counts: `12 findings in 78 queries`."""
+    findings = counted(len(audit.findings), "findings") if audit.findings else "no findings"
+    return f"{findings} in {counted(audit.queries, 'queries')}"
+
+
+def _finding_cells(finding: Finding) -> tuple[str, ...]:
+    """Return the cells of a finding, under `_HEADS`."""
+    cells = (KINDS[finding.kind][0], finding.place, finding.problem, finding.advice)
+    return tuple(map(printable, cells))
+
+
+def _detect_cells(entry: Detectable) -> tuple[str, ...]:
+    """Return the cells of detectable differences, under `_DETECT_HEADS`."""
+    ranges = [
+        "-" if ends is None else f"{significant(ends[0])} to {significant(ends[1])}"
+        for ends in (entry.graded, entry.hits)
+    ]
+    return (entry.scores, printable(entry.slice), str(entry.queries), *ranges)

@@ -1,0 +1,221 @@
+"""`ragbench audit`: planted faults with their places, and nothing in the clean example."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.commands import run_command
+
+EXAMPLE = Path(__file__).parents[2] / "datasets" / "example"
+CONFIG = """\
+dataset: {type: beir, path: data}
+retrievers: {bm25: {type: bm25}, minilm: {type: run_file, path: RUN}}
+"""
+
+
+class Lines:
+    """A text file as lines; each change returns the place `path:line` of a finding."""
+
+    def __init__(self, path):
+        self.path = path
+        self.lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def append(self, line):
+        self.lines.append(line if isinstance(line, str) else json.dumps(line))
+        return f"{self.path}:{len(self.lines)}"
+
+    def change(self, key, name, **values):
+        number = next(n for n, line in enumerate(self.lines) if json.loads(line)[key] == name)
+        self.lines[number] = json.dumps(json.loads(self.lines[number]) | values)
+        return f"{self.path}:{number + 1}"
+
+    def drop(self, *starts):
+        self.lines = [line for line in self.lines if not line.startswith(starts)]
+
+    def place(self, start):
+        number = next(n for n, line in enumerate(self.lines) if line.startswith(start))
+        return f"{self.path}:{number + 1}"
+
+    def write(self):
+        self.path.write_text("\n".join(self.lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def example(tmp_path):
+    """A copy of the example data beside `c.yaml`, in the test's folder."""
+    (tmp_path / "data" / "qrels").mkdir(parents=True)
+    for name in ("corpus.jsonl", "queries.jsonl", "answers.jsonl", "qrels/test.tsv"):
+        text = (EXAMPLE / name).read_text(encoding="utf-8")
+        (tmp_path / "data" / name).write_text(text, encoding="utf-8")
+    config = CONFIG.replace("RUN", str(EXAMPLE / "runs" / "minilm.trec"))
+    (tmp_path / "c.yaml").write_text(config, encoding="utf-8")
+    return tmp_path
+
+
+def audit(folder, *options):
+    result = run_command("audit", "c.yaml", "--json", *options, cwd=folder)
+    assert result.stderr == ""
+    return result.returncode, json.loads(result.stdout)
+
+
+def test_the_example_has_no_finding(example):
+    code, report = audit(example, "--strict")
+    assert (code, report["findings"], report["notes"]) == (0, [], [])
+
+
+def plant(folder):
+    """Plant 12 faults, one of each kind but `one_pool`; return {kind: place}."""
+    data = folder / "data"
+    queries, answers = Lines(data / "queries.jsonl"), Lines(data / "answers.jsonl")
+    corpus, qrels = Lines(data / "corpus.jsonl"), Lines(data / "qrels" / "test.tsv")
+    repeated = "how long did VENERA 13 keep working on the surface of Venus"
+    nearly = "How many flights did the helicopter on Mars complete, please?"
+    copied = "In 2004 Stardust flew past Wild 2 and collected dust from the coma of the comet."
+    german = "Wie lange hat die Sonde auf der Venus in dem Sturm gearbeitet?"
+    long = "Which craft was the first to go into orbit around Mercury? " * 12
+    text = json.loads(corpus.lines[0])
+    places = {
+        "repeated_question": queries.append({"_id": "p1", "text": repeated}),
+        "nearly_repeated_question": queries.append({"_id": "p2", "text": nearly}),
+        "question_in_another_split": queries.place('{"_id": "q07"'),
+        "question_copied": queries.append({"_id": "p4", "text": copied}),
+        "language_outlier": queries.append({"_id": "p5", "text": german}),
+        "length_outlier": queries.append({"_id": "p6", "text": long}),
+        "answer_not_in_gold": answers.change("query_id", "q13", answers=["Ligeia Mare"]),
+        "gold_not_in_corpus": qrels.append("q14\tno-such-document\t2"),
+        "gold_empty": qrels.append("q15\tblank\t2"),
+        "gold_has_unjudged_duplicate": qrels.append(f"p1\t{text['_id']}\t3"),
+        "unanswerable_with_gold": qrels.append("q71\tvenera-13\t1"),
+    }
+    queries.append({"_id": "t1", "text": "Who proposed the name of Pluto?"})
+    corpus.append({"_id": "blank", "text": " ", "title": ""})
+    corpus.append({**text, "_id": "copy", "text": f"{text['text']} Indeed."})
+    corpus.append({"_id": "wild-2-dust", "text": f"It was long ago. {copied} Then it went on."})
+    for name in ("p2", "p5", "p6"):
+        qrels.append(f"{name}\tvenera-13\t1")
+    qrels.append("p4\twild-2-dust\t1")
+    gold = [line.split("\t")[1] for line in qrels.lines if line[:4] == "q21\t" and line[-1] > "0"]
+    qrels.drop(*(f"q21\t{document}\t" for document in gold[1:]))
+    places["one_gold_document"] = queries.place('{"_id": "q21"')
+    # dropped lines stand before the judgements that were appended
+    for kind in places:
+        path, _, number = places[kind].rpartition(":")
+        if path == str(qrels.path):
+            places[kind] = f"{path}:{int(number) - len(gold) + 1}"
+    train = Lines(data / "qrels" / "train.tsv")
+    train.append("query-id\tcorpus-id\tscore")
+    train.append("t1\tvenera-13\t1")
+    for file in (queries, answers, corpus, qrels, train):
+        file.write()
+    return places
+
+
+def test_each_planted_fault_is_found_at_its_place_and_nothing_else(example):
+    expected = plant(example)
+    code, report = audit(example, "--strict")
+    found = {finding["kind"]: finding["place"] for finding in report["findings"]}
+    assert Counter(f["kind"] for f in report["findings"]) == dict.fromkeys(expected, 1)
+    assert {kind: Path(place).name for kind, place in found.items()} == {
+        kind: Path(place).name for kind, place in expected.items()
+    }
+    assert (code, len(expected)) == (1, 12)
+
+
+def test_judgements_from_the_first_hits_of_one_system_are_a_pool(example):
+    ranking = {}
+    for line in (EXAMPLE / "runs" / "minilm.trec").read_text(encoding="utf-8").splitlines():
+        query, _, document, *_ = line.split()
+        ranking.setdefault(query, []).append(document)
+    rows = [
+        f"{q}\t{d}\t{int(n == 0)}" for q, docs in ranking.items() for n, d in enumerate(docs[:8])
+    ]
+    text = "\n".join(["query-id\tcorpus-id\tscore", *rows])
+    (example / "data" / "qrels" / "test.tsv").write_text(text, encoding="utf-8")
+    _, report = audit(example)
+    pools = [finding for finding in report["findings"] if finding["kind"] == "one_pool"]
+    assert [(pool["place"], pool["query_id"]) for pool in pools] == [("test set", None)]
+    assert (
+        f"{len(rows)} of {len(rows)} judged documents are the first hits of minilm"
+        in (pools[0]["problem"])
+    )
+
+
+def test_the_block_audit_names_the_kinds_of_questions(example):
+    with (example / "c.yaml").open("a", encoding="utf-8") as config:
+        config.write("audit: {kind: metadata.topic, multi_document: [people], unanswerable: []}\n")
+    _, report = audit(example)
+    kinds = Counter(finding["kind"] for finding in report["findings"])
+    assert kinds.keys() == {"one_gold_document"}
+    assert "is of the kind people and has one gold document" in report["findings"][0]["problem"]
+
+
+def test_another_file_of_judgements_of_the_same_queries_is_no_other_split(example):
+    qrels = example / "data" / "qrels"
+    (qrels / "graded.tsv").write_bytes((qrels / "test.tsv").read_bytes())
+    assert audit(example, "--strict")[0] == 0
+
+
+def test_the_text_groups_findings_and_lists_five_of_a_kind(example):
+    queries = Lines(example / "data" / "queries.jsonl")
+    qrels = Lines(example / "data" / "qrels" / "test.tsv")
+    for number in range(7):
+        queries.append({"_id": f"r{number}", "text": "Who proposed the name of Pluto?"})
+        qrels.append(f"r{number}\tvenera-13\t1")
+    queries.write()
+    qrels.write()
+    result = run_command("audit", "c.yaml", cwd=example)
+    head, _, title, first, *lines = result.stdout.splitlines()
+    assert head == "7 findings in 85 queries"
+    assert title == "repeated questions: 7 (drop one of the two: it counts twice)"
+    assert first.endswith(
+        "queries.jsonl:79: query r0 repeats query q07: 'Who proposed the name of Pluto?'"
+    )
+    assert lines[4:6] == ["  and 2 more (--json has all)", ""]
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_records_have_the_line_of_their_row(tmp_path):
+    rows = [
+        {"id": "a", "question": "Who found Titan?", "reference": "Huygens"},
+        {"id": "b", "question": "Who found Titan?", "reference": "Huygens"},
+    ]
+    path = tmp_path / "qa.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    config = f"dataset: {{type: records, path: {path}}}\nretrievers: {{b: {{type: bm25}}}}\n"
+    (tmp_path / "c.yaml").write_text(config, encoding="utf-8")
+    _, report = audit(tmp_path)
+    assert [(f["kind"], f["place"]) for f in report["findings"]] == [
+        ("repeated_question", f"{path}:2")
+    ]
+    assert [(d["scores"], d["queries"]) for d in report["detects"]] == [("metrics of answers", 2)]
+
+
+def test_a_wrong_key_of_the_metadata_has_its_place(example):
+    with (example / "c.yaml").open("a", encoding="utf-8") as config:
+        config.write("audit: {kind: topic}\n")
+    result = run_command("audit", "c.yaml", cwd=example)
+    assert result.returncode == 2
+    assert result.stderr.startswith("c.yaml:3:15: audit.kind: 'topic' does not name a key")
+
+
+def test_a_run_with_the_block_has_the_findings_on_its_page(example):
+    queries = Lines(example / "data" / "queries.jsonl")
+    queries.append({"_id": "r", "text": "Who proposed the name of <Pluto>?"})
+    queries.write()
+    with (example / "data" / "qrels" / "test.tsv").open("a", encoding="utf-8") as qrels:
+        qrels.write("r\tvenera-13\t1\n")
+    config = (example / "c.yaml").read_text(encoding="utf-8") + "audit: {}\n"
+    (example / "c.yaml").write_text(config, encoding="utf-8")
+    result = run_command("run", "c.yaml", "--quiet", cwd=example)
+    assert result.returncode == 0, result.stderr
+    run = example / "runs" / "c" / "latest"
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert summary["audit"] == audit(example)[1]
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "<h2>test set</h2>" in page
+    assert "query r repeats query q07: &#39;Who proposed the name of &lt;Pluto&gt;?&#39;" in page
+    assert "test set: 1 finding of the audit" in page
+    text = (run / "report.md").read_text(encoding="utf-8")
+    assert "drop one of the two: it counts twice" in text
