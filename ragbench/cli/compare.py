@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ragbench.records.summary import Summary
 
 _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
-_WORDS = {"fail": "error", "undecided": "warning"}
 
 
 @click.command(name="compare")
@@ -114,9 +113,9 @@ def command(
     summary = _summary(comparison)
     text = render_junit(summary, strict=strict) if form == "junit" else _render(comparison, form)
     write_json(text) if form == "json" else write_result(text, exact=form == "csv")
-    for gate in comparison.record.gates:
-        if gate.verdict != "pass":
-            echo(f"{_WORDS[gate.verdict]}: {gate_line(gate)}", err=True)
+    for gate, decision in zip(comparison.record.gates, summary.gates, strict=True):
+        if decision.level is not None:
+            echo(f"{decision.level}: {gate_line(gate)}", err=True)
     # rendered as Markdown only if GitHub wants a summary, hence the `partial`
     page = partial(_render, comparison, "markdown")
     report_gates(page, summary, None, junit, strict=strict)
@@ -149,7 +148,13 @@ def _summary(result: Comparison) -> Summary:
     from ragbench.records.summary import Summary
 
     gates = tuple(
-        Decision(gate=gate.gate, system=gate.system, verdict=gate.verdict, why=gate.why)
+        Decision(
+            gate=gate.gate,
+            system=gate.system,
+            verdict=gate.verdict,
+            why=gate.why,
+            not_worse=gate.facts.not_worse,
+        )
         for gate in result.record.gates
     )
     return Summary(name=" ".join(result.record.sources), systems=(), gates=gates)

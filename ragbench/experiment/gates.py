@@ -43,8 +43,8 @@ GateLike = Mapping[str, Any] | str
 def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with decisions on its gates, and a warning if one is undecided.
 
-    Without gates the summary is returned as it is. Controls are not gated. The number of undecided
-    gates is in the warning.
+    Without gates the summary is returned as it is. Controls are not gated. The warning counts the
+    undecided gates; there is none if the estimates of all of them are not worse.
     """
     if not plan.config.gates:
         return summary
@@ -73,7 +73,10 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     warning = (
         f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"
     )
-    warnings = (*summary.warnings, *([warning] if n_undecided else []))
+    warnings = (
+        *summary.warnings,
+        *([warning] if any(gate.level == "warning" for gate in gates) else []),
+    )
     return replace(summary, gates=tuple(gates), warnings=warnings)
 
 

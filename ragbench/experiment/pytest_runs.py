@@ -194,6 +194,8 @@ def decide_assertion(
 ) -> tuple[list[str], list[str]]:
     """Return messages on (failed, undecided) gates of an assertion; strict: all of them as failed.
 
+    Unless strict, undecided gates whose estimate is not worse have no message.
+
     Raises:
         DataError: A comparison is refused, or no gate can be compared.
         RagbenchError: As `check_gates`.
@@ -202,7 +204,8 @@ def decide_assertion(
     wrong = [decision for _, decision in decided if decision.refused or decision.facts.n is None]
     if any(decision.refused for decision in wrong) or (wrong and len(wrong) == len(decided)):
         raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
-    return _explained(decided, gated, strict, has_title=False)
+    told = [(gate, decision) for gate, decision in decided if strict or decision.level != "notice"]
+    return _explained(told, gated, strict, has_title=False)
 
 
 def _explained(

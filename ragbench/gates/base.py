@@ -26,6 +26,9 @@ Decide = Literal["interval", "mean"]
 # Costs that a gate may limit besides scores, named as in `summary.json`
 COSTS = ("latency_ms.p50", "latency_ms.p95", "tokens.input", "tokens.output", "usd")
 
+# What to do about failed queries that leave a gate undecided
+RETRY = "which --retry-failed tries again"
+
 # Keys that several kinds of gates have
 Measure = Annotated[str, Option(f"A score of the run, or one of {', '.join(COSTS)}.")]
 Most = Annotated[float, Option("The mean, share or cost is at most this.")]
@@ -196,6 +199,7 @@ class GatedRun:
         """
         skipped = {} if self.summary is None else self.summary.skipped_judges
         reasons = [f"judge {judge} was skipped: {why}" for judge, why in skipped.items()]
+        reasons = reasons or ["run all systems, without --only"]
         return Decision("undecided", "; ".join([f"{score} was not scored in this run", *reasons]))
 
 
@@ -402,7 +406,9 @@ class SystemGate(Gate):
             elif name in run.scored.systems:
                 decision = run.not_scored(self.about)
             else:
-                decision = Decision("undecided", f"{name} was not run")
+                decision = Decision(
+                    "undecided", f"{name} was not run; run all systems, without --only"
+                )
             yield replace(decision, system=name)
 
     def scored_systems(self, run: GatedRun) -> tuple[str, Mapping[str, SystemScores]]:
@@ -472,8 +478,8 @@ def not_compared(n_failed: int = 0) -> str:
 
     The number of failed queries is left out if it is 0.
     """
-    failed = f"; {n_failed} failed" if n_failed else ""
-    return f"not compared: no query has a score in both{failed}"
+    failed = f"{n_failed} failed, {RETRY}" if n_failed else "gate a score that both have"
+    return f"not compared: no query has a score in both; {failed}"
 
 
 def undecided_if_turned(decision: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:
@@ -489,7 +495,7 @@ def undecided_if_turned(decision: Decision, n_failed: int, at_ends: Iterable[Ver
     verdict = decision.verdict
     if not n_failed or verdict == "undecided" or all(end == verdict for end in at_ends):
         return decision
-    reason = f"failures on {n_failed} queries could turn {verdict}"
+    reason = f"failures on {n_failed} queries could turn {verdict}, {RETRY}"
     return replace(decision, verdict="undecided", why=f"{reason}; without them: {decision.why}")
 
 

@@ -121,7 +121,9 @@ class Certificate(Gate):
             yield run.not_scored(self.rubric)
         elif models != {model}:
             judges = ", ".join(sorted(map(str, models - {model})))
-            why = f"the certificate is of {model}, and this run was judged by {judges}"
+            why = (
+                f"the certificate is of {model}, and this run was judged by {judges}: calibrate it"
+            )
             yield Decision("undecided", why)
         else:
             yield self.decide_kappa(kappa)
@@ -138,7 +140,9 @@ class Certificate(Gate):
         facts = Facts(kappa=kappa.value, interval=kappa.interval, n=kappa.n)
         if kappa.value is None or compared is None:
             reason = f": {kappa.reason}" if kappa.reason else ""
-            return Decision("undecided", f"kappa is not defined{reason}", facts=facts)
+            return Decision(
+                "undecided", f"kappa is not defined{reason}; label more answers", facts=facts
+            )
         interval = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
         why = f"kappa {kappa.value:.4g}{interval} over {kappa.n} labelled answers"
         return Decision(within(compared, self.min_kappa, None), why, facts=facts)

@@ -38,6 +38,8 @@ _NOISE_ERRORS = 0.1
 _MIN_IDENTICAL = 4
 # Margin of a gate without one, as a share of the range of the score
 NOT_WORSE_MARGIN = 0.02
+# Another rule, for teams that must decide with the queries that they have
+_BY_MEAN = "decide: mean decides for exactly these queries"
 # With fewer clusters, their variance is too uncertain to decide
 MIN_CLUSTERS = 10
 Identical = Annotated[
@@ -204,9 +206,13 @@ class Change(base.MeasureGate):
         run, name, score = candidate.run, candidate.system.name, candidate.score
         n, total = len(run.scored.query_ids), run.n_queries
         # `--limit` draws a sample, which lacks most queries of the baseline
-        sample = f"a sample of {n} of {total} queries was asked" if n < total else ""
+        sample = (
+            f"a sample of {n} of {total} queries was asked; run without --limit"
+            if n < total
+            else ""
+        )
         if self.file is None and name == self.against:
-            return Decision("undecided", f"{name} is what it is compared with")
+            return Decision("undecided", f"{name} is what it is compared with; name another system")
         source, baseline = self.find_baseline(candidate.system, candidate.having, run)
         # the baseline of the run itself has nothing to be compared with
         if baseline is None and source is run.scored and self.against is None:
@@ -214,7 +220,7 @@ class Change(base.MeasureGate):
         baseline = None if baseline is None else self.columns_of(baseline, score)
         baseline_score = None if baseline is None else find_score(score, list(baseline.columns))
         if baseline is None or baseline_score is None:
-            reason = f"{self.against or 'the baseline'} has no {score} of {name}"
+            reason = f"{self.against or 'the baseline'} has no {score} of {name}; write it again"
             return Decision("undecided", reason)
         try:
             pairs = pair_scores(
@@ -249,7 +255,19 @@ class Change(base.MeasureGate):
         decision = self.decide_changes(pairs, method)
         if not decision.facts.n:
             return decision
-        return replace(decision, means=both_means(pairs), worst_queries=worst_queries(pairs))
+        return replace(
+            decision,
+            means=both_means(pairs),
+            worst_queries=worst_queries(pairs),
+            not_worse=decision.verdict == "undecided" and self.is_not_worse(pairs, decision.facts),
+        )
+
+    def is_not_worse(self, pairs: PairedScores, facts: Facts) -> bool:
+        """Return True if the mean of the system is at least as good as that of the baseline.
+
+        At least one query has a score in both. Kinds that compare something else override it.
+        """
+        return base.within(float(np.nanmean(pairs.gains)), 0.0, None) == "pass"
 
     @abstractmethod
     def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
@@ -370,9 +388,9 @@ def power_text(power: Power, n_units: int, unit: str, change: str) -> str:
     smallest = power.detectable
     detected = f"no {change}" if smallest is None else f"a true {change} of {smallest:.3g} or more"
     return (
-        f"the estimate is {power.estimate} the margin; with {n_units} {unit}, {detected} fails in "
-        f"4 of 5 runs; to decide (power 0.8): {equal} {unit} if the systems are equal, {observed} "
-        "if the difference is as observed"
+        f"to decide (power 0.8): {observed} {unit} if the difference is as observed, "
+        f"{equal} {unit} if the systems are equal; the estimate is {power.estimate} the margin; "
+        f"with {n_units} {unit}, {detected} fails in 4 of 5 runs"
     )
 
 
@@ -493,13 +511,22 @@ class Drop(Change):
         # queries that are not in the sample may change although none of the sample did
         if interval.n_changed == 0:
             why, excludes = _identical(interval, pairs.unchanged, unit, margin, confidence)
-            passes = self.identical == "pass" or excludes
-            return Decision("pass" if passes else "undecided", why, facts=facts)
+            if self.identical == "pass" or excludes:
+                return Decision("pass", why, facts=facts)
+            needed = (
+                _queries_needed(d, margin, confidence, width).equal if clusters is None else None
+            )
+            enough = "" if needed is None else f"{needed} equal queries exclude it, or "
+            return Decision(
+                "undecided", f"{why}; {enough}identical: pass accepts them", facts=facts
+            )
         if few := few_clusters(interval.n_clusters):
             return Decision("undecided", few, facts=facts)
         if math.isnan(interval.lower):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
-            return Decision("undecided", f"{changed}, and the score has no bound", facts=facts)
+            return Decision(
+                "undecided", f"{changed}, and the score has no bound; {_BY_MEAN}", facts=facts
+            )
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{facts.change} over {pairs.counted(interval.n)}{turned}"
         verdict, words = self.verdict_of(interval, width)
@@ -513,7 +540,8 @@ class Drop(Change):
             # planned by the interval itself, which is exact and slow
             power = replace(power, queries_needed=_queries_needed(d, margin, confidence, width))
         words = power_text(power, interval.n_units, unit, "drop")
-        why = f"{why} includes a drop of {margin:g}; {words}"
+        sure = ", and is surely a drop" if interval.upper < 0 else ""
+        why = f"{why} includes a drop of {margin:g}{sure}; {words}; {_BY_MEAN}"
         return Decision("undecided", why, facts=facts, power=power)
 
     def verdict_of(self, interval: stats.DifferenceInterval, width: float) -> tuple[Verdict, str]:
@@ -689,8 +717,15 @@ class QueriesWorse(Change):
             return Decision("undecided", base.not_compared(n_failed), facts=facts)
         verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"
         if verdict == "pass" and most > self.max_queries_worse:
-            verdict, why = "undecided", f"{why}; failures on {most - least} could turn it"
+            verdict, why = (
+                "undecided",
+                f"{why}; failures on {most - least} could turn it, {base.RETRY}",
+            )
         return Decision(verdict, why, facts=facts)
+
+    def is_not_worse(self, pairs: PairedScores, facts: Facts) -> bool:
+        """Return True if no query became worse, by as much as counts."""
+        return facts.n_worse == 0
 
     def _n_worse(self, differences: FloatArray) -> int:
         """Return the number of differences that are a drop by `by` or more.

@@ -98,7 +98,7 @@ class FailIf:
         """
         compared = list(paired_rows(comparison, matching, measure, clusters))
         if not compared:
-            yield self.undecided(f"no two systems are compared by {measure}")
+            yield self.undecided(f"no two systems are compared by {measure}; name another measure")
         for system, baseline, pairs in compared:
             decision = self.gate.decide_pairs(pairs, method)
             yield self._entry(measure, decision, system.label, baseline.label)
@@ -131,5 +131,6 @@ class FailIf:
                 worst_queries=None if decision.means is None else decision.worst_queries,
                 means=decision.means,
                 power=decision.power,
+                not_worse=decision.not_worse,
             ),
         )

@@ -70,6 +70,10 @@ class CostIncrease(Change):
         """
         return with_cost_column(system, score)
 
+    def is_not_worse(self, pairs: PairedScores, facts: Facts) -> bool:
+        """Return True if the cost did not rise; False for an unknown increase."""
+        return facts.increase is not None and facts.increase <= 0
+
     def decide_changes(self, pairs: PairedScores, method: Method) -> Decision:
         """Return the decision on the relative increase of a cost.
 
@@ -99,7 +103,7 @@ class CostIncrease(Change):
         costs, base_costs = pairs.system.values[has_both], pairs.baseline.values[has_both]
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[has_both]
         if not len(costs):
-            why = "not compared: known of no query in both"
+            why = "not compared: known of no query in both; gate a cost that both have"
             return Decision("undecided", why, facts=Facts(n=0))
         interval = increase_interval(
             costs, base_costs, quantile=quantile, confidence=method.confidence,
@@ -126,7 +130,9 @@ class CostIncrease(Change):
             verdict = within(increase, None, margin)
             if abs(increase) < _ROUNDING:
                 why = f"the same on all {n} queries: nothing changed, or nothing was called again"
-                return decision("undecided" if self.identical == "undecided" else verdict, why)
+                if self.identical == "undecided":
+                    return decision("undecided", f"{why}; identical: pass accepts it")
+                return decision(verdict, why)
             return decision(verdict, f"{why} {_SHARE} on every one of {n} queries")
         if few := _too_few(interval, costs, base_costs, quantile, n_clusters):
             return decision("undecided", f"{why}; {few}")
@@ -177,7 +183,7 @@ def _too_few(
             "they can decide"
         )
     if math.isnan(interval.lower):
-        return "too few queries changed, and the cost has no upper end"
+        return "too few queries changed, and the cost has no upper end; more queries can decide"
     return ""
 
 

@@ -116,8 +116,10 @@ class Limit(base.MeasureGate):
         facts = Facts(mean=summary.mean, interval=ends, n=summary.n, n_failed=n_failed)
         value = self._compared(summary)
         if math.isnan(value):
-            failed = f"; {n_failed} failed" if n_failed else ""
-            nothing = "the score has no interval" if summary.n else f"nothing was scored{failed}"
+            nothing = "the score has no interval; decide: mean needs none"
+            if not summary.n:
+                failed = f"{n_failed} failed, {base.RETRY}" if n_failed else "gate another score"
+                nothing = f"nothing was scored; {failed}"
             return Decision("undecided", nothing, facts=facts)
         why = f"mean {summary.mean:.4g} over {summary.n} queries"
         if self.decide == "interval":
@@ -129,7 +131,9 @@ class Limit(base.MeasureGate):
             "undecided" if math.isnan(v) else base.within(v, self.min, self.max) for v in values
         )
         decision = Decision(base.within(value, self.min, self.max), why, facts=facts)
-        return base.undecided_if_turned(decision, n_failed, at_ends)
+        decision = base.undecided_if_turned(decision, n_failed, at_ends)
+        keeps = base.within(_or_nan(summary.mean), self.min, self.max) == "pass"
+        return replace(decision, not_worse=decision.verdict == "undecided" and keeps)
 
     def _compared(self, summary: SystemScore) -> float:
         """Return the mean, or with `decide: interval` the worse end of its interval for the gate.
@@ -208,7 +212,9 @@ class Cost(base.MeasureGate):
         """
         facts = Facts(value=value)
         if value is None:
-            return Decision("undecided", "not known", facts=facts)
+            return Decision(
+                "undecided", "not known; gate a run whose models have usage and prices", facts=facts
+            )
         return Decision(base.within(value, None, self.max), f"it is {value:.4g}", facts=facts)
 
 
@@ -260,7 +266,9 @@ class Failed(base.SystemGate):
         n = n_scored + n_failed
         facts = Facts(n=n_scored, n_failed=n_failed)
         if not n:
-            return Decision("undecided", "the score applies to no query", facts=facts)
+            return Decision(
+                "undecided", "the score applies to no query; gate another score", facts=facts
+            )
         causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())
         why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
         return Decision(base.within(n_failed / n, None, self.max), why, facts=facts)

@@ -11,10 +11,12 @@ from ragbench.records.codec import ABSENT, Record, flat
 from ragbench.records.score import Ends
 from ragbench.types.json_fields import Prose, optional
 
-# `undecided`: the data allow neither of the others
+# `undecided`: these questions do not suffice for either of the others; comparisons have other words
 Verdict = Literal["pass", "fail", "undecided"]
 
 
+# Level of an annotation, as GitHub names them
+Level = Literal["error", "warning", "notice"]
 # Place of an estimate relative to its margin
 Side = Literal["within", "beyond"]
 
@@ -126,12 +128,14 @@ class DropFacts(Record):
         worst_queries: Queries that lost most, the worst first; None if nothing was compared.
         means: Means of the baseline and of the system, over the queries that both have.
         power: Changes that so many queries can detect, for an undecided condition.
+        not_worse: Whether the condition is undecided although the mean did not become worse.
     """
 
     numbers: Facts = flat(Facts())
     worst_queries: tuple[WorseQuery, ...] | None = optional()
     means: tuple[float, float] | None = optional()
     power: Power | None = flat()
+    not_worse: bool = optional(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +157,8 @@ class Decision(Record):
         worst_queries: At most five queries that lost most, or are farthest beyond a limit, the
             worst first.
         facts: The numbers in full, which depend on the kind of gate.
+        not_worse: Whether the gate is undecided although the estimate is not worse: the mean or
+            cost is at least as good as that of the baseline, or keeps the limit.
     """
 
     # set by `decide_gates`, not by the kind of gate
@@ -167,6 +173,20 @@ class Decision(Record):
     means: tuple[float, float] | None = optional()
     worst_queries: tuple[WorseQuery, ...] = optional(())
     facts: Facts = flat(Facts())
+    not_worse: bool = optional(False)
+
+    @property
+    def level(self) -> Level | None:
+        """Level of its annotation; None if the gate passed.
+
+        A refused or failed gate is an error. An undecided one is a warning, or a notice if the
+        estimate is not worse.
+        """
+        if self.refused or self.verdict == "fail":
+            return "error"
+        if self.verdict == "pass":
+            return None
+        return "notice" if self.not_worse else "warning"
 
 
 def exit_code_of(decisions: Sequence[Decision], *, complete: bool, strict: bool = False) -> int:

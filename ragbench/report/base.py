@@ -14,7 +14,7 @@ from ragbench.records.score import Kind, SystemScore
 # Best value of a measure, a value that is not shown to differ from the best, or neither.
 Mark = Literal["best", "tied", ""]
 # Verdict of the comparison with the baseline; empty without a test.
-Outcome = Literal["better", "worse", "undecided", "identical", "not compared", "baseline", ""]
+Outcome = Literal["better", "worse", "not shown", "identical", "not compared", "baseline", ""]
 
 # The sign after a marked value, in every format.
 SIGNS: dict[Mark, str] = {"best": "*", "tied": "=", "": ""}

@@ -125,8 +125,6 @@ SUMMARY_LIMIT = 1024 * 1024
 # Largest comment. GitHub counts characters; as many bytes are never more of them.
 COMMENT_LIMIT = 65_536
 
-# verdict of a gate -> level of its annotation
-_LEVELS = {"fail": "error", "undecided": "warning"}
 _CUT = "\n\n(cut here: the run folder has all results)\n"
 
 
@@ -139,7 +137,7 @@ def annotate(
 
     Args:
         gates: Decisions; an annotation stands at the line of its gate. A refused or failed gate is
-            an error, an undecided one a warning.
+            an error, an undecided one a warning, or a notice if its estimate is not worse.
         file: Config of the gates, relative to the repository; None, for gates of a command line,
             gives annotations without a file.
         strict: True makes undecided gates errors, as `--strict` does.
@@ -157,9 +155,9 @@ def annotate(
     """
     lines = []
     for gate in gates:
-        if gate.verdict not in _LEVELS:
+        if gate.level is None:
             continue
-        level = "error" if gate.refused or strict else _LEVELS[gate.verdict]
+        level = "error" if strict else gate.level
         system = f" ({gate.system})" if gate.system else ""
         text = printable(f"{gate.gate}{system}: {why_of(gate)}")
         lines.append(_annotation(level, f"gate {gate.verdict}", text, Place(file, gate.line)))

@@ -207,7 +207,7 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
         yield from headline.interval_and_p(
             comparison.measures, comparison.confidence, corrected=corrected
         )
-        yield headline.UNDECIDED
+        yield headline.NOT_SHOWN
     if any(c.difference is None for f in comparison.measures for c in f.comparisons):
         yield headline.NOT_COMPARED
 

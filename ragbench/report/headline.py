@@ -53,7 +53,7 @@ def outcome_of(comparison: Difference, direction: str) -> Outcome:
     if differs is None:
         return ""
     if not differs:
-        return "undecided"
+        return "not shown"
     return "better" if (change > 0) == (direction != "lower") else "worse"
 
 
@@ -196,7 +196,7 @@ def _best_is_baseline(
     # equal on every query is more than not shown to differ
     equal = [system for system in tied if outcomes.get(system) == "identical"]
     apart = [system for system in measured if outcomes.get(system) == "not compared"]
-    undecided = [system for system in tied if system not in (*equal, *apart)]
+    too_close = [system for system in tied if system not in (*equal, *apart)]
     if equal and len(equal) == len(measured) - 1:
         return f"{_names([best, *equal])} have the same {name} on every query, {value}"
     # without `baselines`, comparisons tell whether others were compared with it
@@ -206,10 +206,10 @@ def _best_is_baseline(
     if equal:
         verb = "has" if len(equal) == 1 else "have"
         parts.append(f"{_names(equal)} {verb} the same value on every query")
-    if undecided:
+    if too_close:
         n = counted(measured[best].n, "queries")
         verb = "is too few" if n.startswith("1 ") else "are too few"
-        parts.append(f"{n} {verb} to say whether {_names(undecided, 'or')} is worse")
+        parts.append(f"{n} {verb} to say whether {_names(too_close, 'or')} is worse")
     if apart:
         parts.append(f"{_names(apart)}: not compared, as no query has a score of both")
     if len(parts) == 1:
@@ -245,7 +245,7 @@ def _best_against_baseline(
     if outcome == "worse":  # the means are over different queries, the difference is not
         text += f", but surely worse than {against} on the queries that both have"
         return f"{text}: {change} ({certainty})"
-    if outcome != "undecided":
+    if outcome != "not shown":
         return f"{text}; its difference from {against}, {change}, was not tested"
     text += f", but not shown to be better than {against}: {change} ({certainty})"
     detectable = comparison.minimum_detectable
@@ -256,12 +256,12 @@ def _best_against_baseline(
 
 
 NOT_COMPARED = ("not compared", "no query has a score of both systems")
-UNDECIDED = ("undecided", "no difference was shown, which does not mean equal")
+NOT_SHOWN = ("not shown", "no difference was shown, which does not mean equal")
 # Rows of the footnotes: signs of a score, of a difference, and (all others) of a verdict.
 _SCORE_SIGNS = ("[low, high]", *SIGNS.values(), MISSING, "letters behind a value")
 _DIFFERENCE_SIGNS = ("difference", "p")
 _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
-    "undecided": UNDECIDED,
+    "not shown": NOT_SHOWN,
     "identical": ("identical", "the same score as its baseline on every query"),
     "not compared": NOT_COMPARED,
 }
@@ -345,7 +345,7 @@ def interval_and_p(
     that changed, and a corrected p is for a whole family. With 5 of 30 hits lost, p is 0.0625 and
     the interval is [-0.340, -0.043]. [] if none disagrees.
     """
-    undecided = [
+    too_close = [
         (c, ends)
         for family in families
         for c in family.comparisons
@@ -357,21 +357,21 @@ def interval_and_p(
     explained = []
     if any(
         low <= 0 <= high and c.p_adjusted is not None and c.p_adjusted <= alpha
-        for c, (low, high) in undecided
+        for c, (low, high) in too_close
     ):
         text = (
             "p tests whether gains and losses are symmetric, by the queries that changed; the "
             "interval is of the mean, and allows for changes that no query here shows"
         )
-        explained.append((f"p up to {alpha:.2g}, and undecided", text))
-    if any(not low <= 0 <= high for _, (low, high) in undecided):
+        explained.append((f"p up to {alpha:.2g}, but not shown", text))
+    if any(not low <= 0 <= high for _, (low, high) in too_close):
         text = "p looks at the queries that changed, the interval at all queries"
         if corrected:
             text = (
                 "p looks at the queries that changed and is corrected for making several "
                 "comparisons; the interval looks at all queries and is not corrected"
             )
-        explained.append(("interval without 0, and undecided", text))
+        explained.append(("interval without 0, but not shown", text))
     return explained
 
 

@@ -43,7 +43,7 @@ _RUNS = ("run", "started", "commit", "changed in config and data")
 _MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up", "down", "same")
 _CAUSES = ("system", "queries", "from", "to", "which")
 # losses first: they need a reader
-_ORDER: tuple[Outcome, ...] = ("worse", "better", "undecided", "", "not compared", "identical")
+_ORDER: tuple[Outcome, ...] = ("worse", "better", "not shown", "", "not compared", "identical")
 # largest numbers in one line: systems of an outcome, queries of a move, changes of a config
 _MOST_SYSTEMS, _MOST_QUERIES, _MOST_CHANGES = 3, 5, 5
 
@@ -176,7 +176,8 @@ def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Contai
                 text += f" ({' -> '.join(_means(compared, family.measure, row))})"
             groups[outcome].append(text)
     return ", ".join(
-        f"{listed(t) if len(t) <= _MOST_SYSTEMS else counted(len(t), 'systems')} {outcome}".rstrip()
+        f"{listed(t) if len(t) <= _MOST_SYSTEMS else counted(len(t), 'systems')} "
+        f"{'not shown to differ' if outcome == 'not shown' else outcome}".rstrip()
         for outcome, t in groups.items()
         if t
     )

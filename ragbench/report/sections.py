@@ -349,7 +349,7 @@ def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[str, ...
 def _pair_row(pair: PreferredPair) -> tuple[str, ...]:
     """Return the cells of a pair of systems, under `_PAIRS`."""
     # no value for a pair whose verdicts all failed
-    verdict = "undecided"
+    verdict = "not shown"
     if pair.win_rate is None:
         verdict = MISSING
     elif pair.differs:

@@ -146,7 +146,9 @@ def test_a_sum_decides_nothing():
 
     (found,) = decided(condition, met)
 
-    assert (found["verdict"], found["why"]) == ("undecided", "no two systems are compared by mrr")
+    assert (found["verdict"], found["why"]) == (
+        "undecided", "no two systems are compared by mrr; name another measure"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

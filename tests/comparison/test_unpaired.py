@@ -78,7 +78,7 @@ def test_the_same_scores_are_not_shown_to_be_different():
 
     (row,) = result.measures[0].comparisons
     assert (row.difference, row.p, row.differs) == (0.0, 1.0, False)
-    assert "undecided: no difference was shown, which does not mean equal" in render_table(result)
+    assert "not shown: no difference was shown, which does not mean equal" in render_table(result)
 
 
 def test_other_options_of_a_measure_are_refused():

@@ -97,7 +97,8 @@ def test_what_an_evaluation_does_not_know_is_undecided():
     found = check_gates(FIRST, [{"measure": "latency_ms.p95", "max": 1}, "mrr drop > 0.1"])
 
     assert [gate["why"] for gate in found] == [
-        "not known", "evaluation is the baseline; against: names something else",
+        "not known; gate a run whose models have usage and prices",
+        "evaluation is the baseline; against: names something else",
     ]  # fmt: skip
 
 

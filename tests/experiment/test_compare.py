@@ -137,7 +137,7 @@ def test_an_interval_without_0_beside_an_open_test_is_explained():
     assert made["p"] == pytest.approx(2 / 2**5)
     assert (made["differs"], made["rule"]) == (False, "score")
     assert made["interval"][1] < 0
-    assert "interval without 0, and undecided" in str(found)
+    assert "interval without 0, but not shown" in str(found)
 
 
 def test_a_small_p_beside_an_interval_with_0_is_undecided_and_explained():
@@ -155,7 +155,7 @@ def test_a_small_p_beside_an_interval_with_0_is_undecided_and_explained():
     assert row["p_adjusted"] < 0.001
     assert row["interval"][0] < 0 < row["difference"]
     assert row["differs"] is False
-    assert "p up to 0.05, and undecided" in str(comparison)
+    assert "p up to 0.05, but not shown" in str(comparison)
 
 
 @pytest.mark.parametrize("n_lost", [0, 3, 6])
@@ -177,7 +177,7 @@ def test_an_interval_is_of_one_comparison_where_p_is_of_many():
     made = found.differences[0]
     assert not made["differs"]
     assert made["interval"][1] < 0
-    assert "interval without 0, and undecided" in str(found)
+    assert "interval without 0, but not shown" in str(found)
 
 
 def test_common_queries_are_compared_only_where_they_are_the_same():

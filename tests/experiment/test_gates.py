@@ -10,6 +10,9 @@ from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.gate import exit_code_of
 from ragbench.records.manifest import Choices
+from ragbench.report.ci import annotate
+from ragbench.report.terminal import render_terminal
+from ragbench.retrieve.bm25 import BM25
 from tests.experiment.moons import CORPUS
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -109,7 +112,9 @@ def test_what_a_difference_is_against_is_not_held_against_itself(config):
     found = run(config, gate)
 
     assert verdicts(found)[1] == ("exact", "undecided")
-    assert found.summary["gates"][1]["why"] == "exact is what it is compared with"
+    assert found.summary["gates"][1]["why"] == (
+        "exact is what it is compared with; name another system"
+    )
 
 
 def test_another_spelling_finds_the_score(config):
@@ -139,6 +144,21 @@ def test_undecided_warns_and_counts_where_that_is_asked_for(config):
     assert silent.exit_code == 0
     assert exit_code_of(silent.record.gates, complete=True, strict=True) == 4
     assert any("1 of 1 gate undecided" in text for text in silent.summary["warnings"])
+
+
+def test_an_undecided_gate_that_is_not_worse_is_counted_without_a_warning(config):
+    gate = {"measure": "ndcg@10", "max_drop": 0.05, "system": "same", "identical": "undecided"}
+
+    silent = run(config, gate, retrievers={"same": BM25()})
+
+    assert verdicts(silent) == [("same", "undecided")]
+    assert silent.summary["gates"][0]["not_worse"] is True
+    assert not any("undecided" in text for text in silent.summary["warnings"])
+    text = render_terminal(silent.record, silent.compared)
+    assert "gates: 1 undecided\n" in text
+    assert "warning: 1 of" not in text
+    assert annotate(silent.record.gates, None)[0].startswith("::notice title=gate undecided::")
+    assert exit_code_of(silent.record.gates, complete=True, strict=True) == 4
 
 
 def test_what_is_undecided_says_everywhere_what_it_would_take(config):
@@ -174,7 +194,7 @@ def test_a_system_that_was_left_out_is_undecided(config):
     found = run(config, {"measure": "map", "system": "exact", "min": 0.0},
                 choices=Choices(only=("bm25",)))  # fmt: skip
 
-    assert found.summary["gates"][0]["why"] == "exact was not run"
+    assert found.summary["gates"][0]["why"] == "exact was not run; run all systems, without --only"
 
 
 def test_a_sample_is_not_compared_with_the_whole(config, baseline):

@@ -256,6 +256,8 @@ def test_what_comes_to_nothing_is_said(session, experiment, gates, options, code
 
 
 TESTS = """
+import warnings
+
 import pytest
 import ragbench
 from ragbench.pytest_plugin import assert_not_worse, assert_retrieval
@@ -284,6 +286,9 @@ def test_undecided():
     now, before = (ragbench.evaluate_run(r, qrels, ["mrr@10"]) for r in ({"q1": BAD["q1"]}, good))
     with pytest.warns(pytest.PytestWarning, match="undecided"):
         assert_not_worse(now, before, measures={"mrr@10": 0.1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_not_worse(before, now, measures={"mrr@10": 0.1})
 """
 
 

@@ -208,6 +208,11 @@ def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict):
 
     assert gate.decide_pairs(pairs, FAST).verdict == verdict
     assert 0.75 * (1 - max_drop) ** n < 0.025 or verdict == "undecided"
+    if verdict == "undecided":
+        enough = "67 equal queries exclude it, or " if max_drop else ""
+        decision = gate.decide_pairs(pairs, FAST)
+        assert decision.why.endswith(f"; {enough}identical: pass accepts them")
+        assert decision.level == "notice"
     assert 0.75 * (1 - max_drop) ** (n - 3) > 0.025 or verdict == "pass"
     assert replace(gate, identical="pass").decide_pairs(pairs, FAST).verdict == "pass"
 
@@ -244,6 +249,40 @@ def test_an_undecided_verdict_says_what_could_be_seen_and_where_the_estimate_is(
     assert "the estimate is beyond the margin" in beyond.why
     assert "with 200 queries, a true drop of 0.04" in beyond.why
     assert 0.04 < beyond.power.detectable < 0.05, ".02 and 2.8 standard errors of .0071"
+
+
+@pytest.mark.parametrize(
+    ("lost", "gained", "direction", "level"),
+    [
+        pytest.param(1, 1, "higher", "notice", id="mean 0"),
+        pytest.param(1, 2, "higher", "notice", id="mean +.05"),
+        pytest.param(2, 1, "higher", "warning", id="mean -.05"),
+        pytest.param(2, 1, "lower", "notice", id="fewer is better"),
+        pytest.param(1, 2, "lower", "warning", id="more is worse"),
+    ],
+)
+def test_an_undecided_gate_warns_only_if_the_estimate_is_worse(lost, gained, direction, level):
+    base = np.repeat([1.0, 0.0], 10)
+    system = base.copy()
+    system[:lost], system[10 : 10 + gained] = 0.0, 1.0
+
+    found = decide(system, base, 0.05, direction=direction)
+
+    assert (found.verdict, found.level) == ("undecided", level)
+    assert "; to decide (power 0.8): " in found.why
+    assert found.why.endswith("decide: mean decides for exactly these queries")
+
+
+def test_a_sure_drop_that_may_be_within_the_margin_is_called_sure():
+    """Ten of 100 hits are lost: the interval is about [-.17, -.05]."""
+    found, other = (
+        decide([0.0] * 10 + [1.0] * 90, [1.0] * 100, 0.1),
+        decide(NOISE + 0.5, [0.5] * 200, 0.0),
+    )
+
+    assert found.verdict == other.verdict == "undecided"
+    assert "includes a drop of 0.1, and is surely a drop; " in found.why
+    assert "surely" not in other.why
 
 
 def test_clusters_are_the_unit():
@@ -362,7 +401,10 @@ def test_few_changes_without_a_bound_are_undecided():
     found = decide(system, base, 0.02, low=-math.inf, high=math.inf)
 
     assert found.verdict == "undecided"
-    assert found.why == "only 3 of 50 queries changed, and the score has no bound"
+    assert found.why == (
+        "only 3 of 50 queries changed, and the score has no bound; "
+        "decide: mean decides for exactly these queries"
+    )
     assert found.facts.interval == (None, None)
 
 
@@ -370,7 +412,7 @@ def test_nothing_in_common_is_undecided():
     found = decide([NAN, 0.5], [0.5, NAN], 0.02)
 
     assert found.verdict == "undecided"
-    assert found.why == "not compared: no query has a score in both"
+    assert found.why == "not compared: no query has a score in both; gate a score that both have"
 
 
 @pytest.mark.parametrize(

@@ -25,4 +25,6 @@ def test_coverage(values, most, verdict, why):
 def test_coverage_of_nothing_is_undecided():
     found = Failed(failed="hit", max=0.5).decide_column(column([NAN], Cause.NO_RELEVANT))
 
-    assert (found.verdict, found.why) == ("undecided", "the score applies to no query")
+    assert (found.verdict, found.why) == (
+        "undecided", "the score applies to no query; gate another score"
+    )  # fmt: skip

@@ -68,7 +68,7 @@ def test_what_is_not_known_is_left_out():
     assert (found.verdict, found.facts.n) == ("pass", 90)
     nothing = decide_increase(pairs(np.full(N, np.nan)), 5.0, METHOD)
     assert (nothing.verdict, nothing.why) == (
-        "undecided", "not compared: known of no query in both"
+        "undecided", "not compared: known of no query in both; gate a cost that both have"
     )  # fmt: skip
 
 
@@ -79,6 +79,8 @@ def test_what_is_the_same_may_be_asked_to_be_undecided():
 
     assert (same.verdict, doubled.verdict) == ("undecided", "fail")
     assert same.why.startswith(f"the same on all {N} queries")
+    assert same.why.endswith("; identical: pass accepts it")
+    assert (same.level, same.not_worse) == ("notice", True)
     assert replace(gate, identical="pass").decide_pairs(pairs(BEFORE), METHOD).verdict == "pass"
 
 

@@ -51,6 +51,22 @@ def test_hand_worked(values, limits, verdict):
     assert decide_score(column(values), **limits).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("values", "limits", "level"),
+    [
+        pytest.param([1, 1, 1, NAN], {"least": 0.8}, "notice", id="the mean is 1"),
+        pytest.param([1, 0, 0, NAN], {"most": 0.4}, "notice", id="the mean is 1/3"),
+        pytest.param([1, 0, 0, NAN], {"least": 0.4}, "warning", id="1/3 is below .4"),
+        pytest.param([NAN, NAN], {"least": 0.0}, "warning", id="nothing was scored"),
+    ],
+)
+def test_an_undecided_limit_warns_unless_the_mean_keeps_it(values, limits, level):
+    found = decide_score(column(values), **limits)
+
+    assert (found.verdict, found.level) == ("undecided", level)
+    assert "which --retry-failed tries again" in found.why
+
+
 def test_what_does_not_apply_is_not_counted_against_a_system():
     found = decide_score(column([1, 1, NAN], Cause.NO_RELEVANT), least=1.0)
 

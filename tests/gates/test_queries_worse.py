@@ -39,7 +39,8 @@ def test_a_failed_query_may_have_become_worse():
     none = decide_queries_worse(paired([NAN, 0.0, 1.0], [1.0] * 3, causes), 0, 0.5)
 
     assert (none.verdict, one.verdict, two.verdict) == ("fail", "undecided", "pass")
-    assert one.why.endswith("failures on 1 could turn it")
+    assert one.why.endswith("failures on 1 could turn it, which --retry-failed tries again")
+    assert one.level == "warning"
 
 
 def test_nothing_in_common_is_no_verdict():
@@ -48,7 +49,10 @@ def test_nothing_in_common_is_no_verdict():
     found = decide_queries_worse(paired([NAN, NAN], [1.0, 1.0], lost), 2)
 
     assert found.verdict == "undecided", "two at most can be worse, but nothing was compared"
-    assert found.why == "not compared: no query has a score in both; 2 failed"
+    assert (
+        found.why
+        == "not compared: no query has a score in both; 2 failed, which --retry-failed tries again"
+    )
 
 
 def test_worst_queries_stand_first():

@@ -24,6 +24,7 @@ def gate(verdict, **facts):
     [
         (gate("fail"), "error"),
         (gate("undecided"), "warning"),
+        (gate("undecided", not_worse=True), "notice"),
         (gate("undecided", refused=True), "error"),
     ],
 )

@@ -151,7 +151,7 @@ def test_nothing_compared_and_nothing_scored():
         (-0.1, "higher", True, "worse"),
         (0.1, "lower", True, "worse"),
         (-0.1, "lower", True, "better"),
-        (0.1, "higher", False, "undecided"),
+        (0.1, "higher", False, "not shown"),
         (None, "higher", None, "not compared"),
         (None, "higher", False, "not compared"),
         (0.1, "higher", None, ""),

@@ -115,7 +115,7 @@ def test_the_page_shows_what_the_terminal_shows(example):
     for interval in re.findall(r"\[\S+, \S+\]", text):
         assert interval in page
     assert {"0.446 *", "0.420 =", "0.640 *"} <= set(texts(page, "td"))
-    assert {"*", "=", "undecided"} <= set(texts(page, "dt"))
+    assert {"*", "=", "not shown"} <= set(texts(page, "dt"))
 
 
 @pytest.mark.costly

@@ -29,7 +29,7 @@ def test_pairs_are_compared_with_the_baselines_pair_of_their_generator(example):
     rouge = lay_out(*example).sections[1].measures[0]
 
     assert [cell.outcome for cell in rouge.differences] == [
-        "baseline", "baseline", "undecided", "undecided",
+        "baseline", "baseline", "not shown", "not shown",
     ]  # fmt: skip
     assert [cell.value for cell in rouge.differences[2:]] == ["+0.020", "+0.030"]
 
@@ -63,7 +63,7 @@ def test_the_legend_explains_what_is_on_the_page_only(example):
     summary["systems"] = summary["systems"][:3]
     signs = dict(lay_out(summary, comparisons).legend)
 
-    assert list(signs) == ["[low, high]", "*", "vs bm25", "p", "better, worse", "undecided"]
+    assert list(signs) == ["[low, high]", "*", "vs bm25", "p", "better, worse", "not shown"]
     assert signs["p"].startswith("randomization test, Holm over the 1 to 2 comparisons of one")
     assert "pair of the same generator" not in signs["vs bm25"]
 

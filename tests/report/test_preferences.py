@@ -66,7 +66,7 @@ def test_the_strongest_stands_first(comparisons):
         "0",
     )
     assert pairs.rows[0][0] == "b over a"
-    assert [row[-1] for row in pairs.rows] == ["the other is preferred", "undecided", "undecided"]
+    assert [row[-1] for row in pairs.rows] == ["the other is preferred", "not shown", "not shown"]
     assert matrix.heads == ("win rate of", "over b", "over a", "over c")
     assert matrix.rows[2] == ("c", "-", "0.230", "-")
 

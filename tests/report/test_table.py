@@ -157,7 +157,7 @@ def test_only_what_is_shown_is_explained(example, measure, said):
         for family in comparisons["measures"]
     ]
     changed = {**comparisons, "measures": families}
-    head = "interval without 0, and undecided"
+    head = "interval without 0, but not shown"
 
     assert (f"{head}: " in render_terminal(summary, changed)) == said
     assert head in dict(lay_out(summary, changed).legend)
