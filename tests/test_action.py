@@ -176,7 +176,8 @@ def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
     assert "removed 0 entries" in runner.run("Prune the cache").stdout
     assert runner.run("Copy the results without texts of the corpus").returncode == 0
     results = files_below(runner.checkout / "ragbench-results")
-    assert {"page.html", "report.md", "per_query.csv", "bm25.trec"} <= {p.name for p in results}
+    names = {path.name for path in results}
+    assert {"page.html", "report.md", "per_query.csv", "bm25.trec", "junit.xml"} <= names
     assert not [path for path in results if "filler" in path.read_text()]
     assert not [path for path in results if "H4sI" in path.read_text()], "no data in gzip"
 
@@ -205,13 +206,15 @@ def test_the_job_of_gitlab_does_the_same(tmp_path, origin, warm, server, reposit
         return subprocess.run(command, cwd=origin, env=environment, capture_output=True, text=True)
 
     assert install == "python -m pip install $RAGBENCH_PACKAGE"
+    assert run(job["after_script"]).returncode == 0, "without a run, after an error"
     done = run(script)
     assert done.returncode == 1, done.stderr
     assert server.writes == [("POST", "/projects/12/merge_requests/7/notes")]
     assert "skipped: not asked (--no-judge)" in server.comments[0]["body"]
     assert run(job["after_script"]).returncode == 0
     results = files_below(origin / "ragbench-results")
-    assert (origin / job["artifacts"]["reports"]["junit"]) in results
+    junit = origin / job["artifacts"]["reports"]["junit"]
+    assert 'failures="1"' in junit.read_text()
     assert not [path for path in results if "filler" in path.read_text()]
 
 
@@ -237,23 +240,22 @@ def programs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("head", "inputs", "arguments"),
+    ("head", "inputs", "base", "flags"),
     [
-        ("acme/search", {}, "<--base><origin/main><--set><output=ragbench-runs><--comment>"),
-        (
-            "stranger/search",
-            {"base": "qa.jsonl"},
-            "<--base><qa.jsonl><--set><output=ragbench-runs><--comment><--no-judge>",
-        ),
-        ("acme/search", {"comment": "false"}, "<--base><origin/main><--set><output=ragbench-runs>"),
+        ("acme/search", {}, "origin/main", "<--comment>"),
+        ("stranger/search", {"base": "qa.jsonl"}, "qa.jsonl", "<--comment><--no-judge>"),
+        ("acme/search", {"comment": "false"}, "origin/main", ""),
     ],
 )
-def test_what_the_gate_is_called_with(tmp_path, origin, server, programs, head, inputs, arguments):
+def test_what_the_gate_is_called_with(
+    tmp_path, origin, server, programs, head, inputs, base, flags
+):
     runner = Runner(tmp_path, origin, programs, server, head=head, **inputs)
 
     done = runner.run("Compare with the base")
 
-    assert done.stdout == f"<gate><search.yaml>{arguments}"
+    files = "<--set><output=ragbench-runs><--junit><ragbench-results/junit.xml>"
+    assert done.stdout == f"<gate><search.yaml><--base><{base}>{files}{flags}"
     history = git(runner.checkout, "rev-list", "--count", "HEAD").strip()
     assert history == ("1" if "base" in inputs else "2"), "fetched where Git needs it"
 

@@ -13,7 +13,7 @@ from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
-from ragbench.report.ci import why_of, worst_line
+from ragbench.report.ci import why_incomplete, why_of, worst_line
 from ragbench.report.markdown import escape, join_blocks, list_lines
 from ragbench.report.runs import changed_text, moved_causes
 from ragbench.report.text import counted, difference, ends_of, significant
@@ -226,6 +226,8 @@ def review_lines(review: GateReview) -> Iterator[str]:
     if review.is_same:
         return
     yield from filter(None, moved_causes(review.compared))
+    if reason := why_incomplete(review.summary):
+        yield printable(f"incomplete: {reason}")
     verdicts = Counter(gate.verdict for gate in review.decisions)
     yield f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items()) or 'none'}"
     for gate in review.decisions:

@@ -121,6 +121,14 @@ def test_the_comment_shows_foreign_text_as_it_is():
     )
 
 
+def test_an_incomplete_run_is_named_before_its_gates():
+    cut_off = replace(REVIEW, summary=replace(REVIEW.summary, complete=False))
+
+    lines = list(review_lines(cut_off))
+
+    assert lines[lines.index("gates: 1 fail") - 1] == "incomplete: too many items failed"
+
+
 def test_a_review_without_any_change_has_no_verdict():
     same = replace(REVIEW, is_same=True, same_corpus=False, changes=QueryChanges(70))
 
