@@ -78,6 +78,7 @@ _OBJECTS_TO_A_COLLECTION = 50_000
 _OF_THE_MACHINE = frozenset(
     {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC}
     | {errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EIO, errno.EMFILE, errno.EFBIG}
+    | {errno.EDQUOT}
 )
 
 

@@ -432,12 +432,14 @@ def report_failure(code: int, text: str, problems: Sequence[Problem], words: Seq
     """
     import argparse
 
-    from ragbench.report.ci import annotate_error, error_summary
-
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--junit", nargs="?")
     junit = parser.parse_known_args(words)[0].junit if words and words[0] in GATED else None
     target, text = os.environ.get("GITHUB_STEP_SUMMARY"), visible(printed(text))
+    if not (junit or target or os.environ.get("GITHUB_ACTIONS")):
+        return
+    from ragbench.report.ci import annotate_error, error_summary
+
     writers = [partial(_append_summary, target, error_summary(code, text))] if target else []
     if junit and not os.path.isdir(junit):  # a folder is the mistake that is reported
         writers.append(partial(_write_error, Path(junit), code, text))

@@ -15,7 +15,7 @@ from ragbench.comparison.sources import read_scored
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNDECIDED, DataError
+from ragbench.errors import EXIT_INCOMPLETE, EXIT_MEANINGS, EXIT_OK, EXIT_UNDECIDED, DataError
 from ragbench.experiment.reproduce import texts_of
 from ragbench.files import cache_folder
 
@@ -165,7 +165,7 @@ def _run_base(
     code = subprocess.run(command, cwd=folder, env=environment).returncode
     if code not in (EXIT_OK, EXIT_INCOMPLETE):
         error = DataError(f"the base {name} cannot be run: exit code {code}", file=path)
-        if code > EXIT_UNDECIDED:  # as for a full disk: no fault of the config
+        if code > EXIT_UNDECIDED and code in EXIT_MEANINGS:  # as for a full disk: not the config
             error.exit_code = code
         raise error
     return next(path for path in output.iterdir() if path.is_dir())

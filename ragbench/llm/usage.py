@@ -151,11 +151,6 @@ class Totals:
     unreachable: int = 0
 
     @property
-    def is_unreachable(self) -> bool:
-        """True if there were calls, and none of them reached the server."""
-        return self.unreachable == self.failed > 0 == self.calls
-
-    @property
     def cost_usd(self) -> float:
         """US dollars, without the replies of unknown cost."""
         return float(self.cost)

@@ -413,7 +413,7 @@ class Summary(Record):
         """
         code = exit_code_of(self.gates, complete=self.complete, strict=strict)
         is_open = code in (EXIT_INCOMPLETE, EXIT_UNDECIDED) and not self.complete
-        return EXIT_UNREACHABLE if self.unreachable and is_open else code
+        return EXIT_UNREACHABLE if is_open and self.unreachable else code
 
     def system(self, name: str) -> SystemSummary | None:
         """Return a system by name; None if there is no such system."""

@@ -11,7 +11,6 @@ from ragbench.errors import (
     EXIT_INCOMPLETE,
     EXIT_MEANINGS,
     EXIT_UNREACHABLE,
-    Place,
     Problem,
     visible,
 )
@@ -159,10 +158,10 @@ def annotate(
             continue
         level = "error" if strict else gate.level
         system = f" ({gate.system})" if gate.system else ""
-        text = printable(f"{gate.gate}{system}: {why_of(gate)}")
-        lines.append(_annotation(level, f"gate {gate.verdict}", text, Place(file, gate.line)))
+        problem = Problem(printable(f"{gate.gate}{system}: {why_of(gate)}"), file, gate.line)
+        lines.append(_annotation(level, f"gate {gate.verdict}", problem))
     if incomplete:
-        lines.append(_annotation("error", "incomplete", printable(incomplete), Place(file)))
+        lines.append(_annotation("error", "incomplete", Problem(printable(incomplete), file)))
     return lines
 
 
@@ -179,27 +178,24 @@ def annotate_error(code: int, text: str, problems: Sequence[Problem]) -> list[st
         >>> annotate_error(3, "", [problem])[0][:52]
         '::error file=c.yaml,line=4,col=34,title=incomplete::'
     """
-    lines = []
-    for problem in problems or [Problem(text)]:
-        bare = replace(problem, source=None)
-        # a file without a line may be a folder or an option, which the text names
-        if problem.line:
-            bare = replace(bare, file=None, line=None, column=None)
-        place = problem if problem.line else Place()
-        lines.append(_annotation("error", EXIT_MEANINGS[code], str(bare), place))
-    return lines
+    return [
+        # a file without a line may be a folder or an option: the text names it
+        _annotation("error", EXIT_MEANINGS[code], p if p.line else Problem(str(p)))
+        for p in problems or [Problem(text)]
+    ]
 
 
-def _annotation(level: str, title: str, text: str, place: Place | Problem) -> str:
-    """Return a GitHub workflow command; an empty place is left out, and all without a file."""
-    places = {"file": place.file, "line": place.line, "col": place.column}
+def _annotation(level: str, title: str, problem: Problem) -> str:
+    """Return a GitHub workflow command; without a file, line and column are left out."""
+    places = {"file": problem.file, "line": problem.line, "col": problem.column}
     # a property also needs escapes for `:` and `,`, which separate properties
     properties = ",".join(
         f"{name}={_data(str(value)).replace(':', '%3A').replace(',', '%2C')}"
-        for name, value in {**(places if place.file else {}), "title": title}.items()
-        if value
+        for name, value in {**(places if problem.file is not None else {}), "title": title}.items()
+        if value is not None
     )
-    return f"::{level} {properties}::{_data(text)}"
+    text = str(replace(problem, file=None, line=None, column=None, source=None))
+    return f"::{level} {properties}::{_data(visible(text))}"
 
 
 def error_summary(code: int, text: str) -> str:

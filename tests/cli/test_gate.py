@@ -125,21 +125,23 @@ def test_the_page_shows_what_the_command_prints(repository):
     assert (code, lines) == (1, shown.splitlines()), err
 
 
-def test_a_base_that_is_interrupted_interrupts_the_command(repository):
-    """Its exit code says that the config is not at fault."""
-    edit(
-        repository / "search.py",
-        "        return",
-        "        raise KeyboardInterrupt\n        return",
-    )
+@pytest.mark.parametrize(
+    ("line", "exit_code", "kind"),
+    [
+        ("raise KeyboardInterrupt", 130, "interrupted"),
+        ("__import__('os')._exit(42)", 2, "bad usage, config or data"),
+    ],
+)
+def test_a_base_that_ends_early_passes_on_a_code_with_a_meaning(repository, line, exit_code, kind):
+    edit(repository / "search.py", "        return", f"        {line}\n        return")
     git(repository, "commit", "-qam", "broken")
-    edit(repository / "search.py", "        raise KeyboardInterrupt\n", "")
+    edit(repository / "search.py", f"        {line}\n", "")
 
     code, _, err = gate(repository, "HEAD", "--junit", "gate.xml")
 
-    assert code == 130
+    assert code == exit_code
     assert "search.yaml: the base HEAD@" in err.splitlines()[-1]
-    assert 'type="interrupted"' in (repository / "gate.xml").read_text()
+    assert f'type="{kind}"' in (repository / "gate.xml").read_text()
 
 
 def test_a_typo_changes_nothing(repository):

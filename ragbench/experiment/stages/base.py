@@ -201,10 +201,10 @@ class Workspace:
         They are named as in messages: `generator 'gpt'`. Components that sent no request, such as
         those whose items are all stored, are left out.
         """
-        judges = self.plan.all_judges.items()
+        totals = {f"judge '{name}'": judge_totals(j) for name, j in self.plan.all_judges.items()}
         return (
             *(owner for owner, reached in self.reached.items() if reached == {False}),
-            *(f"judge '{name}'" for name, j in judges if judge_totals(j).is_unreachable),
+            *(judge for judge, t in totals.items() if t.unreachable == t.failed > 0 == t.calls),
         )
 
     def _refused(self) -> str | None:
