@@ -61,9 +61,7 @@ _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 @click.option("--language", metavar="NAME", help="Language of the questions; default: the text's.")
 @output.seed_option(default=0, help="Seed of the draw of passages; default 0.")
 @click.option("--plan", is_flag=True, help="Print the most calls, tokens and cost; send nothing.")
-@output.file_option(
-    *("-o", "--output", "target"), help="CSV file of the kept questions; required but for --plan."
-)
+@output.file_option(*("-o", "--output", "target"), help="CSV file of the kept questions.")
 @output.file_option("--rejected", help="CSV file of the other candidates, with their reasons.")
 @click.pass_context
 def command(
@@ -91,6 +89,7 @@ def command(
     output.refuse(
         ((n is None) == (kinds is None), "pass -n N or --kinds KIND:N,..., one of them"),
         (target is None and not plan, "pass -o FILE, the file of the questions"),
+        (target is not None and target == rejected, "-o and --rejected are the same file"),
         (not is_model and (kinds or any(map(choices.get, _OF_MODEL))), _WITHOUT_MODEL),
     )
     pairs = kinds.replace(":", "=").split(",") if kinds else [f"fact={n}"]
@@ -112,22 +111,24 @@ def command(
             bounds = (maker.bound(kind, number, prices) for kind, number in counts.items())
             (_, calls), (_, tokens), usd = astuple(sum(bounds, llm.Estimate()))
             price = "of unknown price" if usd is None else f"{usd[1]:.2g} USD"
-            output.echo(
-                f"at most {calls:,.0f} calls, {tokens:,.0f} tokens, {price}; nothing is sent"
-            )
-            output.echo(
-                f"checks end early, so that fewer are sent; prompts: version {prompt_version()}"
-            )
+            output.echo(f"at most {calls:,.0f} calls, {tokens:,.0f} tokens, {price}")
+            output.echo(f"nothing is sent; version of the prompts: {prompt_version()}")
             return
         candidates = _ask(maker, counts, options, llm.Budget(**limits))
         is_complete = not maker.is_over_budget
     else:
         output.echo(f"warning: {WARNING}", err=True)
         candidates = known_items(documents.documents, n or 0, seed=seed)
-    questions = passing(candidates)
-    failures = [candidate for candidate in candidates if candidate.failure]
-    tables = {target: to_table(questions)} if questions else {}
-    _write_new({**tables, rejected: to_table(failures, reasons=True)})
+    questions, failures = passing(candidates), [c for c in candidates if c.failure]
+    table = to_table(questions).encode()
+    # a longer run begins with the rows of a shorter one
+    if target and target.exists() and not table.startswith(target.read_bytes()):
+        problem = "exists and holds something else, perhaps your edits"
+        raise DataError(problem, file=target, allowed="another file; replies are stored")
+    if target and questions:
+        write_file(target, table)
+    if rejected:
+        write_file(rejected, to_table(failures, reasons=True))
     output.echo(summary_line(candidates))
     if not questions:
         raise DataError("no question was kept", file=corpus, allowed="see --rejected FILE")
@@ -147,18 +148,20 @@ def _parse_values(option: str, declares: type, pairs: Sequence[str]) -> dict[str
         pairs: The pairs; none give {}.
 
     Raises:
-        BadParameter: A pair lacks its sign, or its value is no YAML.
+        BadParameter: A pair lacks its sign, a key comes twice, or a value is no YAML.
         OptionError: A key is unknown, or a value is not allowed.
     """
     values: dict[str, Any] = {}
     for pair in pairs:
-        key, sign, text = pair.partition("=")
+        key, sign, text = pair.strip().partition("=")
+        is_valid = bool(sign) and key not in values
         try:
             values[key] = load_yaml(text, typed=True)
         except YamlError:
-            sign = ""
-        if not sign:
-            raise click.BadParameter(f"'{pair}'; allowed: KEY=VALUE", param_hint=option)
+            is_valid = False
+        if not is_valid:
+            problem = f"'{pair}'; allowed: KEY=VALUE, each key once"
+            raise click.BadParameter(problem, param_hint=option)
     check_values(option, declared_options(declares), values)
     return values
 
@@ -190,18 +193,3 @@ def _ask(
     calls, stored = counted(totals.calls, "calls"), counted(totals.stored, "stored replies")
     output.write_notes([f"{calls}, {stored}, {tokens}, {usd}"])
     return candidates
-
-
-def _write_new(tables: Mapping[Path | None, str]) -> None:
-    """Write path -> table, unless a file holds something else, and then none; None is no file.
-
-    Raises:
-        DataError: A file holds something else, perhaps edits of people, or cannot be written.
-    """
-    files = {path: text for path, text in tables.items() if path is not None}
-    for path, text in files.items():
-        if path.exists() and path.read_bytes() != text.encode():
-            problem = "exists and holds something else, perhaps your edits"
-            raise DataError(problem, file=path, allowed="another file; replies are stored")
-    for path, text in files.items():
-        write_file(path, text)

@@ -17,9 +17,7 @@ from ragbench.text.languages import load
 from ragbench.text.tokenize import sentences, words
 from ragbench.types import Document
 
-WARNING = (
-    "known-item questions repeat words of their documents: they favour retrievers that match words"
-)
+WARNING = "known-item questions repeat words of their documents: they favour word matching"
 _N_TERMS = 3
 
 

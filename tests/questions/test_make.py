@@ -165,12 +165,17 @@ def test_killed_and_run_again_nothing_is_asked_twice(tmp_path, corpus, warm):
 def test_a_budget_ends_the_run_with_what_is_kept(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
         done = questions(server, tmp_path, "--budget", "tokens=6000", "--option", "concurrency=1")
+        first, n_first = (tmp_path / "qa.csv").read_text(), len(read(tmp_path / "qa.csv"))
+        # without it, the same command goes on
+        more = questions(server, tmp_path)
 
     assert done.returncode == 3
     n_tokens = int(re.search(r"([\d,]+) tokens", done.stderr)[1].replace(",", ""))
     assert n_tokens <= 6000
     assert "beyond the budget" in done.stdout
-    assert 0 < len(read(tmp_path / "qa.csv")) < N_GOOD
+    assert 0 < n_first < N_GOOD
+    assert (more.returncode, len(read(tmp_path / "qa.csv"))) == (0, N_GOOD)
+    assert (tmp_path / "qa.csv").read_text().startswith(first)
 
 
 @pytest.mark.slow  # a whole run
@@ -253,6 +258,10 @@ def test_a_server_that_is_gone_leaves_no_file(tmp_path, corpus):
         (["--model", "m", "--kinds", "facts:3", "-o", "a.csv"], "did you mean 'fact'"),
         (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "retry=1"], "'retries'"),
         (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "retries"], "KEY=VALUE"),
+        (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "retries=[1"], "KEY=VALUE"),
+        (["--model", "m", "--kinds", "fact:1,fact:2", "-o", "a.csv"], "each key once"),
+        (["--model", "m", "--kinds", "fact:0", "-o", "a.csv"], ">= 1"),
+        (["--model", "m", "-n", "2", "-o", "a.csv", "--rejected", "a.csv"], "the same file"),
         (["--model", "m", "-n", "2", "-o", "a.csv", "--budget", "usd=-1"], "usd"),
         (["--model", "m", "-n", "2", "-o", "a.csv", "--like", "no.txt"], "no.txt"),
         (["--model", "none", "-n", "2", "-o", "a.csv", "--budget", "usd=1"], "--model none takes"),
