@@ -39,7 +39,7 @@ _MIN_IDENTICAL = 4
 # Margin of a gate without one, as a share of the range of the score
 NOT_WORSE_MARGIN = 0.02
 # Another rule, for teams that must decide with the queries that they have
-_BY_MEAN = "decide: mean decides for exactly these queries"
+_BY_MEAN = "a gate with decide: mean, for exactly these queries"
 # With fewer clusters, their variance is too uncertain to decide
 MIN_CLUSTERS = 10
 Identical = Annotated[
@@ -370,7 +370,7 @@ def _detectable(spread: Spread, margin: float, confidence: float, widest: float)
     return high if high <= widest else None
 
 
-def power_text(power: Power, n_units: int, unit: str, change: str) -> str:
+def power_text(power: Power, n_units: int, unit: str, change: str, alternative: str = "") -> str:
     """Return the power in words.
 
     A number that is None becomes `no number of`; the smallest detected change has three digits.
@@ -380,6 +380,7 @@ def power_text(power: Power, n_units: int, unit: str, change: str) -> str:
         n_units: Number of queries or clusters.
         unit: `queries` or `clusters`.
         change: `drop` or `increase`.
+        alternative: Another way to decide than more queries; empty without one.
     """
     needed = power.queries_needed
     equal, observed = (
@@ -389,8 +390,8 @@ def power_text(power: Power, n_units: int, unit: str, change: str) -> str:
     detected = f"no {change}" if smallest is None else f"a true {change} of {smallest:.3g} or more"
     return (
         f"to decide (power 0.8): {observed} {unit} if the difference is as observed, "
-        f"{equal} {unit} if the systems are equal; the estimate is {power.estimate} the margin; "
-        f"with {n_units} {unit}, {detected} fails in 4 of 5 runs"
+        f"{equal} {unit} if the systems are equal{alternative}; the estimate is {power.estimate} "
+        f"the margin; with {n_units} {unit}, {detected} fails in 4 of 5 runs"
     )
 
 
@@ -525,7 +526,7 @@ class Drop(Change):
         if math.isnan(interval.lower):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
             return Decision(
-                "undecided", f"{changed}, and the score has no bound; {_BY_MEAN}", facts=facts
+                "undecided", f"{changed}, and the score has no bound; use {_BY_MEAN}", facts=facts
             )
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{facts.change} over {pairs.counted(interval.n)}{turned}"
@@ -539,9 +540,9 @@ class Drop(Change):
         if clusters is None and math.isfinite(width):
             # planned by the interval itself, which is exact and slow
             power = replace(power, queries_needed=_queries_needed(d, margin, confidence, width))
-        words = power_text(power, interval.n_units, unit, "drop")
+        words = power_text(power, interval.n_units, unit, "drop", f", or {_BY_MEAN}")
         sure = ", and is surely a drop" if interval.upper < 0 else ""
-        why = f"{why} includes a drop of {margin:g}{sure}; {words}; {_BY_MEAN}"
+        why = f"{why} includes a drop of {margin:g}{sure}; {words}"
         return Decision("undecided", why, facts=facts, power=power)
 
     def verdict_of(self, interval: stats.DifferenceInterval, width: float) -> tuple[Verdict, str]:
