@@ -204,8 +204,10 @@ def decide_assertion(
     wrong = [decision for _, decision in decided if decision.refused or decision.facts.n is None]
     if any(decision.refused for decision in wrong) or (wrong and len(wrong) == len(decided)):
         raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
-    told = [(gate, decision) for gate, decision in decided if strict or decision.level != "notice"]
-    return _explained(told, gated, strict, has_title=False)
+    selected = [
+        (gate, decision) for gate, decision in decided if strict or decision.level != "notice"
+    ]
+    return _explained(selected, gated, strict, has_title=False)
 
 
 def _explained(
