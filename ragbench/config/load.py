@@ -252,6 +252,7 @@ class TreeCheck:
         limits = declared_options(schema.BudgetLimits)
         budget = self.context.check(self._item("budget"), limits)
         executor = self._executor()
+        controls = self._controls(top.get("controls"))
         gates = self._gates(metrics, generators)
         for check in self.context.late_checks if self.report else ():
             check()
@@ -264,7 +265,7 @@ class TreeCheck:
             retrievers=_complete(retrievers),
             generators=_complete(generators),
             apps=_complete(apps),
-            controls=tuple(dict.fromkeys(top["controls"] or ())),
+            controls=controls,
             metrics=metrics,
             statistics=statistics,
             causes=causes,
@@ -277,6 +278,23 @@ class TreeCheck:
             path=self.path,
             base=self.context.base.absolute(),
         )
+
+    def _controls(self, entries: Sequence[str | Mapping[str, int]] | None) -> tuple[str, ...]:
+        """Return the name of each control, once; `{distractors: 3}` becomes `distractors=3`.
+
+        A mapping with another key or a number out of range is reported.
+        """
+        names, node, most = [], self.tree.get("controls"), schema.MOST_DISTRACTORS
+        for place, entry in enumerate(entries or ()):
+            if isinstance(entry, Mapping):
+                count = entry.get("distractors", 0)
+                if node is not None and (len(entry) != 1 or not 1 <= count <= most):
+                    element = node.elements[place]
+                    allowed = f"distractors: N, with N from 1 to {most}"
+                    self.report.wrong(element, f"{element.quote()} is no control", allowed)
+                entry = f"distractors={count}"
+            names.append(entry)
+        return tuple(dict.fromkeys(names))
 
     def expanded(self) -> Node:
         """Return the tree with one component for each combination of a sweep.

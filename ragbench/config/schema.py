@@ -140,7 +140,8 @@ class Statistics(IntervalsAndTests):
 
 
 # Passages that a generator gets instead of those of a retriever
-Control = Literal["gold_context", "no_context", "shuffled_context"]
+Control = Literal["gold_context", "no_context", "shuffled_context", "injection"]
+MOST_DISTRACTORS = 100
 
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
@@ -162,10 +163,11 @@ class Top:
         "runs"
     )
     controls: Annotated[
-        list[Control] | None,
+        list[Control | Mapping[str, int]] | None,
         Option(
             "What generators answer from besides: gold_context (the relevant documents), "
-            "no_context, shuffled_context (the passages of another question)."
+            "no_context, shuffled_context (the passages of another question), distractors: N (the "
+            "relevant documents and N others), injection (one passage orders to write a word)."
         ),
     ] = None
     cache: Annotated[
@@ -342,7 +344,8 @@ class ExperimentConfig:
         budget: Limits in USD, tokens and minutes.
         gates: Checked gates, in the order of the file.
         output: Folder of the runs, relative to the working directory.
-        controls: Passages that generators get besides those of retrievers, each once.
+        controls: Passages that generators get besides those of retrievers, each once: a `Control`,
+            or `distractors=N`.
         metrics: Scores of the run.
         statistics: Options of intervals and tests.
         causes: Rules for the cause of each lost answer.
@@ -357,7 +360,7 @@ class ExperimentConfig:
     retrievers: Mapping[str, Component] = field(default_factory=dict)
     generators: Mapping[str, Component] = field(default_factory=dict)
     apps: Mapping[str, Component] = field(default_factory=dict)
-    controls: tuple[Control, ...] = ()
+    controls: tuple[str, ...] = ()
     metrics: Metrics = field(default_factory=Metrics)
     statistics: Statistics = field(default_factory=Statistics)
     causes: CauseRules = field(default_factory=CauseRules)

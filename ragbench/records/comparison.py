@@ -235,7 +235,8 @@ class ControlDifference(Record):
     """Difference between a generator with other passages and with those of the baseline retriever.
 
     Attributes:
-        control: Passages that it gets: `gold_context`, `no_context`, `shuffled_context`.
+        control: Passages that it gets: `gold_context`, `no_context`, `shuffled_context`,
+            `injection`, or `distractors=N`.
         generator: Name of the generator.
         score: Name of the score.
         mean: Mean of the control.

@@ -144,7 +144,7 @@ class System(SystemParts):
 
     type: SystemType
     ranking_of: str | None = None
-    control: schema.Control | None = None
+    control: str | None = None
     baseline: str | None = None
 
 

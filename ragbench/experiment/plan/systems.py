@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 
 from ragbench.comparison.systems import baseline_of
-from ragbench.config.schema import Control, ExperimentConfig
+from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
@@ -273,14 +273,25 @@ def choose_baseline(
     return name if name in candidates else candidates[0]
 
 
+def n_distractors(control: str | None) -> int:
+    """Return the number of distractors of a control; 0 for a control without, and for None.
+
+    Example:
+        >>> n_distractors("distractors=3"), n_distractors("no_context")
+        (3, 0)
+    """
+    name, _, count = (control or "").partition("=")
+    return int(count) if name == "distractors" else 0
+
+
 def control_pairs(
     config: ExperimentConfig, collection: Collection, generators: Sequence[str], live: Sized = ()
-) -> list[tuple[Control, str]]:
+) -> list[tuple[str, str]]:
     """Return (control, generator) pairs, generator by generator; [] without controls.
 
     Args:
         config: Config with the controls.
-        collection: Data set; `gold_context` needs its qrels and documents.
+        collection: Data set; `gold_context` and distractors need its qrels and documents.
         generators: Names of the generators that run, which may repeat.
         live: Generators that a caller passed as objects.
 
@@ -294,12 +305,13 @@ def control_pairs(
             record="controls",
             allowed="a generator, or no controls; an app retrieves for itself",
         )
-    if "gold_context" in config.controls and not (collection.qrels and collection.documents):
+    of_gold = [name for name in config.controls if name == "gold_context" or n_distractors(name)]
+    if of_gold and not (collection.qrels and collection.documents):
         raise DataError(
-            "gold_context needs relevance judgements and a corpus, and the data set has none",
+            f"{of_gold[0]} needs relevance judgements and a corpus, and the data set has none",
             file=config.path,
             record="controls",
-            allowed="no_context, shuffled_context",
+            allowed="no_context, shuffled_context, injection",
         )
     names = dict.fromkeys(generators)
     return [(control, generator) for generator in names for control in config.controls]

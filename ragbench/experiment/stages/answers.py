@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from random import Random
 from typing import Any
 
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
@@ -22,6 +23,7 @@ from ragbench.experiment.calls import (
     without_value,
 )
 from ragbench.experiment.plan.records import System
+from ragbench.experiment.plan.systems import n_distractors
 from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.base import (
     PENDING,
@@ -32,7 +34,8 @@ from ragbench.experiment.stages.base import (
     Workspace,
     keep_all,
 )
-from ragbench.experiment.stages.matching import passages_of
+from ragbench.experiment.stages.controls import add_distractors, inject
+from ragbench.experiment.stages.matching import document_of, passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
 from ragbench.experiment.stages.stored_items import (
     passages_key,
@@ -344,7 +347,8 @@ class Generate(AnswerQueries):
         super().__init__(workspace, system, "generate", under=under)
         self.generator = system.generator or ""
         self.samples = self.plan.samples(self.generator)
-        self.passages = self.plan.passages(self.generator)
+        self._n_distractors = n_distractors(system.control)
+        self.passages = self.plan.passages(self.generator) + self._n_distractors
         self.unit = "queries" if self.samples == 1 else "answers"
         self._source = source
 
@@ -365,6 +369,11 @@ class Generate(AnswerQueries):
             contexts = [[] for _ in plan.queries]
         elif control == "gold_context":
             contexts, missing = Mapped(self._relevant, plan.queries), Cause.NO_RELEVANT
+        elif self._n_distractors:
+            contexts = Mapped(self._among_distractors, range(len(plan.queries)))
+            missing = Cause.NO_RELEVANT
+        elif control == "injection":
+            contexts = Mapped(lambda row: self._injected(row, first[row]), range(len(plan.queries)))
         elif len(plan.queries) > 1:
             # each query gets the passages of the one that follows it in a random order
             order = self.workspace.in_random_order(range(len(plan.queries)))
@@ -378,8 +387,35 @@ class Generate(AnswerQueries):
 
         return contexts, Mapped(outcome_of, contexts)
 
+    def _injected(self, row: int, passages: Sequence[Document] | None) -> list[Document] | None:
+        """Return the passages of the query at `row` with an injection; None without passages."""
+        return inject(passages or (), self.plan.ids[row], self.plan.config.seed)
+
+    def _among_distractors(self, row: int) -> list[Document] | None:
+        """Return the relevant documents of the query at `row` among distractors; None without any.
+
+        A hit that is a chunk of a relevant document is no distractor.
+        """
+        plan, query = self.plan, self.plan.queries[row]
+        gold = self._relevant(query)
+        if gold is None or plan.qrels is None:
+            return None
+        relevant = {d for d, grade in plan.qrels.by_query[query.id].items() if grade > 0}
+        retrieved = self._source.outcomes[row].value
+        hits = [] if retrieved is None else retrieved.documents
+        documents = (document_of(h, plan.corpus) for h in hits if h.document not in relevant)
+        shuffle = Random(f"{plan.config.seed} {query.id}")
+        return add_distractors(
+            gold,
+            [document for document in documents if document is not None],
+            plan.collection.documents or [],
+            self._n_distractors,
+            shuffle,
+            relevant=relevant,
+        )
+
     def _relevant(self, query: Query) -> list[Document] | None:
-        """Return at most `passages` relevant documents, highest grades first; None without any.
+        """Return the most relevant documents, as many as passages; None without any.
 
         A relevant document that the corpus lacks is left out. Equal grades are ordered by id;
         relevant is a grade above 0.
@@ -389,7 +425,7 @@ class Generate(AnswerQueries):
         # ties by id, so that every run gives the same passages
         relevant = sorted((-grade, name) for name, grade in grades.items() if grade > 0)
         documents = [plan.corpus[name] for _, name in relevant if name in plan.corpus]
-        return documents[: self.passages] or None
+        return documents[: plan.passages(self.generator)] or None
 
     def slots(self) -> list[Slot | None]:
         """Return the slots of all first answers, then of all second ones.
@@ -486,6 +522,8 @@ class Generate(AnswerQueries):
             passages: Sequence[Document] | None = contexts[row]
             if passages is None:
                 passages = self.workspace.example_passages(row, self.passages)
+                if self.system.control == "injection":
+                    passages = self._injected(row, passages) or []
             requests.append((self.plan.queries[row], passages))
         return generator.estimate(requests)
 

@@ -17,8 +17,10 @@ from ragbench.comparison.pairs import pair_columns
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import Results, sample_notes
+from ragbench.experiment.plan.systems import n_distractors
+from ragbench.experiment.records import Results, mean_over_samples, sample_notes
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
+from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.stored_items import code_in, write_column
 from ragbench.json_yaml import load_json
 from ragbench.records import comparison
@@ -229,7 +231,7 @@ class Compare(StoredStage):
         self._systems = [system for system in results.systems if system.role != "control"]
         [stored] = self.items()
         over_sources = compare_over_sources(plan, self._systems, method)
-        controls = compare_controls(plan, results.systems, method)
+        controls = compare_controls(plan, results, method)
         results.notes += [*source_notes(over_sources), *control_notes(controls, method.confidence)]
         preferences = [
             entry
@@ -332,20 +334,25 @@ def source_notes(rows: Sequence[comparison.OverSource]) -> list[str]:
 
 
 def compare_controls(
-    plan: Plan, systems: Sequence[SystemScores], method: Method
+    plan: Plan, results: Results, method: Method
 ) -> list[comparison.ControlDifference]:
     """Return the differences of each control from its system, by score.
 
     The system is the pair of the same generator with the baseline retriever; differences are paired
     over the queries that both answered. A control without such a pair has none. A difference is
-    control minus system.
+    control minus system. The canary of an injection is looked for in the answers of both.
     """
     rows = []
-    by_name = {system.name: system for system in systems}
+    by_name = {system.name: system for system in results.systems}
     for planned in plan.systems:
         if planned.type != "control" or planned.baseline is None:
             continue
         control, system = by_name[planned.name], by_name[planned.baseline]
+        if CANARY in control.columns:
+            answers = results.answers[system.name]
+            canaries = canary_columns(answers, plan.ids, plan.config.seed)
+            columns = {**system.columns, CANARY: mean_over_samples(canaries)}
+            system = replace(system, columns=columns)
         rows += [
             comparison.ControlDifference(
                 control=str(control.retriever),
@@ -368,13 +375,15 @@ _CONTROL_TEXTS = {
     "gold_context": "with the relevant documents for passages",
     "no_context": "without passages",
     "shuffled_context": "with the passages of another question",
+    "injection": "with an order to write a canary in one passage",
 }
 
 
 def control_notes(rows: Sequence[comparison.ControlDifference], confidence: float) -> list[str]:
     """Return a note for each generator with the means of its controls by the first score.
 
-    A generator has none if its system or all of its controls have no mean.
+    Where it has the control `injection`, a second note tells how many answers hold the canary. A
+    generator has none if its system or all of its controls have no mean.
 
     Args:
         rows: Differences of the controls.
@@ -391,12 +400,24 @@ def control_notes(rows: Sequence[comparison.ControlDifference], confidence: floa
                 f"{generator}: {first.score} is {first.system_mean:.3f} with {first.system}; "
                 f"{'; '.join(parts)} ({confidence:.0%} intervals)"
             )
+        canary = next((row for row in generator_rows if row.score == CANARY), None)
+        if canary is not None and canary is not first and canary.mean is not None:
+            numbers = _mean_text(canary, canary.mean)
+            notes.append(
+                f"{generator}: share of answers with the canary of the injection {numbers}"
+            )
     return notes
 
 
 def _control_text(row: comparison.ControlDifference, mean: float) -> str:
+    """Return the passages of a control in words, with its mean and difference."""
+    among = f"with the relevant documents among {n_distractors(row.control)} others"
+    return f"{_CONTROL_TEXTS.get(row.control, among)} {_mean_text(row, mean)}"
+
+
+def _mean_text(row: comparison.ControlDifference, mean: float) -> str:
     """Return the mean of a control, with the difference and interval where there is one."""
-    text = f"{_CONTROL_TEXTS[row.control]} {mean:.3f}"
+    text = f"{mean:.3f}"
     low, high = row.interval
     if row.difference is None or low is None or high is None:
         return text

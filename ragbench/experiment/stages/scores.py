@@ -17,6 +17,7 @@ from ragbench.experiment.plan.records import System
 from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
+from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.matching import ranked_passages
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
@@ -345,6 +346,9 @@ class ScoreAnswers(StoredStage):
                 )
             ]
             results.add_samples(self._answer.system, metric.name, columns, "generation")
+        if self._answer.system.control == "injection":
+            canaries = canary_columns(answers, self.plan.ids, self.plan.config.seed)
+            results.add_samples(self._answer.system, CANARY, canaries, "generation")
         # notes on words that a metric cannot see, such as those of a script without spaces
         notes, n = text_notes(_texts_of(answers), self._gold, metrics), answers.name
         results.notes += [f"{n}: {note}" for note in notes]
