@@ -110,21 +110,21 @@ class Beir(CorpusReader, Located):
         A query in several splits is in the list of each of them. Raise as `load`.
         """
         names = ("queries.jsonl", "answers.jsonl")
-        queries_file, answers_file = (find_file(self._path, name) for name in names)
-        entries = list(read_jsonl(queries_file)) if queries_file else []
-        answers = read_jsonl(answers_file) if answers_file else ()
+        files = (find_file(self._path, name) for name in names)
+        queries, answers = (list(read_jsonl(file)) if file else [] for file in files)
+        texts = {entry.id("_id"): entry.text("text") for entry in queries}
         chosen = self._qrels_files()
         parts = [read_judgements(path, beir=True) for path in chosen]
-        further = [path for path in self._splits().values() if path not in chosen]
-        queries = [] if queries_file is None else read_queries(queries_file)
+        further = [
+            read_judgements(p, beir=True) for p in self._splits().values() if p not in chosen
+        ]
         return Places(
-            {entry.id("_id"): f"{entry.file}:{entry.line}" for entry in entries},
+            {entry.id("_id"): f"{entry.file}:{entry.line}" for entry in queries},
             {pair: f"{part.file}:{n}" for part in parts for pair, n in part.lines.items()},
             {entry.id("query_id"): f"{entry.file}:{entry.line}" for entry in answers},
             {
-                path.name: [query for query in queries if query.id in judged]
-                for path in further
-                if (judged := read_judgements(path, beir=True).grades)
+                Path(part.file).name: [Query(q, texts[q]) for q in part.grades if q in texts]
+                for part in further
             },
         )
 

@@ -103,7 +103,8 @@ def check_language(audited: AuditedSet) -> Iterator[Finding]:
         return
     for query, label in zip(audited.queries, labels, strict=True):
         if label and label != main:
-            problem = f"query {query.id} is {label}, the set is {main}: {shorten(query.text)}"
+            languages = f"is {label.title()}, the set is {main.title()}"
+            problem = f"query {query.id} {languages}: {shorten(query.text)}"
             yield audited.finding("language_outlier", query, problem)
 
 
