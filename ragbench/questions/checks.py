@@ -10,15 +10,12 @@ from pathlib import Path
 from ragbench.comparison.cause_rules import RightAnswer
 from ragbench.comparison.causes import GoldWords, terms
 from ragbench.questions.base import QuestionCandidate, QuestionPassage
+from ragbench.text.copied_words import MOST_COPIED, copied_words
 from ragbench.text.languages import unicode_words
-from ragbench.text.near_duplicates import near_duplicates
+from ragbench.text.near_duplicates import same_questions
 from ragbench.text.tokenize import sentences, words
 from ragbench.types import Document
 
-# Largest share of the words of a question that one sentence of its passage may have.
-MOST_COPIED = 0.9
-# Jaccard similarity of the words of two questions that count as one.
-_SAME = 0.8
 _SHORTEST_QUOTE = 4  # words: fewer may stand in other documents by chance
 
 
@@ -75,23 +72,15 @@ def _pointers() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(line) for line in lines if line and not line.startswith("#"))
 
 
-def copied_share(question: str, passage: str) -> float:
-    """Return the largest share of the words of a question that one sentence of its passage has.
+def copy_problem(question: str, passage: QuestionPassage) -> str:
+    """Return the share of its words that a question copies from a sentence; empty up to 90 %.
 
-    From 0 to 1; 0 for a question or passage without a word.
-
-    Example:
-        Four of five words: was, the, bridge and opened.
-
-        >>> copied_share("When was the bridge opened?", "It is old. The bridge was opened in 1932.")
-        0.8
+    The rule is that of `ragbench audit`: question words do not count, nor do short questions.
     """
-    question_words = words(question)
-    shares = (
-        sum(word in sentence for word in question_words) / max(len(question_words), 1)
-        for sentence in (set(words(text)) for text in sentences(passage))
-    )
-    return max(shares, default=0.0)
+    texts = [passage.document.title, *sentences(passage.text)]
+    n_copied, n_words = copied_words(question, [set(words(text)) for text in texts])
+    is_copied = n_copied > MOST_COPIED * n_words
+    return f"one sentence has {n_copied} of its {n_words} words" if is_copied else ""
 
 
 def is_match(answer: str, reference: str, question: str) -> bool:
@@ -114,23 +103,18 @@ def check_repetition(
 ) -> QuestionCandidate:
     """Return the candidate after the check that it repeats none of some kept questions.
 
-    Two questions are alike if they share 0.8 of their words (Jaccard similarity). They are not the
-    same question if each has a word of its own passage that the other passage lacks, as in "What
-    does plan A cost?" and "What does plan B cost?".
+    It repeats a question that asks for the same by the rule of `ragbench audit`, and one with the
+    same document, quote and answer, whatever its words.
     """
     texts = [candidate.question, *(question.question for question in questions)]
-    pairs = [] if candidate.failure else near_duplicates(texts, _SAME, rows=[0])
-    for _, row, _ in pairs:
-        other = questions[row - 1]
-        if not (_names_more(candidate, other) and _names_more(other, candidate)):
-            candidate = candidate.check("unique", f"nearly '{other.question}'")
-    return candidate.check("unique", "")
+    pairs = [] if candidate.failure else same_questions(texts)
+    repeated = [questions[other - 1] for row, other, _ in pairs if row == 0]
+    gold = _gold_of(candidate)
+    repeated += [question for question in questions if gold and _gold_of(question) == gold]
+    return candidate.check("unique", f"nearly '{repeated[0].question}'" if repeated else "")
 
 
-def _names_more(candidate: QuestionCandidate, other: QuestionCandidate) -> bool:
-    """Return True if a question has a word of its own passage that the other one lacks."""
-    (words_of, passage), (other_words, other_passage) = (
-        (set(words(c.question)), set(words(f"{c.passage.document.title} {c.passage.text}")))
-        for c in (candidate, other)
-    )
-    return bool((words_of & passage) - other_words - other_passage)
+def _gold_of(candidate: QuestionCandidate) -> tuple[str, ...]:
+    """Return document, quote and answer of a candidate; empty without a quote."""
+    gold = (candidate.passage.document.id, candidate.quote, candidate.reference)
+    return gold if candidate.quote else ()

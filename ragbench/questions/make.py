@@ -132,12 +132,13 @@ class QuestionMaker:
         return passages
 
     @cached_property
-    def _index(self) -> tuple[BM25, dict[str, Document]]:
-        """Index of all passages of the corpus, and id -> passage; DataError if none has a word."""
+    def _index(self) -> tuple[BM25, dict[str, Document], list[Document]]:
+        """Index of all passages, id -> passage, and the longest ones; DataError without a word."""
         chunker, bm25 = Chunker(CHUNKING), BM25()
         chunks = [chunk for document in self._documents for chunk in chunker.chunks_of(document)]
         bm25.index(chunks)
-        return bm25, {chunk.id: chunk for chunk in chunks}
+        longest = heapq.nlargest(_DEPTH, chunks, lambda chunk: len(chunk.text.encode()))
+        return bm25, {chunk.id: chunk for chunk in chunks}, longest
 
     def _best_passages(self, question: str) -> list[Document]:
         """Return the ten best passages of the corpus for a question, best first.
@@ -145,9 +146,9 @@ class QuestionMaker:
         Fewer if fewer share a word with it. For an empty question they are the ten longest ones,
         the upper bound of a plan.
         """
-        bm25, passages = self._index
+        bm25, passages, longest = self._index
         if not question:
-            return heapq.nlargest(_DEPTH, passages.values(), lambda chunk: len(chunk.text.encode()))
+            return longest
         (hits,) = bm25.retrieve([Query("", question)], _DEPTH)
         return [passages[hit.id] for hit in hits]
 
@@ -198,8 +199,7 @@ class QuestionMaker:
             problem = checks.quote_problem(quote, passage, self._documents)
             candidate = candidate.check("quote", problem)
         pointing = checks.pointing_words(candidate.question)
-        share = checks.copied_share(candidate.question, passage.text)
-        copied = f"one sentence has {share:.0%} of its words" if share > checks.MOST_COPIED else ""
+        copied = checks.copy_problem(candidate.question, passage)
         return candidate.check("self_contained", pointing).check("not_copied", copied)
 
 

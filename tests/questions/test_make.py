@@ -118,12 +118,19 @@ def test_more_questions_than_passages(tmp_path):
 
     class Second(ScriptedModel):
         def fact(self, name, fault, passage, earlier):
-            value = json.loads(super().fact(name, fault, passage, earlier))
             # the model is told which question the passage had before
             assert earlier in ("", f"In which year could people first use the maps in {name}?")
-            if earlier:
-                value["question"] = f"Since when has the {name} town council run its library?"
-            return json.dumps(value)
+            if not earlier:
+                return super().fact(name, fault, passage, earlier)
+            question = f"How do people of the {name} valley get to the shelves?"
+            quote = "Visitors come on foot."
+            return json.dumps({"question": question, "answer": "on foot", "quote": quote})
+
+        def reply(self, body):
+            if "get to the shelves" in body["messages"][1]["content"]:
+                is_closed = "from memory" in body["messages"][0]["content"]
+                return json.dumps({"found": True, "answer": "by bus" if is_closed else "on foot"})
+            return super().reply(body)
 
     with Second(names) as server:
         done = questions(server, tmp_path, n=6)

@@ -10,17 +10,13 @@ from ragbench.data.files.fields import ANSWERABLE
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
 from ragbench.records.audit import Finding
+from ragbench.text.copied_words import MOST_COPIED, copied_words
 from ragbench.text.near_duplicates import near_duplicates
 from ragbench.text.tokenize import sentences, words
 
 # Share of their words that two documents with the same content have in common
 _SAME_CONTENT = 0.9
 _SHORTEST_DOCUMENT = 8  # words; shorter ones, such as bare titles, are alike by chance
-_COPIED = 0.9  # share of a question's words in one sentence
-_SHORTEST_QUESTION = 5  # words that a copied question has
-_QUESTION_WORDS = frozenset(
-    ["what", "which", "who", "whom", "whose", "when", "where", "why", "how"]
-)
 _POOL = 0.95  # share of the judged documents among the first hits of a system
 _JUDGED = 5  # judged documents of a query that can show a pool
 _LISTED = 3  # documents that a finding names
@@ -117,20 +113,14 @@ def check_copied(audited: AuditedSet) -> Iterator[Finding]:
         return [frozenset(words(sentence)) for sentence in (title, *sentences(text))]
 
     for query in audited.queries:
-        content = [word for word in words(query.text) if word not in _QUESTION_WORDS]
-        if len(content) < _SHORTEST_QUESTION:
-            continue
-        shares = {
-            document.id: max(
-                sum(word in sentence for word in content)
-                for sentence in sentence_words(document.title, document.text)
-            )
-            for document in audited.gold_documents(query)
-        }
+        n_words, shares = 0, dict[str, int]()
+        for document in audited.gold_documents(query):
+            sets = sentence_words(document.title, document.text)
+            shares[document.id], n_words = copied_words(query.text, sets)
         name = max(shares, key=shares.__getitem__, default="")
-        if shares and shares[name] > _COPIED * len(content):
+        if shares and shares[name] > MOST_COPIED * n_words:
             problem = (
-                f"query {query.id} has {shares[name]} of {len(content)} words from one sentence of "
+                f"query {query.id} has {shares[name]} of {n_words} words from one sentence of "
                 f"{name}: {shorten(query.text)}"
             )
             yield audited.finding("question_copied", query, problem)
