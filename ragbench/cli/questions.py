@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ragbench import llm
-from ragbench.cli import output
+from ragbench.cli import output, review
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.files.collection import read_corpus
 from ragbench.data.files.lines import text_lines
@@ -37,14 +37,16 @@ from ragbench.store.database import REPLIES_FILE
 _NO_MODEL = "none"
 _OF_MODEL = ("base_url", "options", "budget", "like", "language", "plan")
 _WITHOUT_MODEL = "--model none takes -n, -o, --rejected and --seed alone"
+_MAKING = ("n", "kinds", "model", "rejected", "seed", *_OF_MODEL)
+_TYPED = click.core.ParameterSource.COMMANDLINE
 _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 
 
 @click.command(name="questions")
-@click.argument("corpus", type=click.Path(path_type=Path))
+@click.argument("corpus", type=click.Path(path_type=Path), required=False)
 @output.number_option("-n", help="Number of questions to keep, all of kind fact.")
 @click.option("--kinds", metavar="KIND:N,...", help="In place of -n: fact:50,unanswerable:10.")
-@click.option("--model", required=True, metavar="NAME", help="The model; none: work without one.")
+@click.option("--model", metavar="NAME", help="The model; none: work without one.")
 @click.option("--base-url", metavar="URL", help="Server of the model; default: OpenAI's.")
 @output.several(
     *("--option", "options"),
@@ -59,15 +61,23 @@ _MOST_EXAMPLES = 8  # of the style of users, in each prompt
     "--like", help="Questions of real users, a line each; the first 8 set the style."
 )
 @click.option("--language", metavar="NAME", help="Language of the questions; default: the text's.")
-@output.seed_option(default=0, help="Seed of the draw of passages; default 0.")
+@output.seed_option(help="Seed of the draw of passages; default 0.")
 @click.option("--plan", is_flag=True, help="Print the most calls, tokens and cost; send nothing.")
 @output.file_option(*("-o", "--output", "target"), help="CSV file of the kept questions.")
 @output.file_option("--rejected", help="CSV file of the other candidates, with their reasons.")
+@output.path_option(
+    "--review", help="Write a page (-o FILE.html) on which a person reviews these questions."
+)
+@output.path_option(
+    "--reviewed",
+    help="Read the table that the page saved, print how far people agree with the checks, and "
+    "write it to -o; with CORPUS, quotes are looked up.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    corpus: Path,
+    corpus: Path | None,
     n: int | None,
     kinds: str | None,
     target: Path | None,
@@ -84,9 +94,18 @@ def command(
     resumes, and a finished one sends nothing. If a budget ends the command, the exit code is 3.
 
     --model none writes queries of titles and rare terms, which favour word matching.
+
+    --review qa.csv -o review.html makes a page without a server: keys keep, edit, drop and comment
+    each question beside its quote in its passage. --reviewed FILE -o qa.csv reads the saved table.
     """
-    plan, seed, is_model = choices["plan"], choices["seed"], choices["model"] != _NO_MODEL
+    if choices["review"] or choices["reviewed"]:
+        _review(ctx, corpus, target, choices["review"], choices["reviewed"])
+        return
+    plan, seed, is_model = choices["plan"], choices["seed"] or 0, choices["model"] != _NO_MODEL
+    if corpus is None:
+        raise click.UsageError("Missing argument 'CORPUS'.")
     output.refuse(
+        (choices["model"] is None, "Missing option '--model'."),
         ((n is None) == (kinds is None), "pass -n N or --kinds KIND:N,..., one of them"),
         (target is None and not plan, "pass -o FILE, the file of the questions"),
         (target is not None and target == rejected, "-o and --rejected are the same file"),
@@ -137,6 +156,31 @@ def command(
         output.echo(f"warning: {len(questions)} of {n_wanted} questions were kept", err=True)
     output.echo(f"next: ragbench init --from {target} --corpus {corpus}", err=True)
     ctx.exit(EXIT_OK if is_complete else EXIT_INCOMPLETE)
+
+
+def _review(
+    ctx: click.Context,
+    corpus: Path | None,
+    target: Path | None,
+    questions: Path | None,
+    reviewed: Path | None,
+) -> None:
+    """Write the review page of `questions`, or read back the table `reviewed`.
+
+    Raises a UsageError for both at once, for options of making, and for a missing path.
+    """
+    is_making = any(ctx.get_parameter_source(name) is _TYPED for name in _MAKING)
+    both = questions and reviewed
+    output.refuse(
+        (is_making or both, "--review and --reviewed take CORPUS and -o alone, one of them"),
+        (target is None, "pass -o FILE: review.html of --review, qa.csv of --reviewed"),
+        (questions and corpus is None, "--review needs CORPUS, the documents"),
+        (questions and target and target.suffix != ".html", "--review needs -o FILE.html"),
+    )
+    if questions and corpus and target:
+        review.write_page(questions, corpus, target)
+    elif reviewed and target:
+        review.read_back(reviewed, corpus, target)
 
 
 def _parse_values(option: str, declares: type, pairs: Sequence[str]) -> dict[str, Any]:

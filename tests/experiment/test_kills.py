@@ -47,7 +47,7 @@ def import_all(config):
         except ImportError:  # made by its package, not found by its name
             continue
         seen.append(name)
-    html._template()
+    html._template("page")
     runner.load_config(config)
     gc.freeze()  # else each fork copies what its first collection touches
 

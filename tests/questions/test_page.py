@@ -1,5 +1,6 @@
 """The page on making questions: its commands print what it shows, against a scripted model."""
 
+import csv
 import json
 import re
 import shlex
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ragbench.data.runs.run_folder import to_csv
 from ragbench.testing import ChatServer
 from tests.commands import run_command
 from tests.test_docs_first import BLOCK, lines_of, write_files
@@ -67,6 +69,16 @@ def reply(body):
     return json.dumps({"found": question in answers, "answer": answers.get(question, "")})
 
 
+def save_review(questions, saved):
+    """Save what the review page saves of three questions: kept, edited, dropped."""
+    with questions.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    rows[0] |= {"reviewed": "yes"}
+    rows[1] |= {"question": f"Please: {rows[1]['question']}", "reviewed": "edited"}
+    rows[2] |= {"keep": "no", "reviewed": "yes"}
+    saved.write_text(to_csv([*rows[0]], [[*row.values()] for row in rows]), encoding="utf-8")
+
+
 @pytest.mark.slow  # a whole run
 def test_the_page_shows_what_its_commands_print(tmp_path):
     write_files("first-table.md", tmp_path)
@@ -80,7 +92,9 @@ def test_the_page_shows_what_its_commands_print(tmp_path):
                 continue
             for command in block.splitlines():
                 arguments = shlex.split(command)[1:]
-                if arguments[0] == "questions":
+                if "--reviewed" in arguments:
+                    save_review(tmp_path / "qa.csv", tmp_path / "qa.reviewed.csv")
+                if "--model" in arguments:
                     arguments += ["--base-url", server.url]
                 done = run_command(*arguments, cwd=tmp_path)
                 printed += done.stdout + done.stderr

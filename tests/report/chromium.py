@@ -53,7 +53,7 @@ def tab(browser, **options):
 def load(page, path, fragment=""):
     """Open a report and wait until its script has run."""
     page.goto(f"{path.as_uri()}{fragment}")
-    expect(page.locator("#views")).to_be_visible()
+    expect(page.locator("#views, #review")).to_be_visible()
     if fragment.startswith("#queries"):
         expect(page.locator("#status")).to_contain_text("queries")
 

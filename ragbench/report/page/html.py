@@ -42,7 +42,7 @@ def write_brief(path: Path, summary: Summary, comparisons: Comparisons) -> None:
     """
     page, short_run = lay_out_brief(summary, comparisons)
     picture = causes_picture(short_run)
-    _write(path, _render(page, [] if picture is None else [picture], brief=True))
+    write_html(path, _render(page, [] if picture is None else [picture], brief=True))
 
 
 def write_page(
@@ -69,7 +69,7 @@ def write_page(
         OSError: The page cannot be written.
     """
     data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
-    _write(path, render_html(summary, comparisons, data))
+    write_html(path, render_html(summary, comparisons, data))
 
 
 def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[Picture]:
@@ -101,10 +101,10 @@ def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None
     Raises:
         OSError: The page cannot be written.
     """
-    _write(path, _render(page, trends))
+    write_html(path, _render(page, trends))
 
 
-def _write(path: Path, page: str) -> None:
+def write_html(path: Path, page: str) -> None:
     """Write a page atomically: a reader never sees half of it.
 
     Missing folders are created. Raises OSError if it cannot be written.
@@ -121,7 +121,36 @@ def _render(
     `drawn` are grouped by the start of their names. Without `data` the page has no view of queries;
     a brief page has no folded parts and no script.
     """
-    css, script = _asset("page.css"), _asset("page.js")
+    # pictures of causes and trends are among the results, all others in a view of their own
+    groups: dict[str, list[Picture]] = {}
+    for picture in drawn:
+        if (title := _GROUPS.get(picture.name.partition("-")[0])) is not None:
+            groups.setdefault(title, []).append(picture)
+    return render_page(
+        "page",
+        page=page,
+        data=data,
+        brief=brief,
+        packed=None if data is None else base64.b64encode(data.packed).decode(),
+        pictures=drawn,
+        groups=groups,
+        sections=[(section, table_parts(section)) for section in page.sections],
+        signs=SIGNS,
+        interval=interval,
+        cost_heads=COST_HEADS,
+        slice_heads=SLICE_HEADS,
+    )
+
+
+def render_page(template: str, **values: object) -> str:
+    """Return a page with its style, script and security policy.
+
+    Args:
+        template: Name of the assets: `page`, or `review`, whose style is added to that of `page`.
+        values: Values of the template; a missing one raises a jinja2.UndefinedError.
+    """
+    css = "".join(_asset(f"{name}.css") for name in dict.fromkeys(["page", template]))
+    script = _asset(f"{template}.js")
     policy = [
         "default-src 'none'",
         f"style-src '{_hash(css)}'",
@@ -132,27 +161,7 @@ def _render(
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
-    # pictures of causes and trends are among the results, all others in a view of their own
-    groups: dict[str, list[Picture]] = {}
-    for picture in drawn:
-        if (title := _GROUPS.get(picture.name.partition("-")[0])) is not None:
-            groups.setdefault(title, []).append(picture)
-    return _template().render(
-        page=page,
-        data=data,
-        brief=brief,
-        packed=None if data is None else base64.b64encode(data.packed).decode(),
-        pictures=drawn,
-        groups=groups,
-        css=css,
-        script=script,
-        policy="; ".join(policy),
-        sections=[(section, table_parts(section)) for section in page.sections],
-        signs=SIGNS,
-        interval=interval,
-        cost_heads=COST_HEADS,
-        slice_heads=SLICE_HEADS,
-    )
+    return _template(template).render(css=css, script=script, policy="; ".join(policy), **values)
 
 
 # first part of a picture's name -> heading above it
@@ -178,8 +187,8 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _template() -> Template:
-    """Return the compiled template; it escapes foreign texts, and a missing name is an error."""
+def _template(name: str) -> Template:
+    """Return a compiled template; it escapes foreign texts, and a missing name is an error."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -189,7 +198,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.from_string(_asset("page.html.j2"))
+    return environment.from_string(_asset(f"{name}.html.j2"))
 
 
 # scores in one table; more go into further tables, so that all are visible on screen and paper

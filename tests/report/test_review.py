@@ -1,0 +1,178 @@
+"""Review of questions by keys alone in a real browser, saved, and read back by the command."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from scipy.stats import binomtest
+
+from ragbench.data.runs.run_folder import to_csv
+from tests.commands import run_command
+from tests.report.chromium import expect, looks, tab, violations
+from tests.report.strategies import HOSTILE
+
+pytestmark = pytest.mark.slow  # seconds: a browser
+
+N = 20
+HEADER = ["id", "question", "reference", "relevant", "quote", "kind", "checks", "keep"]
+TEXTS = [
+    *(
+        "=HYPERLINK(1)",
+        " '+1; =2",
+        "\x1c@x",
+        'a "quote", and\ttab',
+        "a\nline\n end",
+        "'=1",
+        "a\r\nb\rc",
+    ),
+    *("</script><script>window.owned = 1</script>", "<img src=x onerror='window.owned = 1'>"),
+    *(text for text in HOSTILE if text not in ("\ud800", "", "line\nbreak\r\ttab")),
+]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Write 20 documents, and questions about them with hostile texts; return folder and rows."""
+    folder = tmp_path_factory.mktemp("review")
+    (folder / "docs").mkdir()
+    rows = []
+    for i in range(N):
+        (folder / f"docs/d{i}.md").write_text(
+            f"# Bridge {i}\n\n" + "Filler stands here. " * 200 + f"\nBridge {i} was\nopened in "
+            f"{1900 + i} by the king. " + "More filler stands here. " * 200
+        )
+        quote = f"Bridge {i} was\nopened in {1900 + i} by the king."
+        checks = "quote answered unique"
+        rows.append(
+            [f"q-{i}", TEXTS[i % len(TEXTS)], str(i), f"d{i}.md", quote, "fact", checks, "yes"]
+        )
+    rows[-1] = ["q-19", "What did bridge 3 cost?", "No answer", "", "", "unanswerable", "x", ""]
+    (folder / "qa.csv").write_text(to_csv(HEADER, rows), encoding="utf-8")
+    done = run_command("questions", "docs", "--review", "qa.csv", "-o", "review.html", cwd=folder)
+    assert (done.returncode, done.stdout) == (
+        0,
+        "wrote review.html: 20 questions to review in a browser\n",
+    )
+    return folder, rows
+
+
+def at(page, number, state):
+    expect(page.locator("#status")).to_contain_text(f"question {number} of {N}: {state}")
+
+
+def keep_twelve(page, expected):
+    """Keep questions; each key goes on to the next one."""
+    keys = page.keyboard
+    expect(page.locator("mark")).to_have_text("Bridge 0 was\nopened in 1900 by the king.")
+    for i in range(12):
+        at(page, i + 1, "not reviewed")
+        keys.press("k")
+        expected[i][-1] = "yes"
+    at(page, 13, "not reviewed; 12 reviewed")
+
+
+def edit_the_next(page, expected):
+    """Edit question and quote; letters in a field are no keys."""
+    keys = page.keyboard
+    keys.press("e")
+    expect(page.locator("#question")).to_be_focused()
+    keys.press("ControlOrMeta+a")
+    keys.type("When was bridge 12 opened, k or d?")
+    keys.press("Tab")
+    keys.press("Tab")
+    keys.press("ControlOrMeta+a")
+    keys.type("opened in 1912 by the queen")
+    expect(page.locator("#quote-note")).to_contain_text("does not stand")
+    for _ in "queen":
+        keys.press("Backspace")
+    keys.type("king")
+    expect(page.locator("mark")).to_have_text("opened in 1912 by the king")
+    keys.press("Escape")
+    at(page, 13, "kept with edits")
+    expected[12][1], expected[12][4] = (
+        "When was bridge 12 opened, k or d?",
+        "opened in 1912 by the king",
+    )
+    expected[12][-1] = "edited"
+
+
+def review_the_rest(page, expected):
+    """Drop one with a comment, move, leave one out, and decide on the others."""
+    keys = page.keyboard
+    keys.press("j")
+    keys.press("c")
+    keys.type("=too easy")
+    keys.press("Escape")
+    keys.press("d")
+    expected[13][7:] = ["no", "=too easy", "yes"]
+    keys.press("ArrowLeft")
+    at(page, 14, "dropped; 14 reviewed")
+    keys.press("ArrowUp")
+    keys.press("ArrowRight")
+    keys.press("ArrowDown")
+    at(page, 15, "not reviewed")
+    for i in range(14, 18):
+        keys.press("k" if i % 2 else "d")
+        expected[i][7], expected[i][-1] = ("yes" if i % 2 else "no"), "yes"
+    keys.press("j")  # question 19 is not reviewed
+    at(page, 20, "not reviewed")
+    expect(page.locator("#title")).to_have_text(
+        "no gold document: the documents must not answer this question"
+    )
+    keys.press("k")
+    expected[19][7], expected[19][-1] = "yes", "yes"
+    at(page, 20, "kept; 19 reviewed")
+
+
+def test_twenty_questions_are_reviewed_with_keys_alone_saved_and_read_back(rows, visit):
+    folder, rows = rows
+    expected = [[*row, "", ""] for row in rows]
+    page = visit(folder / "review.html")
+    keep_twelve(page, expected)
+    edit_the_next(page, expected)
+    page.reload()  # the browser has stored all of it, with the place
+    at(page, 13, "kept with edits; 13 reviewed")
+    review_the_rest(page, expected)
+    with page.expect_download() as download:
+        page.keyboard.press("s")
+    assert download.value.suggested_filename == "qa.reviewed.csv"
+    saved = folder / "saved.csv"
+    download.value.save_as(saved)
+    assert page.evaluate("window.owned") is None
+
+    # byte by byte what the other tables of the package would hold
+    assert saved.read_bytes() == to_csv([*HEADER, "comment", "reviewed"], expected).encode()
+
+    done = run_command("questions", "docs", "--reviewed", "saved.csv", "-o", "qa.csv", cwd=folder)
+
+    def share(k, n):
+        ends = binomtest(k, n).proportion_ci(method="wilson")
+        return f"{k} of {n}", f"{k / n:.2f} [{ends.low:.2f}, {ends.high:.2f}]"
+
+    (fact, fact_share), (total, total_share) = share(15, 18), share(16, 19)
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [
+            "19 of 20 questions reviewed: 15 kept as written, 1 kept with edits, 3 dropped",
+            f"people kept {total} that passed the checks: {total_share}",
+            f"  fact: {fact}: {fact_share}",
+            "  unanswerable: 1 of 1: {1}".format(*share(1, 1)),
+            "wrote qa.csv: 17 of 20 questions to keep",
+        ],
+    )
+    expected[12][6] = "quote"  # the other checks were of the earlier question
+    table = to_csv([*HEADER, "comment", "reviewed"], expected)
+    assert (folder / "qa.csv").read_bytes() == table.encode()
+    with (folder / "qa.csv").open(newline="") as stream:
+        assert [row["keep"] for row in csv.DictReader(stream)].count("no") == 3
+
+
+def test_the_review_page_is_accessible_in_both_colours(rows, browser):
+    page = tab(browser, bypass_csp=True)
+    page.goto((rows[0] / "review.html").as_uri())
+    expect(page.locator("#review")).to_be_visible()
+    for width, scheme in looks(page):
+        assert violations(page) == [], (width, scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.context.close()
