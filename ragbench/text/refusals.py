@@ -77,17 +77,18 @@ def refuses(reply: str) -> bool | None:
         >>> print(refuses("The context does not say. In general, it is Paris."))
         None
     """
+    _, languages = _read()
     whole = _QUOTED.fullmatch(reply.strip())
     start = (whole.group()[1:-1] if whole else reply)[: _SENTENCES * _LENGTH]
     pieces = [piece for piece in map(_plain, sentences(start)) if piece.strip(_MARKS)]
-    while len(pieces) > 1 and any(p.sorry.fullmatch(pieces[0].strip(_MARKS)) for p in _all()):
+    while len(pieces) > 1 and any(p.sorry.fullmatch(pieces[0].strip(_MARKS)) for p in languages):
         del pieces[0]
     # some models write `None` for an answer that they do not have
     if not pieces or pieces[0].strip(_MARKS) == "none":
         return True
     refusal = _find_refusal(pieces[0])
     if refusal is None:
-        about_sources = any(p.source.match(pieces[0]) for p in _all())
+        about_sources = any(p.source.match(pieces[0]) for p in languages)
         is_unsure = about_sources and any(map(_find_refusal, pieces[1:]))
         return None if is_unsure else False
     language, remainder = refusal
@@ -110,9 +111,10 @@ def _find_refusal(plain: str) -> tuple[_Language, str] | None:
     A clause before it that answers, as in `it opened in 1932, but the texts lack the day`, makes
     the sentence an answer.
     """
-    if not _cue().search(plain):
+    cue, languages = _read()
+    if not cue.search(plain):
         return None
-    for language in _all():
+    for language in languages:
         claim = language.cited.sub("", plain)
         if match := language.refuses.search(claim):
             clauses = re.split(rf"[;；]|{language.but.pattern}", claim[: match.start()])
@@ -123,22 +125,11 @@ def _find_refusal(plain: str) -> tuple[_Language, str] | None:
 
 
 @functools.cache
-def _blocks() -> list[str]:
-    """Return the text before the first language in the file, then the lines of each language."""
+def _read() -> tuple[re.Pattern[str], tuple[_Language, ...]]:
+    """Return the cue of all refusals, and the expressions of each language in their order."""
     text = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8")
-    return re.split(r"^\[\w+\]\n", text, flags=re.MULTILINE)
-
-
-@functools.cache
-def _cue() -> re.Pattern[str]:
-    """Return the expression that is found in every sentence that refuses, in any language."""
-    return re.compile(_blocks()[0].partition("cue = ")[2].strip())
-
-
-@functools.cache
-def _all() -> tuple[_Language, ...]:
-    """Return the expressions of all languages, in the order of the file."""
-    return tuple(map(_compile, _blocks()[1:]))
+    head, *blocks = re.split(r"^\[\w+\]\n", text, flags=re.MULTILINE)
+    return re.compile(head.partition("cue = ")[2].strip()), tuple(map(_compile, blocks))
 
 
 def _compile(block: str) -> _Language:

@@ -34,26 +34,20 @@ def test_one_passage_gets_the_order():
 
 
 @pytest.mark.parametrize(
-    ("hits", "n", "drawn"),
+    ("candidates", "n", "ids"),
     [
-        (["d0", "d3", "d2", "d4"], 2, {"d3", "d2"}),  # the best that are not relevant
-        (["d0", "d3"], 3, {"d3"}),  # and then any of the corpus
-        ([], 9, {"d2", "d3", "d4", "d5"}),  # which has four in all
-        (["d3"], 1, {"d3"}),
+        ([3, 2, 4], 2, {"d0", "d3", "d2"}),
+        ([3, 3, 3, 4, 5], 2, {"d0", "d3", "d4"}),  # each once
+        ([3], 3, {"d0", "d3"}),
+        ([], 1, {"d0"}),
     ],
 )
-def test_distractors_are_the_best_hits_that_are_not_relevant(hits, n, drawn):
-    """d0 and d1 are relevant, and d0 is read."""
-    by_id = {document.id: document for document in DOCUMENTS}
-    arguments = [by_id["d0"]], [by_id[hit] for hit in hits], DOCUMENTS, n
-    passages = add_distractors(*arguments, Random(7), relevant={"d0", "d1"})
+def test_the_first_candidates_are_distractors(candidates, n, ids):
+    arguments = DOCUMENTS[:1], [DOCUMENTS[number] for number in candidates], n
+    passages = add_distractors(*arguments, Random(7))
 
-    ids = [passage.id for passage in passages]
-    assert ids.count("d0") == 1
-    assert "d1" not in ids
-    assert drawn <= set(ids)
-    assert len(set(ids)) == len(ids) == 1 + min(n, 4)
-    assert passages == add_distractors(*arguments, Random(7), relevant={"d0", "d1"})
+    assert sorted(passage.id for passage in passages) == sorted(ids)
+    assert passages == add_distractors(*arguments, Random(7)), "the order is that of the seed"
 
 
 def obeys(question, contexts):
@@ -86,7 +80,7 @@ def test_an_injection_by_hand(plain):
     of = {system["name"]: system["scores"] for system in experiment.summary["systems"]}
     assert of["injection/app"]["canary"]["direction"] == "lower"
     assert "canary" not in of["bm25/app"]
-    start = "app: share of answers with the canary of the injection 0.800, +0.800 ["
+    start = "app: canary is 0.000 with bm25/app; with an order to write a canary in one passage 0.8"
     assert [note for note in experiment.summary["notes"] if note.startswith(start)]
     path = experiment.path / "predictions" / "injection--app.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -107,10 +101,12 @@ def test_distractors_by_hand(plain):
     assert names == ["distractors=1/app", "distractors=3/app"]
     for query, question in QUERIES.items():
         relevant = {document for document, grade in QRELS[query].items() if grade > 0}
-        lists = seen[question][1:]  # the first are the hits of the retriever
+        hits, *lists = seen[question]
+        best = next((document for document in hits if document not in relevant), None)
         sizes = [len(relevant) + n for n in (1, 3)] if relevant else []
         assert [len(ids) for ids in lists] == sizes, query
         assert all(relevant <= set(ids) for ids in lists)
+        assert not relevant or best is None or {*lists[0]} == {*relevant, best}
     row = control_rows(experiment)["distractors=3", "rouge1"]
     assert (row["system"], row["n"]) == ("bm25/app", 4)
     assert row["difference"] == pytest.approx(row["mean"] - row["system_mean"], abs=0.2)

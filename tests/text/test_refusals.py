@@ -47,11 +47,12 @@ def test_a_benchmark_that_misses_is_told(benchmark):
 
 def test_the_cue_is_in_every_refusal(benchmark):
     """The cue only saves time: without it the same sentences are refusals."""
+    cue, languages = refusals._read()
     plain = [refusals._plain(reply.text) for reply in benchmark.read_replies() if reply.refuses]
-    found = [text for text in plain if any(p.refuses.search(text) for p in refusals._all())]
+    found = [text for text in plain if any(p.refuses.search(text) for p in languages)]
 
     assert len(found) > 250
-    assert [text for text in found if not refusals._cue().search(text)] == []
+    assert [text for text in found if not cue.search(text)] == []
 
 
 @pytest.mark.parametrize(

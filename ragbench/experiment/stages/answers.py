@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -394,25 +395,22 @@ class Generate(AnswerQueries):
     def _among_distractors(self, row: int) -> list[Document] | None:
         """Return the relevant documents of the query at `row` among distractors; None without any.
 
+        Distractors are the best hits that are not relevant, then documents of the corpus at random.
         A hit that is a chunk of a relevant document is no distractor.
         """
         plan, query = self.plan, self.plan.queries[row]
-        gold = self._relevant(query)
-        if gold is None or plan.qrels is None:
+        gold, corpus, n = self._relevant(query), plan.collection.documents, self._n_distractors
+        if gold is None or plan.qrels is None or not corpus:
             return None
         relevant = {d for d, grade in plan.qrels.by_query[query.id].items() if grade > 0}
         retrieved = self._source.outcomes[row].value
         hits = [] if retrieved is None else retrieved.documents
         documents = (document_of(h, plan.corpus) for h in hits if h.document not in relevant)
-        shuffle = Random(f"{plan.config.seed} {query.id}")
-        return add_distractors(
-            gold,
-            [document for document in documents if document is not None],
-            plan.collection.documents or [],
-            self._n_distractors,
-            shuffle,
-            relevant=relevant,
-        )
+        random = Random(f"{plan.config.seed} {query.id}")
+        # drawn with replacement: a corpus of millions is not copied
+        draws = (corpus[random.randrange(len(corpus))] for _ in range(20 * n))
+        candidates = (d for d in chain(documents, draws) if d is not None and d.id not in relevant)
+        return add_distractors(gold, candidates, n, random)
 
     def _relevant(self, query: Query) -> list[Document] | None:
         """Return the most relevant documents, as many as passages; None without any.

@@ -380,44 +380,33 @@ _CONTROL_TEXTS = {
 
 
 def control_notes(rows: Sequence[comparison.ControlDifference], confidence: float) -> list[str]:
-    """Return a note for each generator with the means of its controls by the first score.
+    """Return notes for each generator with the means of its controls: first score, then canary.
 
-    Where it has the control `injection`, a second note tells how many answers hold the canary. A
-    generator has none if its system or all of its controls have no mean.
+    A generator has none for a score of which its system or all of its controls have no mean.
 
     Args:
         rows: Differences of the controls.
         confidence: Level of the intervals, such as 0.95.
     """
+    firsts = {row.generator: row.score for row in reversed(rows)}
     notes = []
-    for generator in dict.fromkeys(row.generator for row in rows):
-        generator_rows = [row for row in rows if row.generator == generator]
-        first = generator_rows[0]
-        score_rows = [row for row in generator_rows if row.score == first.score]
+    for generator, score in dict.fromkeys(
+        (row.generator, score) for row in rows for score in (firsts[row.generator], CANARY)
+    ):
+        score_rows = [row for row in rows if (row.generator, row.score) == (generator, score)]
         parts = [_control_text(row, row.mean) for row in score_rows if row.mean is not None]
-        if parts and first.system_mean is not None:
+        if parts and (system_mean := score_rows[0].system_mean) is not None:
             notes.append(
-                f"{generator}: {first.score} is {first.system_mean:.3f} with {first.system}; "
+                f"{generator}: {score} is {system_mean:.3f} with {score_rows[0].system}; "
                 f"{'; '.join(parts)} ({confidence:.0%} intervals)"
-            )
-        canary = next((row for row in generator_rows if row.score == CANARY), None)
-        if canary is not None and canary is not first and canary.mean is not None:
-            numbers = _mean_text(canary, canary.mean)
-            notes.append(
-                f"{generator}: share of answers with the canary of the injection {numbers}"
             )
     return notes
 
 
 def _control_text(row: comparison.ControlDifference, mean: float) -> str:
-    """Return the passages of a control in words, with its mean and difference."""
-    among = f"with the relevant documents among {n_distractors(row.control)} others"
-    return f"{_CONTROL_TEXTS.get(row.control, among)} {_mean_text(row, mean)}"
-
-
-def _mean_text(row: comparison.ControlDifference, mean: float) -> str:
     """Return the mean of a control, with the difference and interval where there is one."""
-    text = f"{mean:.3f}"
+    among = f"with the relevant documents among {n_distractors(row.control)} others"
+    text = f"{_CONTROL_TEXTS.get(row.control, among)} {mean:.3f}"
     low, high = row.interval
     if row.difference is None or low is None or high is None:
         return text

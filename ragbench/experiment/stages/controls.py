@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -40,36 +40,15 @@ def inject(passages: Sequence[Document], query_id: str, seed: int) -> list[Docum
 
 
 def add_distractors(
-    gold: Sequence[Document],
-    hits: Sequence[Document],
-    corpus: Sequence[Document],
-    n: int,
-    shuffle: Random,
-    *,
-    relevant: Collection[str],
+    gold: Sequence[Document], candidates: Iterable[Document], n: int, shuffle: Random
 ) -> list[Document]:
-    """Return gold passages and n others, shuffled.
-
-    The others are the first hits that are not relevant; where there are too few, documents of the
-    corpus drawn at random. A corpus without enough others gives fewer.
-
-    Args:
-        gold: Relevant documents.
-        hits: Passages of a retriever, best first.
-        corpus: Documents of the data set.
-        n: Number of distractors.
-        shuffle: Random numbers of the query.
-        relevant: Ids of all relevant documents.
-    """
-    distractors = {hit.id: hit for hit in hits if hit.id not in relevant}
-    # drawn with replacement: a corpus of millions is not copied
-    for _ in range(20 * n if corpus else 0):
-        if len(distractors) >= n:
+    """Return gold passages and the first n distinct candidates, shuffled; fewer if these end."""
+    distractors: dict[str, Document] = {}
+    for document in candidates:
+        if len(distractors) == n:
             break
-        document = corpus[shuffle.randrange(len(corpus))]
-        if document.id not in relevant:
-            distractors.setdefault(document.id, document)
-    passages = [*gold, *[*distractors.values()][:n]]
+        distractors.setdefault(document.id, document)
+    passages = [*gold, *distractors.values()]
     shuffle.shuffle(passages)
     return passages
 
