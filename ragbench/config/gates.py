@@ -60,9 +60,15 @@ def kind_of_gate(values: Mapping[str, Any]) -> tuple[type[Gate] | None, list[Gat
         values: Key -> value, without keys that are null.
     """
     kinds = gate_kinds()
-    subject, problems = _only_key(
-        [kind.subject for kind in kinds], values, "the gate has no subject", "exclude each other"
-    )
+    # `measure` is a subject of some kinds, and an option of `cheapest_within`
+    options = {
+        key
+        for kind in kinds
+        if kind.subject in values
+        for key in declared_options(kind).keys() - {kind.subject}
+    }
+    subjects = [kind.subject for kind in kinds if kind.subject not in options]
+    subject, problems = _only_key(subjects, values, "the gate has no subject", "exclude each other")
     if subject is None:
         return None, problems
     kinds = [k for k in kinds if k.subject == subject and k.is_about(values[subject])]

@@ -176,7 +176,7 @@ def explain_decision(
     """
     # the reason of a change has the margin
     has_condition = has_title or isinstance(gate, Change)
-    lines = [verdict_line(decision, gate.about if has_condition else gate.text)]
+    lines = [verdict_line(decision, (has_condition and gate.about) or gate.text)]
     if decision.system is None or not decision.worst_queries:
         return lines
     systems = [(run.scored.folder, decision.system)]

@@ -22,9 +22,12 @@ from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.audit.audit import audit_test_set
 from ragbench.experiment.calls import FileRankings, Outcome
+from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.plan.systems import names_of
 from ragbench.experiment.records import Results, failed_answers, tokens_of
+from ragbench.gates.cheapest import CostComparison, scored_by
+from ragbench.gates.drop import NOT_WORSE_MARGIN
 from ragbench.llm import Budget
 from ragbench.llm.failures import one_line
 from ragbench.records.comparison import PreferredPair
@@ -32,6 +35,7 @@ from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.records.summary import (
     FIRST_TO_FAIL,
     AnswerCounts,
+    CheapestSystem,
     CostTotal,
     Dataset,
     DeclaredJudge,
@@ -91,6 +95,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
         timing=Timing(
             run_id=f"{stamp}-{secrets.token_hex(2)}",
             systems={system.name: _timing(plan, results, system.name) for system in systems},
+            cheapest=tuple(_cheapest_systems(plan, results)),
         ),
     )
 
@@ -146,6 +151,26 @@ def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:
         latency_ms=Latency(p50=p50, p95=p95),
         queries_per_second=round(n_parallel * 1000 * n / total_ms, 3) if total_ms else None,
     )
+
+
+def _cheapest_systems(plan: Plan, results: Results) -> Iterator[CheapestSystem]:
+    """Yield the cheapest system that is surely not much worse, by the first measure of each kind.
+
+    A measure that tells nothing, or a sum, is no first measure. Nothing is yielded for a measure
+    without known costs; see `CostComparison.cheapest`.
+    """
+    systems = [system for system in results.systems if system.role != "control"]
+    families = [family for family in results.comparisons.measures if family.best]
+    # reversed, so that the first measure of a kind overwrites the later ones
+    firsts = {family.kind: family for family in reversed(families)}
+    for family in sorted(firsts.values(), key=families.index):
+        scored, best = scored_by(family.measure, systems), family.best or ""
+        method, margin = method_of(plan), NOT_WORSE_MARGIN
+        comparison = CostComparison(
+            best, scored, family.measure, margin, method, plan.ids, plan.clusters
+        )
+        if (cheapest := comparison.cheapest()) is not None:
+            yield cheapest
 
 
 def _count_failures(

@@ -15,6 +15,7 @@ GATES = Family(
         "increase": "ragbench.gates.increase:CostIncrease",
         "failed": "ragbench.gates.limit:Failed",
         "certificate": "ragbench.gates.certificate:Certificate",
+        "cheapest": "ragbench.gates.cheapest:Cheapest",
     },
 )
 

@@ -235,6 +235,7 @@ class Gate(ABC):
     Attributes:
         subject: Key that names what the gate is about, such as `measure`.
         of: Kind of the subject: `score`, `cost` or `judge`.
+        score_key: Key that names the score, if it is not the subject; else empty.
         conditions: Keys of conditions, of which the config allows one a gate.
         file_key: Key whose value may be a file, which the config puts into `file`; None without
             one.
@@ -247,6 +248,7 @@ class Gate(ABC):
 
     subject: ClassVar[str]
     of: ClassVar[Literal["score", "cost", "judge"]] = "score"
+    score_key: ClassVar[str] = ""
     conditions: ClassVar[tuple[str, ...]]
     file_key: ClassVar[str | None] = None
 
@@ -271,12 +273,12 @@ class Gate(ABC):
     @property
     @abstractmethod
     def about(self) -> str:
-        """Score, cost or rubric that the gate is about."""
+        """Score, cost or rubric that the gate is about; empty for the first score of a system."""
 
     @property
     def score(self) -> str | None:
-        """Score that systems must have; None for a gate about a cost or a judge."""
-        return self.about if self.of == "score" else None
+        """Score that systems must have; None for a gate about a cost, a judge or any score."""
+        return (self.about or None) if self.of == "score" else None
 
     @property
     @abstractmethod
@@ -353,7 +355,7 @@ class SystemGate(Gate):
                 problem += ": no judge in metrics.judge names this rubric"
             near = nearest(self.score, allowed)
             words = allowed or "a measure, metric or rubric"
-            yield GateProblem(self.subject, problem, words, near)
+            yield GateProblem(self.score_key or self.subject, problem, words, near)
         yield from self.check_condition(score)
         yield from self._check_systems(names, score)
 
@@ -414,11 +416,11 @@ class SystemGate(Gate):
     def scored_systems(self, run: GatedRun) -> tuple[str, Mapping[str, SystemScores]]:
         """Return the run's name of the score or cost, and the systems of the run that have it.
 
-        In the order of the run; every system has costs. A score that no system has keeps the name
-        of the gate.
+        In the order of the run; every system has costs, and any score. A score that no system has
+        keeps the name of the gate.
         """
         systems, score = run.scored.systems, self.about
-        if self.of != "cost":
+        if self.score is not None:
             names = dict.fromkeys(name for system in systems.values() for name in system.columns)
             # the config may spell the score in another way than the run
             score = find_score(self.about, list(names)) or self.about

@@ -136,6 +136,45 @@ class SystemTiming(Record):
     queries_per_second: float | None = None
 
 
+# Cost of a query by which systems are compared; `tokens` are those sent and received.
+QueryCost = Literal["usd", "tokens", "latency_ms"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheapestSystem(Record):
+    """The cheapest system that is surely not worse than the best one by more than a margin.
+
+    Attributes:
+        measure: Name of the measure.
+        margin: Largest loss, in the unit of the measure.
+        best: System with the best mean.
+        system: The cheapest system; None if none that is cheaper than the best one is surely within
+            the margin.
+        cost: Kind of cost.
+        costs: System -> cost of a query, of `system` and then of `best`: mean of US dollars or
+            tokens, or median of milliseconds.
+    """
+
+    measure: str
+    margin: float
+    best: str
+    system: str | None
+    cost: QueryCost
+    costs: Mapping[str, float]
+
+
+def cost_text(cost: QueryCost, *costs: float) -> str:
+    """Return costs of a query with their unit, joined by `against`.
+
+    Example:
+        >>> cost_text("usd", 0.00031, 0.0041), cost_text("tokens", 2045)
+        ('0.00031 against 0.0041 USD a query', '2,045 tokens a query')
+    """
+    unit = {"usd": "USD", "latency_ms": "ms"}.get(cost, cost)
+    texts = (f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}" for amount in costs)
+    return f"{' against '.join(texts)} {unit} a query"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing(Record):
     """The part of a summary that differs if the same run is repeated.
@@ -143,10 +182,12 @@ class Timing(Record):
     Attributes:
         run_id: Name of the run folder: its start, and a random part.
         systems: System -> its speed.
+        cheapest: Cheapest system by the first measure of each kind, where costs differ.
     """
 
     run_id: str = ""
     systems: Mapping[str, SystemTiming] = field(default_factory=dict)
+    cheapest: tuple[CheapestSystem, ...] = optional(())
 
     def of(self, system: str) -> SystemTiming:
         """Return the speed of a system; an empty record if it is not known."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ragbench.records.causes import CAUSES
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Summary, SystemSummary
+from ragbench.records.summary import CheapestSystem, Summary, SystemSummary, cost_text
 from ragbench.report.base import SIGNS, Outcome, Section
 from ragbench.report.text import (
     MISSING,
@@ -98,6 +98,20 @@ def headline(
     tied = [system for system in tied if system != against]
     verb = "is" if len(tied) == 1 else "are"
     return f"{text}; {_names(tied)} {verb} not shown to be worse" if tied else text
+
+
+def cheapest_sentence(cheapest: CheapestSystem, scores: Mapping[str, SystemScore]) -> str:
+    """Return a sentence on the cheapest system that is surely not much worse than the best.
+
+    `scores` has the scores of both systems by the measure. The sentence has no full stop.
+    """
+    margin, measure = f"{cheapest.margin:g}", printable(cheapest.measure)
+    if cheapest.system is None:
+        return f"no cheaper system is surely within {margin} of the best by {measure}"
+    costs = cheapest.costs
+    means = " against ".join(significant(scores[name].mean) for name in costs)
+    text = f"{measure} {means}, {cost_text(cheapest.cost, *costs.values())}"
+    return f"cheapest within {margin} of the best: {printable(cheapest.system)} ({text})"
 
 
 def lead(summary: Summary, families: Iterable[MeasureComparison] = ()) -> str:

@@ -22,7 +22,7 @@ from ragbench.records.summary import (
 from ragbench.report.audit import audit_chapter
 from ragbench.report.base import GateRow, Grid, Layout, Section, Slices
 from ragbench.report.ci import why_of
-from ragbench.report.headline import headline, lead, legend, nothing_told
+from ragbench.report.headline import cheapest_sentence, headline, lead, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
 from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preference
 from ragbench.report.text import (
@@ -144,7 +144,8 @@ def _headlines(
 
     The sentences of `nothing_told`, on measures that cannot tell systems apart, come first. The
     labels of a section follow its sentence, such as its judge. A section without such a measure has
-    no sentence if one of its measures tells nothing, else a sentence that nothing was scored.
+    no sentence if one of its measures tells nothing, else a sentence that nothing was scored. Where
+    costs are known, a sentence on the cheapest system that is surely not much worse comes next.
     """
     families = {family.measure: family for family in comparisons.measures}
     sentences = nothing_told(comparisons.measures)
@@ -173,6 +174,9 @@ def _headlines(
             corrected=comparisons.correction != "none",
         )
         sentences.append("; ".join([text, *section.labels]))
+        for cheapest in summary.timing.cheapest:
+            if cheapest.measure == first:
+                sentences.append(cheapest_sentence(cheapest, by_measure[first]))
     return sentences
 
 

@@ -24,7 +24,8 @@ TIMES = np.exp(np.random.default_rng(4).normal(3, 0.5, N)).round(3)
 class Model:
     """Answers, and says what each answer took."""
 
-    def __init__(self, slower=1.0, noise=0.0, usd=0.001, blocks=0):
+    def __init__(self, slower=1.0, noise=0.0, usd=0.001, blocks=0, lost=0):
+        self.lost = lost
         rng = np.random.default_rng(5)
         self.times = TIMES * slower * np.exp(rng.normal(0, 1, N) * noise)
         if blocks:
@@ -34,7 +35,8 @@ class Model:
     def generate(self, question, contexts):
         number = int(question.split()[-1])
         usage = Usage(100 + number, 10, float(self.usd[number]))
-        return Prediction("moon", usage=usage, latency_ms=float(self.times[number]))
+        answer = "moon" if number >= self.lost else "sun"
+        return Prediction(answer, usage=usage, latency_ms=float(self.times[number]))
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +124,22 @@ def test_numbers_are_those_of_the_summary(config, baseline):
     assert p95["increase"] == pytest.approx(p95["value"] / p95["baseline"] - 1)
     assert usd["value"] == pytest.approx(system["usd"])
     assert p95["worst_queries"], "those that became slowest are named"
+
+
+def test_the_cheapest_that_is_not_worse(config):
+    """One answer of 120 is lost by a tenth of the price, which leaves a loss of 0.02 open."""
+    gates = [{"cheapest_within": 0.05, "system": name} for name in ("bm25/m", "bm25/dear")]
+    models = {"m": Model(usd=0.001, lost=1), "dear": Model(usd=0.01)}
+    found = run_experiment({**config, "gates": gates}, generators=models)
+
+    cheap, dear = found.summary["gates"]
+    assert (cheap["verdict"], dear["verdict"], found.exit_code) == ("pass", "fail", 1)
+    assert "bm25/m is cheaper and surely within 0.05 of the best: 0.001" in dear["why"]
+    assert check_gates(found, gates) == [cheap | {"line": None}, dear | {"line": None}]
+    [record] = found.summary["timing"]["cheapest"]
+    assert (record["measure"], record["best"], record["system"]) == ("rouge1", "bm25/dear", None)
+    lines = (found.path / "report.md").read_text(encoding="utf-8").splitlines()
+    assert "no cheaper system is surely within 0.02 of the best by rouge1" in lines
 
 
 def test_a_run_folder_and_another_system_are_references_too(config):

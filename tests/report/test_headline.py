@@ -4,8 +4,8 @@ import pytest
 
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Summary
-from ragbench.report.headline import lead, outcome_of
+from ragbench.records.summary import CheapestSystem, Summary
+from ragbench.report.headline import cheapest_sentence, lead, outcome_of
 from ragbench.report.sections import score_cell
 from tests.report.example import comparison, score
 from tests.report.pages import read
@@ -52,6 +52,28 @@ def test_a_best_mean_over_other_queries_is_not_called_better():
         "-0.050 [-0.080, -0.020] (95 % confidence, adjusted p 0.0020)"
     )
     assert told({**made, "differs": None}).endswith("[-0.080, -0.020], was not tested")
+
+
+def cheapest(system, cost="usd", **costs):
+    record = CheapestSystem(
+        measure="ndcg@10", margin=0.02, best="hybrid", system=system, cost=cost, costs=costs
+    )
+    scores = {name: read(SystemScore, value) for name, value in SCORES.items()}
+    return cheapest_sentence(record, scores)
+
+
+def test_the_cheapest_that_is_not_much_worse():
+    assert cheapest("dense", dense=0.00031, hybrid=0.0041) == (
+        "cheapest within 0.02 of the best: dense (ndcg@10 0.410 against 0.450, 0.00031 against "
+        "0.0041 USD a query)"
+    )
+    assert cheapest("dense", "latency_ms", dense=0.3, hybrid=41).endswith(
+        "0.3 against 41 ms a query)"
+    )
+    assert "312 against 2,045 tokens a query" in cheapest("dense", "tokens", dense=312, hybrid=2045)
+    assert cheapest(None, hybrid=0.0041) == (
+        "no cheaper system is surely within 0.02 of the best by ndcg@10"
+    )
 
 
 def mark(name, family):

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tests.report.example import comparison, score, system
-from tests.report.pages import count_lines, lay_out
+from tests.report.pages import count_lines, lay_out, with_timing
 
 
 def test_sections_and_their_rows(example):
@@ -46,6 +46,20 @@ def test_undecided_gates_are_counted_first(example):
     made = lay_out({**summary, "gates": gates}, comparisons)
 
     assert made.headlines[0] == "gates: 2 undecided, 1 failed, 1 passed"
+
+
+def test_the_cheapest_system_follows_the_sentence_on_its_measure(example):
+    summary, comparisons = example
+    cheapest = {"margin": 0.02, "best": "hybrid", "system": None, "cost": "usd", "costs": {}}
+    entries = [{**cheapest, "measure": measure} for measure in ("ndcg@10", "rouge1")]
+    timing = {**with_timing(summary)["timing"], "cheapest": entries}
+    plain = lay_out(summary, comparisons).headlines
+
+    lines = lay_out({**summary, "timing": timing}, comparisons).headlines
+
+    added = [line for line in lines if line not in plain]
+    assert added[0] == "no cheaper system is surely within 0.02 of the best by ndcg@10"
+    assert lines[lines.index(added[0]) - 1].startswith("ndcg@10: ")
 
 
 def test_a_measure_of_one_system_has_no_best():
