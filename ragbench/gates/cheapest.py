@@ -236,7 +236,8 @@ class Cheapest(base.SystemGate):
         comparison = CostComparison(system.name, systems, score, margin, run.method, ids, clusters)
         cost, costs = comparison.costs
         if (value := costs.get(system.name)) is None:
-            return Decision("undecided", "its cost is not known, or no two known costs differ")
+            why = "its cost is not known, or no two known costs differ; give prices of its model"
+            return Decision("undecided", why)
         cheaper = next(filter(comparison.is_within, comparison.cheaper), None)
         if cheaper is not None:
             amounts = cost_text(cost, costs[cheaper], value)

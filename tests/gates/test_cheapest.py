@@ -168,7 +168,7 @@ def test_a_system_without_a_known_cost_is_not_named():
     assert decide(systems, "big").verdict == "pass"
     assert decide(systems, "mid").why.startswith("its cost is not known, or no two")
     assert compare(systems, best="mid").cheapest() is None
-    assert decide(four()[:1], "big").why.endswith("no two known costs differ")
+    assert decide(four()[:1], "big").why.startswith("its cost is not known")
 
 
 def test_equal_costs_tie_in_the_order_of_the_systems():
@@ -217,7 +217,9 @@ def test_a_system_that_was_not_run_or_scored():
     )
     gate = Cheapest(cheapest_within=0.03, system="new")
     [decision] = gate.decide_systems(run)
-    assert (decision.verdict, decision.why) == ("undecided", "new was not run")
+    assert decision.verdict == "undecided"
+    assert decision.why.startswith("new was not run")
 
     [decision] = Cheapest(cheapest_within=0.03, system="mid", measure="rouge1").decide_systems(run)
-    assert (decision.verdict, decision.why) == ("undecided", "rouge1 was not scored in this run")
+    assert decision.verdict == "undecided"
+    assert decision.why.startswith("rouge1 was not scored in this run")
