@@ -15,6 +15,7 @@ CONFIG = (
 LINES = [
     "demo NAME", "run NAME.yaml", "run c.yaml --set output=NAME", "run c.yaml --set cache=NAME",
     "run c.yaml --set cache_also=[NAME]", "run c.yaml --set name=NAME", "plan NAME",
+    "audit NAME", "audit c.yaml --set dataset.path=NAME",
     "validate NAME", "validate c.yaml --set dataset.path=NAME",
     "validate c.yaml --set dataset.type=NAME", "validate c.yaml --set metrics.judge.nuggets=NAME",
     "validate c.yaml --set metrics.judge.rubrics=[NAME.yaml]",

@@ -93,6 +93,7 @@ def folder(tmp_path_factory):
 
 COMMANDS = [
     "demo HOSTILE",
+    "audit c.yaml", "audit c.yaml --json",
     "validate c.yaml", "plan c.yaml", "plan c.yaml --json", "run c.yaml", "run c.yaml --json",
     "run c.yaml --only HOSTILE", "run HOSTILE.yaml", "validate c.yaml --set HOSTILE=1",
     "validate c.yaml --set name=HOSTILE", "validate c.yaml --set seed=HOSTILE",

@@ -15,6 +15,7 @@ LINES = {
     "run": "CONFIG --only bm25 --quiet",
     "plan": "CONFIG",
     "validate": "CONFIG",
+    "audit": "CONFIG",
     "init": "fresh.yaml",
     "score": "QRELS runs/quickstart/latest/rankings/bm25.trec -m ndcg@10",
     "explain": "runs/quickstart",
