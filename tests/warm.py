@@ -173,7 +173,7 @@ def serve() -> None:
             with suppress(ImportError):  # made by its package, not found by its name
                 importlib.import_module(name)
         if page := sys.modules.get("ragbench.report.page.html"):
-            page._template()  # to compile it takes as long as all else of a small run
+            page._template("page")  # to compile it takes as long as all else of a small run
 
     learn(RUN)
     os.fsync, sqlite3.connect = quick_disk.fsync, quick_disk.connect

@@ -143,7 +143,9 @@ def command(
     # a longer run begins with the rows of a shorter one
     if target and target.exists() and not table.startswith(target.read_bytes()):
         problem = "exists and holds something else, perhaps your edits"
-        raise DataError(problem, file=target, allowed="another file; replies are stored")
+        raise DataError(
+            problem, file=target, allowed="another file, or none of its name; replies are stored"
+        )
     if target and questions:
         write_file(target, table)
     if rejected:

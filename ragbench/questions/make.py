@@ -86,7 +86,9 @@ class QuestionMaker:
             rows = [row % len(passages) for row in range(start, start + size)]
             jobs = [(passages[row], tuple(filter(None, by_passage[row]))) for row in rows]
             results: dict[int, QuestionCandidate] = {}
-            for position, candidate in engine.map(partial(self._write, engine, kind), jobs):
+            for position, candidate in engine.map(
+                partial(self._write, engine, kind, questions), jobs
+            ):
                 results[position] = candidate
                 advance(1)
             # in the order of the passages, whichever reply came first
@@ -164,16 +166,21 @@ class QuestionMaker:
             "closed_book": self._prompts.closed_book(question),
         }
 
-    async def _write(self, engine: llm.ChatEngine, kind: str, job: Job) -> QuestionCandidate:
+    async def _write(
+        self, engine: llm.ChatEngine, kind: str, questions: Sequence[QuestionCandidate], job: Job
+    ) -> QuestionCandidate:
         """Return a candidate about a passage with all checks but that of its repetition.
 
-        A call that fails is a failed check. Raises as `make` does.
+        A call that fails is a failed check, and a repetition of one of `questions`, those that were
+        kept before the round, takes no further call. Raises as `make` does.
         """
         passage, earlier = job
         candidate = QuestionCandidate(passage, kind)
         try:
             value = await _ask(engine, self._prompts.question(kind, passage, earlier))
             candidate = self._check_words(_read(candidate, value))
+            repetition = checks.check_repetition(candidate, questions)
+            candidate = repetition if repetition.failure else candidate
             requests = {} if candidate.failure else self._requests(candidate)
             for name, request in requests.items():
                 if not candidate.failure:
