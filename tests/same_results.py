@@ -35,7 +35,10 @@ VOLATILE = {
     *("stage_versions", "cache", "path", "throughput"),
 }
 """Keys whose values differ from run to run, or name the commit."""
-_TIMES = re.compile(r' time="[\d.]+"|^time, tokens and money\n+(\|.*\n)+', re.MULTILINE)
+_TIMES = re.compile(
+    r' time="[\d.]+"|^time, tokens and money\n+(\|.*\n)+|^(cheapest within|no cheaper) .*\n+',
+    re.MULTILINE,
+)
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
