@@ -66,8 +66,8 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
 )
 @path_option(
     *("-o", "--output"),
-    help="The file for the sheet, the certificate or the probe results. Default: a sheet goes to "
-    "standard output.",
+    help="The file for the sheet, the certificate or the probe results. FILE.html is a page to "
+    "label with keys, which saves the sheet. Default: a sheet goes to standard output.",
 )
 @several(
     *("--rubric", "rubrics"),

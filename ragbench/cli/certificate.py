@@ -25,10 +25,11 @@ from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.records import judge_totals
 from ragbench.experiment.reproduce import check_trust
-from ragbench.files import write_file
+from ragbench.files import naming_unwritable, write_file
 from ragbench.records import codec
 from ragbench.records.certificate import JudgeCertificate, ProbeFound, ProbeReport
 from ragbench.report.calibration import render_certificate, render_probes
+from ragbench.report.page.review import write_label_page
 from ragbench.report.progress import Progress
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
@@ -94,7 +95,7 @@ def _write(
 def draw_sheet(
     request: Request, n: int, *, systems: Sequence[str] = (), unit: sheet.Unit = "answer"
 ) -> None:
-    """Draw n answers per rubric at random, and write the sheet to label.
+    """Draw n answers per rubric at random, and write the sheet to label; .html is a page for it.
 
     Raises:
         UsageError: The file exists: it may hold labels.
@@ -115,6 +116,10 @@ def draw_sheet(
     text = to_csv(sheet.COLUMNS, rows)
     if output is None:
         write_result(text, exact=True)
+    elif output.suffix == ".html":
+        scales = {name: sheet.LabelScale.of_rubric(rubric) for name, (_, rubric) in draws.items()}
+        with naming_unwritable(output):
+            write_label_page(output, rows, scales)
     else:
         write_file(output, text)
     counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())

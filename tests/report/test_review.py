@@ -7,7 +7,8 @@ import csv
 import pytest
 from scipy.stats import binomtest
 
-from ragbench.data.runs.run_folder import to_csv
+from ragbench.data.runs.run_folder import csv_rows, to_csv
+from tests.calibration.trial import judged
 from tests.commands import run_command
 from tests.report.chromium import expect, looks, tab, violations
 from tests.report.strategies import HOSTILE
@@ -117,7 +118,7 @@ def review_the_rest(page, expected):
         expected[i][7], expected[i][-1] = ("yes" if i % 2 else "no"), "yes"
     keys.press("j")  # question 19 is not reviewed
     at(page, 20, "not reviewed")
-    expect(page.locator("#title")).to_have_text(
+    expect(page.locator("#passages .soft")).to_have_text(
         "no gold document: the documents must not answer this question"
     )
     keys.press("k")
@@ -168,9 +169,61 @@ def test_twenty_questions_are_reviewed_with_keys_alone_saved_and_read_back(rows,
         assert [row["keep"] for row in csv.DictReader(stream)].count("no") == 3
 
 
-def test_the_review_page_is_accessible_in_both_colours(rows, browser):
+@pytest.fixture(scope="module")
+def sheet(tmp_path_factory):
+    """Draw the same answers to a page and to a table; return their folder and the run."""
+    folder = tmp_path_factory.mktemp("labels")
+    records = [
+        {
+            "id": f"q{i}",
+            "question": f"How long is bridge {i}?",
+            "contexts": [f"Bridge {i} is {i}0 m long.", "</script>Rain."],
+            "answer": f"=Bridge {i} is long.",
+        }
+        for i in range(4)
+    ]
+    run = judged(folder, "bridges", records, ("faithfulness", "answer_relevancy"))
+    for name in ("sheet.html", "drawn.csv"):
+        done = run_command("calibrate", run, "--draw", 4, "-o", name, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder, run
+
+
+def test_drawn_answers_are_labelled_with_keys_and_the_saved_sheet_is_read(sheet, visit):
+    folder, run = sheet
+    header, *rows = csv_rows(folder / "drawn.csv")
+    page = visit(folder / "sheet.html")
+    for i, row in enumerate(rows):
+        expect(page.locator("#status")).to_have_text(
+            f"answer {i + 1} of 8: not labelled; {i} labelled"
+        )
+        expect(page.locator("#passages .text").nth(1)).to_have_text(row[header.index("answer")])
+        level = 1 if row[1] == "faithfulness" else 2 + i % 4
+        page.keyboard.press("9")  # no level of the scale
+        page.keyboard.press(str(level))
+        row[header.index("label")] = str(level)
+    page.keyboard.press("e")
+    page.keyboard.press("Backspace")
+    page.keyboard.type("3")
+    page.keyboard.press("Tab")
+    page.keyboard.type("half, true")
+    page.keyboard.press("Escape")
+    rows[-1][header.index("label")], rows[-1][header.index("comment")] = "3", "half, true"
+    with page.expect_download() as download:
+        page.keyboard.press("s")
+    assert download.value.suggested_filename == "sheet.csv"
+    download.value.save_as(folder / "sheet.csv")
+
+    assert (folder / "sheet.csv").read_bytes() == to_csv(header, rows).encode()
+    done = run_command("calibrate", run, "--labels", "sheet.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "4 answers to 4 queries, labels on 1..5" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["review.html", "sheet.html"])
+def test_the_page_is_accessible_in_both_colours(rows, sheet, browser, name):
     page = tab(browser, bypass_csp=True)
-    page.goto((rows[0] / "review.html").as_uri())
+    page.goto(((rows if name == "review.html" else sheet)[0] / name).as_uri())
     expect(page.locator("#review")).to_be_visible()
     for width, scheme in looks(page):
         assert violations(page) == [], (width, scheme)

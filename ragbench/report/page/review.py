@@ -1,10 +1,11 @@
-"""`review.html`: questions with their quotes, which a person keeps, edits or drops with keys."""
+"""`review.html`: questions that a person keeps, edits or drops with keys, or answers to label."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ragbench.calibration.sheet import COLUMNS, LabelScale
 from ragbench.data.files.rows import Entry
 from ragbench.errors import visible
 from ragbench.questions.review import QuotedDocuments
@@ -38,21 +39,53 @@ def write_review_page(path: Path, entries: Sequence[Entry], documents: Sequence[
         "passages": [_excerpt(*corpus.find(entry)) for entry in entries],
     }
     name = f"{Path(entries[0].file).stem}.reviewed.csv"
+    _write(path, {**data, "name": name}, name=Path(entries[0].file).name, is_labels=False)
+
+
+def write_label_page(
+    path: Path, rows: Sequence[Sequence[str | float | None]], scales: Mapping[str, LabelScale]
+) -> None:
+    """Write the page on which a person labels the answers of a sheet, and which saves the sheet.
+
+    Args:
+        path: The HTML file; the saved sheet has its name, ending in .csv.
+        rows: Rows of `sheet_rows`, at least one.
+        scales: Rubric -> scale of its labels, for the digit keys.
+
+    Raises:
+        OSError: The page cannot be written.
+    """
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    answers = [dict(zip(COLUMNS, cells, strict=True)) for cells in texts]
+    parts = ("question", "answer", "passages", "reference", "queries")
+    data = {
+        "columns": COLUMNS,
+        "rows": texts,
+        "passages": [
+            [(part, visible(row[part])) for part in parts if row[part]] for row in answers
+        ],
+        "levels": [[f"{level:g}" for level in scales[row["rubric"]].levels] for row in answers],
+        "name": f"{path.stem}.csv",
+    }
+    _write(path, data, is_labels=True)
+
+
+def _write(path: Path, data: Mapping[str, object], **values: object) -> None:
     # two tables never share the state that the browser stores
-    data = {**data, "key": f"ragbench review {fingerprint_json(data)}", "name": name}
-    write_html(path, render_page("review", name=Path(entries[0].file).name, data=data))
+    key = f"ragbench review {fingerprint_json(data)}"
+    write_html(path, render_page("review", data={**data, "key": key}, **values))
 
 
-def _excerpt(document: Document | None, quote: str) -> tuple[str, str]:
-    """Return the title of a document and its text around a quote; without a document, ('', '').
+def _excerpt(document: Document | None, quote: str) -> list[tuple[str, str]]:
+    """Return (title of a document, its text around a quote); a title alone without a document.
 
     Without a quote, the text starts at the beginning. Characters that a browser would obey are
     shown as other characters.
     """
     if document is None:
-        return "", ""
+        return [("no gold document: the documents must not answer this question", "")]
     place = document.text.find(quote)
     start, end = max(place - _AROUND, 0), place + len(quote) + _AROUND
     text = "… " * (start > 0) + document.text[start:end] + " …" * (end < len(document.text))
     title = f"{document.id}: {document.title}" if document.title else document.id
-    return visible(title), visible(text)
+    return [(visible(title), visible(text))]

@@ -1,4 +1,4 @@
-// Review of questions by keys: keep, edit, drop, comment, and save as CSV. No library, no request, no
+// Review of questions, or labels of answers, by keys, saved as CSV. No library, no request, no
 // markup from text: every foreign text is set by textContent or as the value of a field.
 "use strict";
 (() => {
@@ -6,6 +6,8 @@
   const data = JSON.parse($("data").textContent);
   const originals = data.rows.map((cells) =>
     Object.fromEntries(data.columns.map((column, i) => [column, cells[i]])));
+  const fields = [...document.querySelectorAll("textarea")].map((field) => field.id);
+  const isLabels = fields.includes("label");
   const TEXTS = ["question", "reference", "quote"];
   const EDITED = "edited";
 
@@ -48,26 +50,47 @@
     return match && [match.index, match.index + match[0].length];
   }
 
+  /** The state of a row in words; empty where nothing is decided. */
+  function decisionOf(row) {
+    if (isLabels) return row.label && `label ${row.label}`;
+    return row.reviewed && (row.keep === "no" ? "dropped" : row.reviewed === EDITED ? "kept with edits" : "kept");
+  }
+
   function drawState() {
     const row = rowAt(state.at);
-    const decision = !row.reviewed ? "not reviewed" : row.keep === "no" ? "dropped" : row.reviewed === EDITED ? "kept with edits" : "kept";
-    const n = originals.filter((_, i) => rowAt(i).reviewed).length;
-    $("status").textContent = `question ${state.at + 1} of ${originals.length}: ${decision}; ${n} reviewed`;
+    const n = originals.filter((_, i) => decisionOf(rowAt(i))).length;
+    const word = isLabels ? "labelled" : "reviewed";
+    $("status").textContent = `${isLabels ? "answer" : "question"} ${state.at + 1} of ${originals.length}: ${decisionOf(row) || `not ${word}`}; ${n} ${word}`;
+    drawPassages(row.quote ?? "");
+    if (isLabels) return;
     $("keep").setAttribute("aria-pressed", String(Boolean(row.reviewed) && row.keep !== "no"));
     $("drop").setAttribute("aria-pressed", String(Boolean(row.reviewed) && row.keep === "no"));
-    const [title, text] = data.passages[state.at];
-    const place = placeOf(row.quote, text);
-    const mark = document.createElement("mark");
-    mark.textContent = place ? text.slice(...place) : "";
-    $("passage").replaceChildren(...(place ? [text.slice(0, place[0]), mark, text.slice(place[1])] : [text]));
-    $("title").textContent = title || "no gold document: the documents must not answer this question";
-    $("quote-note").textContent = row.quote.trim() && !place ? "The quote does not stand in the passage that is shown, word by word." : "";
+    const isLost = row.quote.trim() && !document.querySelector("mark");
+    $("quote-note").textContent = isLost ? "The quote does not stand in the passage that is shown, word by word." : "";
+  }
+
+  /** Draw the titled texts of the row, with a quote marked. */
+  function drawPassages(quote) {
+    $("passages").replaceChildren(...data.passages[state.at].flatMap(([title, text]) => {
+      const place = placeOf(quote, text);
+      const [head, body] = [document.createElement("p"), document.createElement("p")];
+      const [name, mark] = [document.createElement("bdi"), document.createElement("mark")];
+      head.className = "soft";
+      body.className = "text";
+      body.dir = "auto";
+      name.textContent = title;
+      head.append(name);
+      mark.textContent = place ? text.slice(...place) : "";
+      body.append(...(place ? [text.slice(0, place[0]), mark, text.slice(place[1])] : [text]));
+      return [head, body];
+    }));
   }
 
   function draw() {
     const row = rowAt(state.at);
-    $("facts").textContent = [row.id, row.kind, row.checks && `passed: ${row.checks}`, row.reason].filter(Boolean).join("; ");
-    for (const name of [...TEXTS, "comment"]) $(name).value = row[name];
+    const facts = isLabels ? [row.rubric, row.scale] : [row.id, row.kind, row.checks && `passed: ${row.checks}`, row.reason];
+    $("facts").textContent = facts.filter(Boolean).join("; ");
+    for (const name of fields) $(name).value = row[name];
     drawState();
   }
 
@@ -108,7 +131,7 @@
   const ACTIONS = {
     keep: () => decide("yes"),
     drop: () => decide("no"),
-    edit: () => $("question").focus(),
+    edit: () => $(fields[0]).focus(),
     "comment-key": () => $("comment").focus(),
     previous: () => move(-1),
     next: () => move(1),
@@ -118,25 +141,29 @@
     k: "keep", d: "drop", e: "edit", c: "comment-key", j: "next", s: "save",
     ArrowRight: "next", ArrowDown: "next", ArrowLeft: "previous", ArrowUp: "previous",
   };
-  for (const [id, action] of Object.entries(ACTIONS)) $(id).addEventListener("click", action);
-  for (const name of TEXTS) {
+  for (const [id, action] of Object.entries(ACTIONS)) $(id)?.addEventListener("click", action);
+  for (const name of fields) {
     // a person who edits a question keeps it, unless it was dropped
     $(name).addEventListener("input", () => {
-      const decided = rowAt(state.at).reviewed ? {} : { keep: "yes", reviewed: "yes" };
-      change({ ...decided, [name]: $(name).value });
+      const isDecision = TEXTS.includes(name) && !rowAt(state.at).reviewed;
+      change({ ...(isDecision ? { keep: "yes", reviewed: "yes" } : {}), [name]: $(name).value });
     });
   }
-  $("comment").addEventListener("input", () => change({ comment: $("comment").value }));
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.target.matches("textarea")) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
+    if (!$("keys").checked) return;
     const id = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!id || !$("keys").checked) return;
-    event.preventDefault(); // a letter would be typed into the field that gets the focus
-    ACTIONS[id]();
+    if (isLabels && data.levels[state.at].includes(event.key)) {
+      change({ label: event.key });
+      move(1);
+    } else if (id && $(id)) {
+      event.preventDefault(); // a letter would be typed into the field that gets the focus
+      ACTIONS[id]();
+    }
   });
   $("review").hidden = false;
   draw();
