@@ -72,8 +72,9 @@ def command() -> None:
         echo(f"\n{number}. {change}\n", bold=True)
         head = f"gate {decision.verdict}: {decision.gate} ({decision.system}): {why_of(decision)}"
         worst = decision.worst_queries[0]
-        question = f"most lost: {worst.query_id} {questions[worst.query_id]}"
-        for line in (head, f"{question}  {worst.baseline:.2f} -> {worst.score:.2f}"):
+        scores = f"{worst.baseline:.2f} -> {worst.score:.2f}"
+        question = f"most lost: {scores}  {worst.query_id} {questions[worst.query_id]}"
+        for line in (head, question):
             echo(fill(line, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6))
         echo()
         for line in _explain(decision):

@@ -90,6 +90,13 @@ def test_quiet_leaves_only_the_result(repository, warm_cache, tmp_path):
     assert "ndcg@10" in done.stdout
 
 
+def test_quiet_and_verbose_exclude_each_other(tmp_path):
+    done = ragbench("run", "c.yaml", "-q", "--verbose", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "pass --quiet or --verbose, not both" in done.stderr
+
+
 def test_json_is_the_summary(repository, tmp_path):
     done = ragbench("run", repository / QUICKSTART, "--json", "--only", "bm25", cwd=tmp_path)
 
