@@ -67,7 +67,7 @@ class Detectable(Record):
         slice: `all`, or `field: slice`.
         queries: Number of queries with such a score.
         graded: Differences of graded scores, such as ndcg: between systems that are alike, and that
-            are not; None below two queries.
+            are not; None if so few queries cannot detect them.
         hits: The same of scores that are 0 or 1.
     """
 

@@ -189,7 +189,8 @@ def test_records_have_the_line_of_their_row(tmp_path):
     assert [(f["kind"], f["place"]) for f in report["findings"]] == [
         ("repeated_question", f"{path}:2")
     ]
-    assert [(d["scores"], d["queries"]) for d in report["detects"]] == [("metrics of answers", 2)]
+    detects = {"scores": "metrics of answers", "slice": "all", "queries": 2}
+    assert report["detects"] == [detects | {"graded": None, "hits": None}]
 
 
 def test_a_wrong_key_of_the_metadata_has_its_place(example):

@@ -137,8 +137,9 @@ def _detects(
                     scores=name,
                     slice=f"{prefix}{label}",
                     queries=n,
-                    graded=graded if n > 1 else None,
-                    hits=hits if n > 1 else None,
+                    # NaN for one query; no scores from 0 to 1 differ by more than 1
+                    graded=graded if graded[1] <= 1 else None,
+                    hits=hits if hits[1] <= 1 else None,
                 )
 
 
