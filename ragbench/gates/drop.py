@@ -39,7 +39,7 @@ _MIN_IDENTICAL = 4
 # Margin of a gate without one, as a share of the range of the score
 NOT_WORSE_MARGIN = 0.02
 # Another rule, for teams that must decide with the queries that they have
-_BY_MEAN = "a gate with decide: mean, for exactly these queries"
+_BY_MEAN = "a gate with max_drop and decide: mean, for exactly these queries"
 # With fewer clusters, their variance is too uncertain to decide
 MIN_CLUSTERS = 10
 Identical = Annotated[

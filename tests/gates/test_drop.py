@@ -270,7 +270,10 @@ def test_an_undecided_gate_warns_only_if_the_estimate_is_worse(lost, gained, dir
 
     assert (found.verdict, found.level) == ("undecided", level)
     assert "; to decide (power 0.8): " in found.why
-    assert ", or a gate with decide: mean, for exactly these queries; the estimate is" in found.why
+    assert (
+        ", or a gate with max_drop and decide: mean, for exactly these queries; the estimate is"
+        in found.why
+    )
 
 
 def test_a_sure_drop_that_may_be_within_the_margin_is_called_sure():
@@ -403,7 +406,7 @@ def test_few_changes_without_a_bound_are_undecided():
     assert found.verdict == "undecided"
     assert found.why == (
         "only 3 of 50 queries changed, and the score has no bound; "
-        "use a gate with decide: mean, for exactly these queries"
+        "use a gate with max_drop and decide: mean, for exactly these queries"
     )
     assert found.facts.interval == (None, None)
 
