@@ -30,13 +30,15 @@
 
   /** Change cells of the row on the screen; a decided row is marked as edited if a text differs. */
   function change(cells) {
-    const row = { ...rowAt(state.at), ...cells };
+    const original = originals[state.at];
+    // changed cells alone: the storage of a browser holds some 5 MB
+    const changes = { ...state.changes[state.at], ...cells };
+    const row = { ...original, ...changes };
     if (row.reviewed) {
-      const original = originals[state.at];
       const isEdited = original.reviewed === EDITED || TEXTS.some((name) => row[name] !== original[name]);
-      row.reviewed = isEdited ? EDITED : "yes";
+      changes.reviewed = isEdited ? EDITED : "yes";
     }
-    state.changes[state.at] = row;
+    state.changes[state.at] = changes;
     store();
     drawState();
   }
