@@ -126,38 +126,56 @@ def command(
         prompts = QuestionPrompts(options, choices["language"], style)
         maker = QuestionMaker(documents.documents, prompts, seed=seed)
         if plan:
-            prices = options.load_prices()
-            bounds = (maker.bound(kind, number, prices) for kind, number in counts.items())
-            (_, calls), (_, tokens), usd = astuple(sum(bounds, llm.Estimate()))
-            price = "of unknown price" if usd is None else f"{usd[1]:.2g} USD"
-            output.echo(f"at most {calls:,.0f} calls, {tokens:,.0f} tokens, {price}")
-            output.echo(f"nothing is sent; version of the prompts: {prompt_version()}")
+            _print_plan(maker, counts, options)
             return
         candidates = _ask(maker, counts, options, llm.Budget(**limits))
         is_complete = not maker.is_over_budget
     else:
         output.echo(f"warning: {WARNING}", err=True)
         candidates = known_items(documents.documents, n or 0, seed=seed)
-    questions, failures = passing(candidates), [c for c in candidates if c.failure]
-    table = to_table(questions).encode()
-    # a longer run begins with the rows of a shorter one
-    if target and target.exists() and not table.startswith(target.read_bytes()):
-        problem = "exists and holds something else, perhaps your edits"
-        raise DataError(
-            problem, file=target, allowed="another file, or none of its name; replies are stored"
-        )
-    if target and questions:
-        write_file(target, table)
-    if rejected:
-        write_file(rejected, to_table(failures, reasons=True))
+    if target:
+        _write_tables(candidates, target, rejected)
     output.echo(summary_line(candidates))
-    if not questions:
+    if not (n_kept := len(passing(candidates))):
         raise DataError("no question was kept", file=corpus, allowed="see --rejected FILE")
     output.echo(f"wrote {target}")
-    if len(questions) < (n_wanted := sum(counts.values())):
-        output.echo(f"warning: {len(questions)} of {n_wanted} questions were kept", err=True)
+    if n_kept < (n_wanted := sum(counts.values())):
+        output.echo(f"warning: {n_kept} of {n_wanted} questions were kept", err=True)
     output.echo(f"next: ragbench init --from {target} --corpus {corpus}", err=True)
     ctx.exit(EXIT_OK if is_complete else EXIT_INCOMPLETE)
+
+
+def _print_plan(
+    maker: QuestionMaker, counts: Mapping[str, int], options: QuestionModelOptions
+) -> None:
+    """Print the most calls, tokens and cost that questions of all kinds can take."""
+    prices = options.load_prices()
+    bounds = (maker.bound(kind, number, prices) for kind, number in counts.items())
+    (_, calls), (_, tokens), usd = astuple(sum(bounds, llm.Estimate()))
+    price = "of unknown price" if usd is None else f"{usd[1]:.2g} USD"
+    output.echo(f"at most {calls:,.0f} calls, {tokens:,.0f} tokens, {price}")
+    output.echo(f"nothing is sent; version of the prompts: {prompt_version()}")
+
+
+def _write_tables(
+    candidates: Sequence[QuestionCandidate], target: Path, rejected: Path | None
+) -> None:
+    """Write the kept questions to `target`, if there are any, and the others to `rejected`.
+
+    Raises:
+        DataError: `target` exists, and the new table does not begin with it.
+    """
+    table = to_table(questions := passing(candidates)).encode()
+    # a longer run begins with the rows of a shorter one
+    if target.exists() and not table.startswith(target.read_bytes()):
+        problem = "exists and holds something else, perhaps your edits"
+        allowed = "another file, or none of its name; replies are stored"
+        raise DataError(problem, file=target, allowed=allowed)
+    if questions:
+        write_file(target, table)
+    if rejected:
+        failures = [candidate for candidate in candidates if candidate.failure]
+        write_file(rejected, to_table(failures, reasons=True))
 
 
 def _review(
