@@ -24,6 +24,13 @@ _SHORT_MS = 10.0
 _VERDICTS = ("fail", "undecided", "pass")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Loss(Drop):
+    """A loss against another system, in a gate that has no key `identical` to name."""
+
+    identical_advice = ()
+
+
 @dataclass(frozen=True)
 class CostComparison:
     """Systems that are cheaper than one of them, and surely not worse than the best by a margin.
@@ -113,7 +120,7 @@ class CostComparison:
 
         Systems with equal scores pass only if so many queries exclude a drop by the margin.
         """
-        gate = Drop(measure=self.measure, max_drop=self.margin, identical="undecided")
+        gate = _Loss(measure=self.measure, max_drop=self.margin, identical="undecided")
         return gate.decide_pairs(self._pair(system, rival), self._corrected)
 
     def is_within(self, system: str) -> bool:

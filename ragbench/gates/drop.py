@@ -408,6 +408,8 @@ class Drop(Change):
     """
 
     conditions: ClassVar[tuple[str, ...]] = ("max_drop",)
+    # what else than more queries decides equal scores
+    identical_advice: ClassVar[tuple[str, ...]] = ("identical: pass accepts them",)
     margin_key = "max_drop"
 
     max_drop: Annotated[float, Option("Largest allowed drop of the mean paired difference.", ge=0)]
@@ -517,10 +519,9 @@ class Drop(Change):
             needed = (
                 _queries_needed(d, margin, confidence, width).equal if clusters is None else None
             )
-            enough = "" if needed is None else f"{needed} equal queries exclude it, or "
-            return Decision(
-                "undecided", f"{why}; {enough}identical: pass accepts them", facts=facts
-            )
+            ways = [] if needed is None else [f"{needed} equal queries exclude it"]
+            advice = ", or ".join([*ways, *self.identical_advice])
+            return Decision("undecided", "; ".join(filter(None, [why, advice])), facts=facts)
         if few := few_clusters(interval.n_clusters):
             return Decision("undecided", few, facts=facts)
         if math.isnan(interval.lower):

@@ -210,6 +210,16 @@ def test_true_losses_of_0_001_and_008():
     assert picks.count("b") >= 4
 
 
+def test_equal_scores_need_more_questions_and_no_key_that_the_gate_lacks():
+    [big, *_] = four()
+    decision = compare([big, system("twin", hits(0), usd=0.001)], margin=0.001).decide(
+        "big", "twin"
+    )
+
+    assert decision.verdict == "undecided"
+    assert decision.why.endswith("equal queries exclude it")
+
+
 def test_a_system_that_was_not_run_or_scored():
     ids = [f"q{row}" for row in range(N)]
     run = GatedRun(
