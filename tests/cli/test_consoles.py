@@ -30,6 +30,7 @@ CONFIG = (
 LINES = [
     "demo", "run c.yaml", "run c.yaml --json", "run 東京.yaml", "plan c.yaml", "plan c.yaml --json",
     "audit c.yaml", "audit c.yaml --json", "audit 東京.yaml",
+    "questions qa.jsonl -n 1 --model none -o ù.csv", "questions 東京 -n 1 --model none -o ù.csv",
     "validate c.yaml", "validate 東京.yaml", "validate c.yaml --set name=東京",
     "init Où.yaml --from qa.jsonl --force", "score q.qrels a.trec -q",
     "score q.qrels a.trec -q --format csv", "score q.qrels a.trec -q --format json",

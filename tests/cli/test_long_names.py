@@ -16,6 +16,8 @@ LINES = [
     "demo NAME", "run NAME.yaml", "run c.yaml --set output=NAME", "run c.yaml --set cache=NAME",
     "run c.yaml --set cache_also=[NAME]", "run c.yaml --set name=NAME", "plan NAME",
     "audit NAME", "audit c.yaml --set dataset.path=NAME",
+    "questions NAME -n 1 --model none -o q.csv", "questions qa.jsonl --reviewed NAME -o q.csv",
+    "questions qa.jsonl -n 1 --model none -o NAME",
     "validate NAME", "validate c.yaml --set dataset.path=NAME",
     "validate c.yaml --set dataset.type=NAME", "validate c.yaml --set metrics.judge.nuggets=NAME",
     "validate c.yaml --set metrics.judge.rubrics=[NAME.yaml]",

@@ -94,6 +94,8 @@ def folder(tmp_path_factory):
 COMMANDS = [
     "demo HOSTILE",
     "audit c.yaml", "audit c.yaml --json",
+    "questions records.jsonl -n 2 --model none -o q.csv", "questions HOSTILE --model HOSTILE",
+    "questions records.jsonl --reviewed HOSTILE -o q.csv",
     "validate c.yaml", "plan c.yaml", "plan c.yaml --json", "run c.yaml", "run c.yaml --json",
     "run c.yaml --only HOSTILE", "run HOSTILE.yaml", "validate c.yaml --set HOSTILE=1",
     "validate c.yaml --set name=HOSTILE", "validate c.yaml --set seed=HOSTILE",

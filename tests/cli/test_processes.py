@@ -16,6 +16,7 @@ LINES = {
     "plan": "CONFIG",
     "validate": "CONFIG",
     "audit": "CONFIG",
+    "questions": "CORPUS -n 3 --model none -o made.csv",
     "init": "fresh.yaml",
     "score": "QRELS runs/quickstart/latest/rankings/bm25.trec -m ndcg@10",
     "explain": "runs/quickstart",
@@ -46,6 +47,7 @@ def test_a_process_exits_and_prints_as_the_call_does(
     places = {
         "CONFIG": str(repository / "configs" / "quickstart.yaml"),
         "QRELS": str(example_data / "qrels" / "test.tsv"),
+        "CORPUS": str(example_data / "corpus.jsonl"),
     }
     words = [command, *(places.get(word, word) for word in LINES[command].split())]
     shown = []

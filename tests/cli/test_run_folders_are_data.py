@@ -64,9 +64,11 @@ LINES = {
     "init": ["fresh.yaml"],
 }
 """Command -> calls with a run folder, or with what a user stands in it for."""
-THEIR_OWN = {"audit", "demo", "run", "plan", "validate", "score", "gate", "reproduce"}
-"""Commands that take no run folder: the user's own config or run file, or bundled data; and the
-one that imports."""
+THEIR_OWN = {
+    "audit", "demo", "run", "plan", "validate", "score", "gate", "questions", "reproduce",
+}  # fmt: skip
+"""Commands that take no run folder: the user's own config, run file or documents, or bundled data;
+and the one that imports."""
 
 
 @pytest.fixture(scope="module")
