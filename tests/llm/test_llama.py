@@ -3,6 +3,7 @@
 What it says means nothing; protocol, grammar, log-probabilities, usage and errors are real.
 """
 
+import csv
 import math
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from ragbench.llm import CallFailure, Limits, Replies, ask_structured
+from tests.commands import run_command
 from tests.llm.conftest import ask_many, asking, engine_before
 
 VERDICT = {
@@ -207,3 +209,22 @@ def test_many_calls_are_kept(llama, tmp_path):
 
     assert [reply.text for reply in second] == first
     assert all(reply.stored for reply in second)
+
+
+@pytest.mark.costly
+def test_every_question_of_a_real_model_is_kept_or_refused_with_a_reason(llama, tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name in ("io", "titan"):
+        (tmp_path / "docs" / f"{name}.md").write_text(f"The moon {name} was found in 1610.\n" * 9)
+    words = f"questions docs -n 2 --model tiny --base-url {llama} -o qa.csv --rejected bad.csv"
+
+    first, second = (run_command(*words.split(), cwd=tmp_path) for _ in range(2))
+
+    with (tmp_path / "bad.csv").open(newline="", encoding="utf-8") as stream:
+        reasons = [row["reason"] for row in csv.DictReader(stream)]
+    assert len(reasons) == 8, "four candidates for each question, as weights are random"
+    assert all(reasons)
+    assert first.stdout == second.stdout
+    assert first.stdout.startswith("kept 0 of 8: ")
+    assert not (tmp_path / "qa.csv").exists()
+    assert " 0 calls, 8 stored replies" in second.stderr
