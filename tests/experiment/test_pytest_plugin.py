@@ -202,7 +202,8 @@ def test_undecided_is_skipped_or_fails(session, experiment):
     strict, also = session("moons.ragbench.yaml", "--ragbench-strict")
 
     assert (lenient, strict) == (0, 1)
-    for output in (said, also):
+    # on CI, pytest repeats the sentence in its summary in full
+    for output in (said, also.partition("short test summary info")[0]):
         assert "queries if the systems are equal" in output
         assert output.count("empty is undecided: ndcg@10 ") == 1
     assert "ragbench: undecided gates, neither passed nor failed" in said
