@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import threading
 from collections import Counter
 
 import pytest
@@ -141,12 +142,12 @@ def test_more_questions_than_passages(tmp_path):
 @pytest.mark.slow  # two processes
 def test_killed_and_run_again_nothing_is_asked_twice(tmp_path, corpus, warm):
     class Deadly(ScriptedModel):
-        process = None
+        process, is_dead = None, threading.Event()
 
         def reply(self, body):
             if self.process and len(self.received) == 12:
                 self.process.kill()
-                self.process.wait()
+                self.is_dead.wait(timeout=60)  # the test reads the exit code, one thread alone
                 return Answer(headers={"connection": "close"})
             return super().reply(body)
 
@@ -155,6 +156,7 @@ def test_killed_and_run_again_nothing_is_asked_twice(tmp_path, corpus, warm):
         arguments = ["questions", "docs", *arguments, "--option", "concurrency=1"]
         server.process = warm.start(*arguments, cwd=tmp_path)
         assert server.process.wait(timeout=60) == -9
+        server.is_dead.set()
         server.process.stdin.close()
         server.process.stdout.close()
         assert not (tmp_path / "qa.csv").exists()
