@@ -17,8 +17,6 @@ from pathlib import Path
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 
-# ruff: noqa: RUF002 - the characters of many scripts are the subject here
-
 # Scripts that are written without spaces, as the inside of a class: Thai, Lao, Myanmar, Khmer,
 # kana, Han. Their digits and punctuation are left out.
 UNSPACED = (

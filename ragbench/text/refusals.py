@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from ragbench.text.tokenize import sentences
 
-# ruff: noqa: RUF001 - the characters of many scripts are the subject here
-
 _LENGTH = 400  # characters of a sentence that are searched: the expressions take quadratic time
 _MARKS = " .,!?。，、！"
 _SENTENCES = 6  # as many long sentences of a reply are read: a refusal stands at its start

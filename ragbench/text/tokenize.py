@@ -113,9 +113,6 @@ def _unicode_word() -> re.Pattern[str]:
     )
 
 
-# ruff: noqa: RUF001, RUF002 - the characters of many scripts are the subject here
-
-
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text, stripped, in order; no word is lost or added.
 

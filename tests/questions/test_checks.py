@@ -1,7 +1,5 @@
 """The rules of candidates that need no model, and the table."""
 
-# ruff: noqa: RUF001 - questions in other scripts
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Sentences: where they end and where they do not."""
 
-# ruff: noqa: RUF001 - the punctuation of many scripts is the subject here
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

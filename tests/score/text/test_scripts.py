@@ -20,8 +20,6 @@ from ragbench.text.languages import is_latin, split_unspaced, unicode_words
 from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import texts
 
-# ruff: noqa: RUF001 - the characters of many scripts are the subject here
-
 # script -> an answer, the gold answer in it, and one that is not there
 ANSWERS = {
     "zh": ("答案是北京。", "北京", "上海"),
