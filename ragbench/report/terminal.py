@@ -105,7 +105,7 @@ def render_terminal(
     omitted += ["preferences by pair"] if page.preferences else []
     omitted += ["where each system loses answers"] if lost else []
     if omitted:
-        closing.insert(0, f"not shown: {listed(omitted)}; pass --verbose, or open the report")
+        closing.insert(0, f"left out: {listed(omitted)}; pass --verbose, or open the report")
     return "\n".join([*lines, *remarks[:room], *closing]) + "\n"
 
 

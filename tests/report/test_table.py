@@ -185,7 +185,7 @@ def test_a_short_result_of_three_systems_has_30_lines_at_most(example):
     n_notes = sum(line.startswith("note: ") for line in lines)
     # 40 of the run, 1 of the data set
     assert lines[-2:] == [
-        f"not shown: 1 measure, 1 passed gate, {41 - n_notes} notes and where each system loses "
+        f"left out: 1 measure, 1 passed gate, {41 - n_notes} notes and where each system loses "
         "answers; pass --verbose, or open the report",
         "report: runs/latest",
     ]
@@ -195,4 +195,4 @@ def test_measures_that_do_not_fit_are_counted(example):
     text = render_terminal(*example, width=60, verbose=False)
 
     assert "hit_rate@1" not in text
-    assert "not shown: 2 measures, 1 passed gate" in text
+    assert "left out: 2 measures, 1 passed gate" in text

@@ -37,7 +37,7 @@ def lay_out_brief(summary: Summary, comparisons: Comparisons) -> tuple[Layout, S
             replace(section, counts=(), labels=(), measures=section.measures[:_MEASURES])
             for section in tables.sections[:_TABLES]
         ),
-        legend=(*tables.legend, *([("not shown", text)] if n_more else ())),
+        legend=(*tables.legend, *([("left out", text)] if n_more else ())),
         warnings=(),
         doubts=_cut([*page.warnings, *page.doubts]),
         slices=None,
