@@ -14,7 +14,7 @@ from pathlib import Path
 from ragbench.data.files.fields import read_boolean
 from ragbench.data.files.gold import DocumentNames, GoldIds
 from ragbench.data.files.rows import Entry, read_csv
-from ragbench.data.runs.run_folder import original, to_csv
+from ragbench.data.runs.run_folder import to_csv
 from ragbench.errors import DataError
 from ragbench.questions.base import COLUMNS
 from ragbench.questions.checks import find_quote
@@ -43,7 +43,7 @@ def read_questions(path: Path) -> list[Entry]:
     entries = []
     for entry in read_csv(path):
         names = dict.fromkeys([*COLUMNS, *entry.values, *_REVIEW_COLUMNS])
-        cells = {name: original(entry.values.get(name) or "") for name in names}
+        cells = {name: entry.values.get(name) or "" for name in names}
         entry.text("id")
         entry.text("question")
         if cells["reviewed"] not in ("", "yes", _EDITED):

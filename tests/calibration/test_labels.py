@@ -56,6 +56,14 @@ def test_a_sheet_leads_back_to_the_answers(sheet):
     assert set(found.rows.values()) == {drawn.signature}
 
 
+def test_a_label_below_zero_may_have_the_apostrophe_of_the_page(sheet):
+    path, drawn = sheet(label=lambda number: f"'-{number % 3}")
+
+    labels = _read(path, scale=LabelScale(-2, 0))
+
+    assert labels.by_rater == {"label": {key: -float(n % 3) for n, key in enumerate(drawn.keys)}}
+
+
 def test_namesakes_in_two_folders_are_two_raters(write, tmp_path):
     paths = []
     for folder, label in (("ann", 1), ("bob", 5)):

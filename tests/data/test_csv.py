@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ragbench.data.files.formulas import inert, original
+from ragbench.data.files.rows import read_csv
 from ragbench.data.runs import run_folder
 from ragbench.data.runs.run_folder import (
     csv_lines,
     csv_rows,
     csv_tables,
-    inert,
-    original,
     read_per_query,
     to_csv,
 )
@@ -94,6 +94,23 @@ def test_scores_per_query_read_back_exactly(file, scores):
     found = read_per_query(write(file, to_csv(["system", "query_id", "=map"], rows)))
 
     assert found == {s: {q: {"=map": x} for q, x in by.items()} for s, by in scores.items()}
+
+
+TEXTS = st.one_of(st.text(CHARACTERS), st.text("'=+-@\t\r\n,\"a;|", max_size=6))
+
+
+@given(st.lists(TEXTS, min_size=3, max_size=3))
+@example(["=1+1", "'- 5", ""])
+def test_a_table_that_people_edit_reads_back_exactly(file, texts):
+    for columns in (["question", "checks", "keep"], ["item", "rubric", "draw"]):
+        (row,) = read_csv(write(file, to_csv(columns, [texts])))
+        assert [*row.values.values()] == texts
+
+
+def test_an_apostrophe_of_another_file_stays(file):
+    (row,) = read_csv(write(file, "question,keep\n'=' or '==' in SQL?,yes\n"))
+
+    assert row.values == {"question": "'=' or '==' in SQL?", "keep": "yes"}
 
 
 def test_a_number_that_is_missing_is_an_empty_cell():

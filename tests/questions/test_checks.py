@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.data.loaders.records import Records
 from ragbench.questions import checks
 from ragbench.questions.base import QuestionCandidate, QuestionPassage, to_table
 from ragbench.types import Document
@@ -139,7 +140,16 @@ def test_a_short_quote_may_stand_in_one_document_only():
     assert "word by word" in checks.quote_problem("", passage, documents)
 
 
-def test_a_cell_is_no_formula():
+def test_a_cell_is_no_formula_and_reads_back_as_it_was(tmp_path):
     row = candidate("=HYPERLINK(1)", name="-a.md").check("quote", "")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/-a.md").write_text("It is colder:\n- 5 degrees at night.")
+    gold = replace(row, reference="-5 degrees", quote="- 5 degrees at night.")
+    (tmp_path / "qa.csv").write_text(to_table([gold]))
 
     assert to_table([row]).splitlines()[1].split(",")[1:5] == ["'=HYPERLINK(1)", "", "'-a.md", ""]
+    data = Records(path=tmp_path / "qa.csv", corpus=tmp_path / "docs").load()
+    (query,) = data.queries
+    assert query.text == "=HYPERLINK(1)"
+    assert data.answers == {query.id: ["-5 degrees"]}
+    assert data.qrels.to_dict() == {query.id: {"-a.md": 1}}

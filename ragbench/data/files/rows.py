@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote
 
+from ragbench.data.files.formulas import is_own_table, original
 from ragbench.data.files.lines import Source, plain_suffix, source_name, text_lines
 from ragbench.errors import DataError, MissingExtra
 from ragbench.json_yaml import first_repeated, load_json
@@ -256,7 +257,8 @@ def read_csv(path: Path) -> Iterator[Entry]:
     Columns are separated by commas; by semicolons or tabs where the header has more of these, as
     spreadsheets write them, and by tabs in a .tsv file. Blank lines are skipped. Blanks around a
     name in the header are dropped, and so are nameless columns at the end if they are empty. The
-    line of a row is the one where it starts, also after cells with line ends.
+    line of a row is the one where it starts, also after cells with line ends. Cells of a table that
+    ragbench wrote lose the apostrophes before formulas (`is_own_table`).
 
     Raises:
         DataError: The file cannot be read, is no CSV, has no rows, repeats a column, or a row has
@@ -267,6 +269,7 @@ def read_csv(path: Path) -> Iterator[Entry]:
     # strict: an unclosed quote is an error, not a cell with the rest of the file
     reader = csv.reader(lines, strict=True, delimiter=delimiter)
     header: list[str] | None = None
+    is_own = False
     empty = True
     while True:
         start = reader.line_num + 1
@@ -280,6 +283,7 @@ def read_csv(path: Path) -> Iterator[Entry]:
             continue  # a blank line
         if header is None:
             header = _checked_header(cells, path, start)
+            is_own = is_own_table(header)
             continue
         while len(cells) > len(header) and not cells[-1].strip():
             cells.pop()
@@ -290,7 +294,8 @@ def read_csv(path: Path) -> Iterator[Entry]:
             )
         empty = False
         # None tells a missing cell from an empty one
-        padded: list[str | None] = [*cells, *[None] * (len(header) - len(cells))]
+        texts = map(original, cells) if is_own else cells
+        padded: list[str | None] = [*texts, *[None] * (len(header) - len(cells))]
         yield Entry(str(path), start, dict(zip(header, padded, strict=True)))
     if empty:
         raise DataError("the file has no rows below its header", file=path)

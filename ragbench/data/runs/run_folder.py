@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ragbench.data.files.formulas import inert, original
 from ragbench.data.files.rows import no_constant, unique_keys
 from ragbench.errors import DataError, storage_error
 from ragbench.files import check_writable, folder_written_atomically, names_in, odd_file, point_at
@@ -180,9 +181,6 @@ def to_json_line(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=True, indent=indent, allow_nan=False)
 
 
-# full-width = + - @ start formulas as well; with a comma as decimal sign, `;` ends a cell
-_FORMULA = re.compile(r"""(?:^|(?<=[;\t]))(?=[\s'"\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])""")
-_INERT = re.compile(f"{_FORMULA.pattern}'")
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
 _QUOTED = re.compile(r'[,"\r\n]')
 
@@ -277,32 +275,6 @@ def _text(cell: str) -> str:
     """Return a text as a cell, inert and quoted where needed."""
     text = inert(cell)
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
-
-
-def inert(text: str) -> str:
-    """Return a text with an apostrophe before anything that a spreadsheet would run as a formula.
-
-    A text that begins with apostrophes and then such a text gets one too, so that `original` can
-    tell. It is also put after characters that end a cell in some countries, and before quotes and
-    blanks, which some programs drop.
-
-    Example:
-        >>> inert("=1+1"), inert("1 + 1"), inert("'=1+1"), inert("'quoted'")
-        ("'=1+1", '1 + 1', "''=1+1", "'quoted'")
-    """
-    if text[:1].isalnum() and ";" not in text and "\t" not in text:
-        return text  # nearly all texts; the pattern would look at each character
-    return _FORMULA.sub("'", text)
-
-
-def original(cell: str) -> str:
-    """Return the text from which `inert` made a cell; other cells stay as they are.
-
-    Example:
-        >>> original("'=1+1"), original("'quoted'")
-        ('=1+1', "'quoted'")
-    """
-    return _INERT.sub("", cell)
 
 
 def csv_rows(path: Path) -> Iterator[list[str]]:

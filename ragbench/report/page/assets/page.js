@@ -31,9 +31,10 @@
   const visible = (text) =>
     String(text).replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
-  /** A text with its own direction, which does not change the direction of the text around it. */
-  // a table without ids has numbers of rows, which its owner can look up
+  /** The name of a query: the number of its row in a table without ids, which its owner can look up. */
   const nameOf = ({ row, id }) => (row ? `row ${row}` : id);
+
+  /** A text with its own direction, which does not change the direction of the text around it. */
   const bdi = (text) => h("bdi", null, visible(text));
 
   /** A cause in words: not_retrieved is "not retrieved". */

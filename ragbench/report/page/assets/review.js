@@ -109,7 +109,7 @@
 
   // ---- the saved table ---------------------------------------------------------------------------
 
-  // as `inert` in ragbench/data/runs/run_folder.py: a spreadsheet would run such a text as a formula
+  // as `inert` in ragbench/data/files/formulas.py: a spreadsheet would run such a text as a formula
   const FORMULA = /(?:^|(?<=[;\t]))(?=[\s\x1c-\x1f\x85'"\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])/g;
 
   function cellOf(text) {
