@@ -10,6 +10,7 @@ containers and machines that share a folder use the same ones.
 from __future__ import annotations
 
 import base64
+import errno
 import fcntl
 import os
 import re
@@ -212,8 +213,12 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """Yield a binary file to write; it gets its name when the block ends without an error.
 
     Missing folders are created, and an existing file is replaced. An error in the block leaves the
-    old file. Raises OSError if the file or its folder cannot be written.
+    old file. Raises OSError if the file or its folder cannot be written, or if the path is a
+    folder, a pipe or a device, such as `/dev/null`.
     """
+    # the rename would put a file in the place of the device, for all programs of the machine
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no file")
     with temporary_beside(path) as temporary:
         with temporary.open("xb") as stream:
             yield stream

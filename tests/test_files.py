@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import ragbench as rb
+from ragbench.errors import DataError
 from ragbench.files import (
     folder_written_atomically,
     locked,
@@ -21,6 +22,7 @@ from ragbench.files import (
     remove_left_over,
     temporary_beside,
     write_atomically,
+    write_file,
 )
 
 
@@ -43,6 +45,21 @@ def test_a_failed_write_leaves_the_old_content(tmp_path):
 
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_path_that_is_no_file_is_refused_and_stays(tmp_path, monkeypatch):
+    """The rename of a root user put a file in the place of `/dev/null`."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to(os.devnull)
+    monkeypatch.chdir(tmp_path)
+
+    for name in ("pipe", "device", "", ".."):  # an empty path is the working directory
+        with pytest.raises(DataError, match="cannot be written: it is no file"):
+            write_file(Path(name), "text")
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["device", "pipe"]
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "device").is_symlink()
 
 
 def test_a_folder_appears_at_the_end_or_never(tmp_path):

@@ -378,10 +378,12 @@ def test_a_comparison_of_nothing_is_an_error_in_the_junit_file(ci, refusing_url)
     [
         ("corpus.jsonl/out.xml", "corpus.jsonl/out.xml: cannot be written: "),
         ("runs_", "Error: Invalid value for '--junit': File 'runs_' is a directory."),
+        ("pipe", "pipe: cannot be written: it is no file"),
     ],
 )
 def test_a_junit_file_that_cannot_be_written_is_2_before_anything_runs(folder, path, message):
     (folder / "runs_").mkdir()
+    os.mkfifo(folder / "pipe")
     (folder / "c.yaml").write_text(CONFIG + BM25)
 
     done = run_command("run", "c.yaml", "--junit", path, cwd=folder, env={})
