@@ -112,6 +112,7 @@ class Runner:
             "GITHUB_EVENT_PATH": str(path),
             "GITHUB_REPOSITORY": "acme/search",
             "GITHUB_RUN_ID": "9",
+            "GITHUB_SERVER_URL": "https://github.com",
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
         }
 
@@ -193,7 +194,7 @@ def test_the_job_of_gitlab_does_the_same(tmp_path, origin, warm, server, reposit
         "PATH": f"{warm.folder}:{os.environ['PATH']}",
         "RAGBENCH_CONFIG": "search.yaml",
         "CI_API_V4_URL": server.url,
-        "CI_PROJECT_ID": "12",
+        "CI_JOB_URL": "https://gitlab.example/acme/search/-/jobs/5",
         "CI_MERGE_REQUEST_IID": "7",
         "CI_MERGE_REQUEST_PROJECT_ID": "12",
         "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "99",

@@ -102,7 +102,8 @@ def find_thread(environment: Mapping[str, str]) -> ReviewThread:
         environment: Variables of the job. GITHUB_TOKEN or GITLAB_TOKEN holds the token.
 
     Raises:
-        DataError: The job checks no pull request, its event cannot be read, or it has no token.
+        DataError: The job checks no pull request, its event cannot be read, or it lacks a variable,
+            such as that of the token.
     """
     if path := environment.get("GITHUB_EVENT_PATH"):
         try:
@@ -118,13 +119,14 @@ def find_thread(environment: Mapping[str, str]) -> ReviewThread:
 
 
 def _github_thread(number: int, environment: Mapping[str, str]) -> ReviewThread:
-    """Return the comments of a pull request; DataError without a token."""
-    repository = environment.get("GITHUB_REPOSITORY")
-    server = environment.get("GITHUB_SERVER_URL", "https://github.com")
+    """Return the comments of a pull request; DataError without a variable of the job."""
+    token = _variable("GITHUB_TOKEN", environment)
+    repository = _variable("GITHUB_REPOSITORY", environment)
+    page = f"{_variable('GITHUB_SERVER_URL', environment)}/{repository}"
     return ReviewThread(
-        api=environment.get("GITHUB_API_URL", "https://api.github.com"),
+        api=_variable("GITHUB_API_URL", environment),
         headers={
-            "Authorization": f"Bearer {_token('GITHUB_TOKEN', environment)}",
+            "Authorization": f"Bearer {token}",
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",
             "User-Agent": "ragbench",  # GitHub refuses requests without one
@@ -132,29 +134,30 @@ def _github_thread(number: int, environment: Mapping[str, str]) -> ReviewThread:
         comments=f"repos/{repository}/issues/{number}/comments",
         comment=f"repos/{repository}/issues/comments",
         edit="PATCH",
-        link=f"{server}/{repository}/actions/runs/{environment.get('GITHUB_RUN_ID')}",
+        link=f"{page}/actions/runs/{_variable('GITHUB_RUN_ID', environment)}",
     )
 
 
 def _gitlab_thread(merge_request: str, environment: Mapping[str, str]) -> ReviewThread:
-    """Return the notes of a merge request; DataError without a token."""
-    # the pipeline of a fork runs in the fork; the merge request is in the other project
-    project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID")
+    """Return the notes of a merge request; DataError without a variable of the job."""
+    token = _variable("GITLAB_TOKEN", environment)
+    # the pipeline of a fork runs in the fork; the merge request is in this project
+    project = _variable("CI_MERGE_REQUEST_PROJECT_ID", environment)
     notes = f"projects/{project}/merge_requests/{merge_request}/notes"
     return ReviewThread(
-        api=environment.get("CI_API_V4_URL", "https://gitlab.com/api/v4"),
-        headers={"PRIVATE-TOKEN": _token("GITLAB_TOKEN", environment), "User-Agent": "ragbench"},
+        api=_variable("CI_API_V4_URL", environment),
+        headers={"PRIVATE-TOKEN": token, "User-Agent": "ragbench"},
         comments=notes,
         comment=notes,
         edit="PUT",
-        link=f"{environment.get('CI_JOB_URL')}/artifacts/browse",
+        link=f"{_variable('CI_JOB_URL', environment)}/artifacts/browse",
     )
 
 
-def _token(name: str, environment: Mapping[str, str]) -> str:
-    """Return the token in a variable; DataError if it is missing or empty."""
-    if token := environment.get(name):
-        return token
+def _variable(name: str, environment: Mapping[str, str]) -> str:
+    """Return a variable of the job; DataError if it is missing or empty."""
+    if value := environment.get(name):
+        return value
     raise DataError(f"{name} is not set")
 
 

@@ -28,6 +28,7 @@ def github(server, tmp_path):
         "GITHUB_EVENT_PATH": str(event),
         "GITHUB_REPOSITORY": "acme/search",
         "GITHUB_API_URL": server.url,
+        "GITHUB_SERVER_URL": "https://github.com",
         "GITHUB_RUN_ID": "9",
         "GITHUB_TOKEN": "token-of-the-job",
     }
@@ -37,7 +38,7 @@ def github(server, tmp_path):
 def gitlab(server):
     return {
         "CI_API_V4_URL": server.url,
-        "CI_PROJECT_ID": "12",
+        "CI_MERGE_REQUEST_PROJECT_ID": "12",
         "CI_MERGE_REQUEST_IID": "7",
         "CI_JOB_URL": "https://gitlab.example/acme/search/-/jobs/5",
         "GITLAB_TOKEN": "token-of-a-bot",
@@ -76,7 +77,7 @@ def test_gitlab_has_notes_and_puts(server, gitlab):
 
 
 def test_a_merge_request_of_a_fork_is_in_the_other_project(gitlab):
-    fork = {**gitlab, "CI_PROJECT_ID": "99", "CI_MERGE_REQUEST_PROJECT_ID": "12"}
+    fork = {**gitlab, "CI_PROJECT_ID": "99"}
 
     assert find_thread(fork).comments == "projects/12/merge_requests/7/notes"
 
@@ -172,3 +173,11 @@ def test_no_job_and_no_token(github, gitlab):
         find_thread({**github, "GITHUB_TOKEN": ""})
     with pytest.raises(DataError, match="GITLAB_TOKEN is not set"):
         find_thread({name: value for name, value in gitlab.items() if name != "GITLAB_TOKEN"})
+
+
+def test_a_missing_variable_of_the_job_is_named(github, gitlab):
+    """Without this, a request went to `repos/None`, and the comment linked to `runs/None`."""
+    for job in (github, gitlab):
+        for name in job.keys() - {"GITHUB_EVENT_PATH", "CI_MERGE_REQUEST_IID"}:
+            with pytest.raises(DataError, match=f"{name} is not set"):
+                find_thread({**job, name: ""})
