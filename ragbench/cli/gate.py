@@ -92,10 +92,10 @@ def command(
     decisions = () if review.is_same else review.decisions
     complete = review.is_same or review.summary.complete
     summary = replace(review.summary, gates=tuple(decisions), complete=complete)
+    if flags["comment"]:  # first, since it raises no error
+        _comment(config, lines)
     page, strict = partial(render_review, lines), flags["strict"]
     output.report_gates(page, summary, config, junit, strict=strict)
-    if flags["comment"]:
-        _comment(config, lines)
     ctx.exit(summary.exit_code(strict=strict))
 
 
@@ -103,13 +103,17 @@ def command(
 def _commented_errors(config: Path, comment: bool) -> Iterator[None]:
     """Write an error of the block as the comment, if wanted, and raise it again.
 
-    Otherwise the comment would still show the verdict on an older commit.
+    Otherwise the comment would still show the verdict on an older commit. Each mistake of a config
+    is a line, without its source.
     """
     try:
         yield
     except RagbenchError as error:
         if comment:
-            _comment(config, [f"no decision: {' '.join(Exception.__str__(error).split())}"])
+            mistakes = [str(replace(problem, source=None)) for problem in error.problems]
+            texts = mistakes or [Exception.__str__(error)]
+            first, *further = (" ".join(text.split()) for text in texts)
+            _comment(config, [f"no decision: {first}", *further])
         raise
 
 

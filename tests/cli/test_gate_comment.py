@@ -36,6 +36,8 @@ def folder(tmp_path_factory):
         assert run_command(*line, cwd=folder).returncode == 0
     (folder / "search.yaml").write_text(CONFIG.replace("0.9", "0"))
     (folder / "broken.yaml").write_text(CONFIG.replace("0.9", "'@alice'"))
+    two = CONFIG.replace("0.9", "'@alice'").replace("mrr", "mrrr")
+    (folder / "two.yaml").write_text(two)
     (folder / "event.json").write_text(json.dumps({"pull_request": {"number": 7}}))
     return folder
 
@@ -52,6 +54,8 @@ def gate(folder, server, config="search.yaml", **variables):
         "GITHUB_API_URL": server.url,
         "GITHUB_EVENT_PATH": str(folder / "event.json"),
         "GITHUB_REPOSITORY": "acme/search",
+        "GITHUB_RUN_ID": "9",
+        "GITHUB_SERVER_URL": "https://github.com",
         "GITHUB_TOKEN": "token-of-the-job",
         "DB_PASSWORD": SECRET,
         **variables,
@@ -109,3 +113,23 @@ def test_an_error_replaces_the_verdict_on_the_commit_before(folder, server):
         "<!-- ragbench:broken.yaml -->\n**no decision: broken.yaml:3:37: retrievers.bm25.k1"
     )
     assert "@&#8288;alice" in old["body"]
+
+
+def test_each_mistake_of_a_config_is_a_line_of_the_comment(folder, server):
+    done = gate(folder, server, "two.yaml")
+
+    assert done.returncode == 2
+    (comment,) = server.comments
+    _, first, second, link = filter(None, comment["body"].split("\n"))
+    assert first.startswith("**no decision: two.yaml:3:37: retrievers.bm25.k1: ")
+    assert second.startswith("two.yaml:4:")
+    assert link == "[page and log of the run](https://github.com/acme/search/actions/runs/9)"
+    assert "^" not in comment["body"], "a caret has no place in a paragraph"
+
+
+def test_a_step_summary_that_cannot_be_written_does_not_keep_the_comment_away(folder, server):
+    done = gate(folder, server, GITHUB_STEP_SUMMARY=str(folder / "none" / "summary.md"))
+
+    assert done.returncode == 2
+    assert "GITHUB_STEP_SUMMARY cannot be written" in done.stderr
+    assert len(server.comments) == 1
