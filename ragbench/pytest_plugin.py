@@ -104,7 +104,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for report in undecided:
         terminalreporter.line(report.nodeid)
         terminalreporter.line(f"  {report.longrepr[2].removeprefix('Skipped: ')}")
-    properties = (pair for report in gates for pair in report.user_properties)
+    # the page is the first property; a later one of this name is of a system
+    properties = (pair for report in gates for pair in report.user_properties[:1])
     for page in dict.fromkeys(value for name, value in properties if name == _PAGE):
         terminalreporter.line(f"ragbench page: {page}")
 

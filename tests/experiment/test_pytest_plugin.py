@@ -80,6 +80,15 @@ def experiment(config, tmp_path):
     return write
 
 
+def test_a_system_of_the_name_page_is_no_page(session, experiment, tmp_path):
+    gate = {"measure": "ndcg@10", "system": "page", "min": 1.0, "decide": "interval"}
+    experiment(gate, retrievers={"page": {"type": "bm25"}})
+
+    _, output = session("moons.ragbench.yaml")
+
+    assert output.count("ragbench page: ") == 1
+
+
 def runs(tmp_path):
     return [folder for folder in (tmp_path / "runs" / "moons").glob("2*") if folder.is_dir()]
 
