@@ -41,7 +41,7 @@ EXIT_INTERRUPTED = 130
 
 # exit code -> its only meaning, as help, annotations and JUnit files have it
 EXIT_MEANINGS: Mapping[int, str] = {
-    EXIT_GATE_FAILED: "a gate failed",
+    EXIT_GATE_FAILED: "a gate or a check failed",
     EXIT_BAD_INPUT: "bad usage, config or data",
     EXIT_INCOMPLETE: "incomplete",
     EXIT_UNDECIDED: "a gate cannot be decided (--strict)",

@@ -170,8 +170,6 @@ def _exit_code() -> int:
         if code and sys.argv[1] not in GATED:
             _report(code, f"ragbench {sys.argv[1]}: exit code {code}; its output says why")
         return code
-    except click.exceptions.Exit as error:
-        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()
     except click.ClickException as error:

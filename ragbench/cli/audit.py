@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ragbench.cli import output
+from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK
 
 
 @click.command(name="audit")
@@ -44,4 +45,4 @@ def command(
         output.write_json(to_json(codec.to_json(audit)))
     for line in () if as_json else audit_lines(audit):
         output.echo(line)
-    ctx.exit(1 if strict and audit.findings else 0)
+    ctx.exit(EXIT_GATE_FAILED if strict and audit.findings else EXIT_OK)

@@ -95,7 +95,7 @@ def folder(tmp_path_factory):
 
 ANNOTATION = re.compile(
     r"::(error|warning|notice) (file=(c\.yaml|a\.\w+),(line=\d,)?)?"
-    r"title=(gate \w+|incomplete|bad usage%2C config or data|a gate failed)"
+    r"title=(gate \w+|incomplete|bad usage%2C config or data|a gate or a check failed)"
     r"::((?!##(\[|vso\[|teamcity\[)).)*"
 )
 LINES = [
