@@ -35,10 +35,10 @@ from ragbench.report.text import counted
 from ragbench.store.database import REPLIES_FILE
 
 _NO_MODEL = "none"
-_OF_MODEL = ("base_url", "options", "budget", "like", "language", "plan")
+_MODEL_OPTIONS = ("base_url", "options", "budget", "like", "language", "plan")
 _WITHOUT_MODEL = "--model none takes -n, -o, --rejected and --seed alone"
-_MAKING = ("n", "kinds", "model", "rejected", "seed", *_OF_MODEL)
-_TYPED = click.core.ParameterSource.COMMANDLINE
+_QUESTION_OPTIONS = ("n", "kinds", "model", "rejected", "seed", *_MODEL_OPTIONS)
+_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
 _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 
 
@@ -109,7 +109,7 @@ def command(
         ((n is None) == (kinds is None), "pass -n N or --kinds KIND:N,..., one of them"),
         (target is None and not plan, "pass -o FILE, the file of the questions"),
         (target is not None and target == rejected, "-o and --rejected are the same file"),
-        (not is_model and (kinds or any(map(choices.get, _OF_MODEL))), _WITHOUT_MODEL),
+        (not is_model and (kinds or any(map(choices.get, _MODEL_OPTIONS))), _WITHOUT_MODEL),
     )
     pairs = kinds.replace(":", "=").split(",") if kinds else [f"fact={n}"]
     counts = _parse_values("--kinds", QuestionCounts, pairs)
@@ -137,7 +137,10 @@ def command(
         _write_tables(candidates, target, rejected)
     output.echo(summary_line(candidates))
     if not (n_kept := len(passing(candidates))):
-        raise DataError("no question was kept", file=corpus, allowed="see --rejected FILE")
+        if not is_complete:
+            ctx.exit(EXIT_INCOMPLETE)
+        allowed = "documents with facts; --rejected FILE has the reason of each candidate"
+        raise DataError("no question was kept", file=corpus, allowed=allowed)
     output.echo(f"wrote {target}")
     if n_kept < (n_wanted := sum(counts.values())):
         output.echo(f"warning: {n_kept} of {n_wanted} questions were kept", err=True)
@@ -168,8 +171,11 @@ def _write_tables(
     table = to_table(questions := passing(candidates)).encode()
     # a longer run begins with the rows of a shorter one
     if target.exists() and not table.startswith(target.read_bytes()):
-        problem = "exists and holds something else, perhaps your edits"
-        allowed = "another file, or none of its name; replies are stored"
+        problem = (
+            "exists and holds something else, perhaps your edits, the questions of other options, "
+            "or those of a run in which calls failed that now have a reply"
+        )
+        allowed = "another file; or move it away: replies are stored, and none is paid again"
         raise DataError(problem, file=target, allowed=allowed)
     if questions:
         write_file(target, table)
@@ -189,7 +195,7 @@ def _review(
 
     Raises a UsageError for both at once, for options of making, and for a missing path.
     """
-    is_making = any(ctx.get_parameter_source(name) is _TYPED for name in _MAKING)
+    is_making = any(ctx.get_parameter_source(name) is _COMMAND_LINE for name in _QUESTION_OPTIONS)
     both = questions and reviewed
     output.refuse(
         (is_making or both, "--review and --reviewed take CORPUS and -o alone, one of them"),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from ragbench.data.files.fields import content_id
+from ragbench.data.files.fields import UNANSWERABLE_KIND, content_id
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.registry import Option
 from ragbench.types import Document
@@ -101,7 +101,7 @@ class QuestionCandidate:
             f"q-{content_id(f'{self.kind} {document} {self.question}')}",
             self.question,
             self.reference,
-            "" if self.kind == "unanswerable" else document,
+            "" if self.kind == UNANSWERABLE_KIND else document,
             self.quote,
             self.kind,
             " ".join(self.checks),

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 from ragbench import llm
+from ragbench.data.files.fields import UNANSWERABLE_KIND
 from ragbench.errors import DataError
 from ragbench.llm.usage import upper_bound
 from ragbench.questions import checks
@@ -139,7 +140,7 @@ class QuestionMaker:
         chunker, bm25 = Chunker(CHUNKING), BM25()
         chunks = [chunk for document in self._documents for chunk in chunker.chunks_of(document)]
         bm25.index(chunks)
-        longest = heapq.nlargest(_DEPTH, chunks, lambda chunk: len(chunk.text.encode()))
+        longest = heapq.nlargest(_DEPTH, chunks, lambda chunk: len(chunk.full_text.encode()))
         return bm25, {chunk.id: chunk for chunk in chunks}, longest
 
     def _best_passages(self, question: str) -> list[Document]:
@@ -157,7 +158,7 @@ class QuestionMaker:
     def _requests(self, candidate: QuestionCandidate) -> dict[str, llm.ChatRequest]:
         """Return name of a check -> its request, for a candidate that has its question."""
         question, passage = candidate.question, candidate.passage
-        if candidate.kind == "unanswerable":
+        if candidate.kind == UNANSWERABLE_KIND:
             passages = self._best_passages(question)
             return {"not_in_corpus": self._prompts.answer(question, passages)}
         read = replace(passage.document, text=passage.text)
@@ -218,7 +219,7 @@ async def _ask(engine: llm.ChatEngine, request: llm.ChatRequest) -> Any:
 def _read(candidate: QuestionCandidate, value: Any) -> QuestionCandidate:
     """Return a candidate with the texts that the model wrote, each on one line but the quote."""
     question = " ".join(value["question"].split())
-    if candidate.kind == "unanswerable":
+    if candidate.kind == UNANSWERABLE_KIND:
         return replace(candidate, question=question, reference=NO_ANSWER)
     reference = " ".join(value["answer"].split())
     return replace(candidate, question=question, reference=reference, quote=value["quote"])

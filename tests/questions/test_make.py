@@ -9,8 +9,12 @@ from collections import Counter
 import pytest
 
 from ragbench.data.loaders.records import Records
+from ragbench.llm import Prices
 from ragbench.questions.base import FAILURES
+from ragbench.questions.make import QuestionMaker
+from ragbench.questions.prompts import QuestionModelOptions, QuestionPrompts
 from ragbench.testing import Answer
+from ragbench.types import Document
 from tests.commands import run_command
 from tests.questions.script import FAULTS, ScriptedModel, write_corpus
 
@@ -247,6 +251,43 @@ def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus):
     assert refused.returncode == 2
     assert "qa.csv: exists and holds something else, perhaps your edits" in refused.stderr
     assert len(Records(path=tmp_path / "qa.csv").load().queries) == N_GOOD - 1
+
+
+def test_the_file_of_a_run_with_failed_calls_is_not_overwritten(tmp_path):
+    names = write_corpus(tmp_path / "docs", ["", "", ""])
+
+    class Restarted(ScriptedModel):
+        def reply(self, body):
+            return Answer("starting", 500) if len(self.received) == 1 else super().reply(body)
+
+    with Restarted(names) as server:
+        options = ["--option", "retries=0", "--option", "concurrency=1"]
+        assert questions(server, tmp_path, *options, n=2).returncode == 0
+        first = (tmp_path / "qa.csv").read_text()
+        refused = questions(server, tmp_path, *options, n=2)
+
+    assert (refused.returncode, (tmp_path / "qa.csv").read_text()) == (2, first)
+    assert "or those of a run in which calls failed that now have a reply" in refused.stderr
+
+
+def test_a_budget_without_a_kept_question_is_incomplete(tmp_path, corpus):
+    with ScriptedModel(corpus) as server:
+        done = questions(server, tmp_path, "--budget", "tokens=10")
+
+    assert (done.returncode, len(server.received)) == (3, 0)
+    assert re.fullmatch(r"kept 0 of \d+: \d+ beyond the budget\n", done.stdout)
+    assert not (tmp_path / "qa.csv").exists()
+
+
+def test_a_plan_counts_the_titles_of_passages():
+    texts = ["Io is hot and dry."] * 10
+    documents = [Document(f"{n}", text) for n, text in enumerate(texts)]
+    documents.append(Document("long", "Io.", "Moon " * 1_000))
+    prompts = QuestionPrompts(QuestionModelOptions(model="m"))
+
+    estimate = QuestionMaker(documents, prompts).bound("unanswerable", 1, Prices({}))
+
+    assert estimate.tokens[1] > 4 * len(documents[-1].title), "a byte is a token at most"
 
 
 def test_a_server_that_is_gone_leaves_no_file(tmp_path, corpus):
