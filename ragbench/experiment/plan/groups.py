@@ -116,23 +116,38 @@ def clusters_by(
     return labels, values.count(())
 
 
-def is_answerable(query: Query, gold: Sequence[str], relevant: bool | None) -> bool | None:
-    """Return True if a question has an answer, False if it has none, None if nothing tells.
+def answerable_questions(
+    queries: Iterable[Query],
+    answers: Mapping[str, Sequence[str]],
+    qrels: Qrels | None,
+    relevant: int = 1,
+) -> list[bool | None]:
+    """Return True for each question with an answer, False without one, None where nothing tells.
 
-    Its metadata decide, then its gold answers, then the judgements: a judged question without a
-    relevant document has no answer.
+    In the order of the questions. Metadata decide, such as `kind: unanswerable` or `answerable:
+    false`; then gold answers; then judgements: a judged question without a relevant document has no
+    answer.
 
     Args:
-        query: Question; `metadata.kind: unanswerable`, `answerable: false` and the like tell.
-        gold: Gold answers; empty if it has none.
-        relevant: Whether a document is relevant; None without judgements of the question.
+        queries: Questions.
+        answers: Gold answers by query id.
+        qrels: Judgements; None without any.
+        relevant: Smallest grade of a relevant document.
     """
-    # `is`: the text "false" or 0 says nothing
-    if any(query.metadata.get(name) is (not value) for name, value in ANSWERABLE.items()):
-        return False
-    if query.metadata.get("kind") == UNANSWERABLE_KIND:
-        return False
-    return not has_no_answer(gold) if gold else relevant
+    by_query = {} if qrels is None else qrels.by_query
+
+    def is_answerable(query: Query) -> bool | None:
+        # `is`: the text "false" or 0 says nothing
+        if any(query.metadata.get(name) is (not value) for name, value in ANSWERABLE.items()):
+            return False
+        if query.metadata.get("kind") == UNANSWERABLE_KIND:
+            return False
+        if gold := answers.get(query.id):
+            return not has_no_answer(gold)
+        grades = by_query.get(query.id)
+        return None if grades is None else any(grade >= relevant for grade in grades.values())
+
+    return [is_answerable(query) for query in queries]
 
 
 def slicings(
@@ -144,7 +159,7 @@ def slicings(
     """Return the slices of the queries by each field of `statistics.slices`; empty without fields.
 
     They are in the order of the fields. `query_length` counts words between white space. A query is
-    answerable by `is_answerable`, where relevant is a grade above 0. By metadata, slices are
+    answerable by `answerable_questions`; one of which nothing tells is not. By metadata, slices are
     sorted by their names, queries without a value are the last slice, `(none)`, and a query with a
     list is in a slice per value. `week(metadata.time)` takes the week of each value; `day` and
     `month` likewise.
@@ -178,13 +193,10 @@ def slicings(
         elif field == "relevant":
             slices.append(_thirds(field, relevant or [], "relevant"))
         elif field == "answerable":
-            counts = zip(queries, relevant or [0] * len(queries), strict=True)
             words = ("answerable", "unanswerable")  # both are slices, also if one is empty
             labels: list[tuple[str, ...]]
-            labels = [
-                (words[not is_answerable(query, answers.get(query.id, ()), count > 0)],)
-                for query, count in counts
-            ]
+            has_answer = answerable_questions(queries, answers, qrels)
+            labels = [(words[0 if answerable else 1],) for answerable in has_answer]
             slices.append(Slicing(field, words, labels))
         else:
             # a query with a list, such as tags, is in the slice of each of its values

@@ -20,7 +20,7 @@ from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
-from ragbench.experiment.plan.groups import is_answerable
+from ragbench.experiment.plan.groups import answerable_questions
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.stages.base import Stage
@@ -130,19 +130,11 @@ class _Gold:
 
     @cached_property
     def answerable(self) -> list[bool | None]:
-        """True for each question that has an answer, False for one without, None where unknown.
-
-        By the metadata; else by the gold answers; else by the qrels: a judged query without a
-        relevant document has no answer.
-        """
-        # a list: each system reads it once more
-        return [*map(self._answerable, range(len(self.plan.queries)))]
-
-    def _answerable(self, row: int) -> bool | None:
-        query = self.plan.queries[row]
-        relevant = self.relevant.get(query.id)
-        gold = self.plan.collection.answers.get(query.id, ())
-        return is_answerable(query, gold, None if relevant is None else bool(relevant))
+        """Whether each question has an answer, also by judgements of a model; None if unknown."""
+        plan = self.plan
+        return answerable_questions(
+            plan.queries, plan.collection.answers, self.qrels, self.rules.relevant
+        )
 
     def retrieved_gold(self, ranking: RetrieverRun | None) -> Sequence[RankingFacts]:
         """Return the gold that a ranking has of each query; no hits for all without a ranking.

@@ -12,7 +12,7 @@ import numpy as np
 from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
-from ragbench.experiment.plan.groups import is_answerable
+from ragbench.experiment.plan.groups import answerable_questions
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
@@ -290,13 +290,16 @@ class ScoreAnswers(StoredStage):
         return slots
 
     @cached_property
-    def _answerable(self) -> list[bool | None]:
-        """True for each question with an answer, False without one, None where nothing tells."""
-        plan, grades = self.plan, {} if self.plan.qrels is None else self.plan.qrels.by_query
+    def _answerable(self) -> list[bool | None] | None:
+        """Whether each question has an answer, by judgements of people; None if no metric reads it.
+
+        A question of which nothing tells has None.
+        """
+        plan = self.plan
+        if all(metric.declaration.reads != "answerable" for metric in plan.metrics):
+            return None
         least = plan.config.causes.relevant
-        relevant = {name: any(g >= least for g in grades[name].values()) for name in grades}
-        gold = plan.collection.answers
-        return [is_answerable(q, gold.get(q.id, ()), relevant.get(q.id)) for q in plan.queries]
+        return answerable_questions(plan.queries, plan.collection.answers, plan.qrels, least)
 
     def _calls(self, answers: records.Answers) -> CallRows:
         """Return the tool calls of the answers beside the gold ones; None where there are none."""
