@@ -204,7 +204,7 @@ class Workspace:
         totals = {f"judge '{name}'": judge_totals(j) for name, j in self.plan.all_judges.items()}
         return (
             *(owner for owner, reached in self.reached.items() if reached == {False}),
-            *(judge for judge, t in totals.items() if t.unreachable == t.failed > 0 == t.calls),
+            *(name for name, t in totals.items() if 0 < t.unreachable == t.failed and not t.calls),
         )
 
     def _refused(self) -> str | None:
