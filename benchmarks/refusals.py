@@ -23,7 +23,6 @@ from typing import NamedTuple
 from ragbench.text.refusals import refuses
 
 REPLIES = Path(__file__).with_name("refusals.jsonl")
-MARK = "<!-- made by benchmarks/refusals.py -->"
 LEAST_RECALL, LEAST_IN_LANGUAGE, MOST_FALSE = 0.90, 0.70, 0.02
 
 
@@ -130,10 +129,9 @@ def main() -> None:
             if reply.half == "build" and (verdict := refuses(reply.text)) is not reply.refuses:
                 print(f"{reply.language} {verdict}: {reply.text}")
     if arguments.write is not None:
-        before, _, rest = arguments.write.read_text(encoding="utf-8").partition(MARK)
-        after = rest.partition("<!-- end -->")[2]
-        text = "\n".join([f"{before}{MARK}", *lines, f"<!-- end -->{after}"])
-        arguments.write.write_text(text, encoding="utf-8")
+        from gates import write  # beside this file, which tests load alone
+
+        write(arguments.write, "\n".join(lines) + "\n\n", "refusals.py")
     if problems := check_bars(replies):
         raise SystemExit("; ".join(problems))
 

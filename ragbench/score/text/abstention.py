@@ -14,7 +14,7 @@ from ragbench.score.text.base import metric
 @metric(
     "abstention.precision",
     reads="answerable",
-    equals="its definition, by hand",
+    equals="scikit-learn's precision_score of refusals",
     not_for="comparing systems that refuse different questions: only common refusals are paired",
 )
 def abstention_precision(refusal: bool, answerable: bool) -> float:
@@ -33,7 +33,7 @@ def abstention_precision(refusal: bool, answerable: bool) -> float:
 @metric(
     "abstention.recall",
     reads="answerable",
-    equals="its definition, by hand",
+    equals="scikit-learn's recall_score of refusals",
     not_for="data in which every question has an answer",
 )
 def abstention_recall(refusal: bool, answerable: bool) -> float:
@@ -53,7 +53,7 @@ def abstention_recall(refusal: bool, answerable: bool) -> float:
     "abstention.over_refusal",
     reads="answerable",
     direction="lower",
-    equals="its definition, by hand",
+    equals="scikit-learn's recall_score of refusals",
     not_for="data in which no question has an answer",
 )
 def abstention_over_refusal(refusal: bool, answerable: bool) -> float:

@@ -52,7 +52,7 @@ def by_scikit_learn(name):
 
 
 CONFORMS_TO = [
-    Reference(name, f"scikit-learn `{by}`", 1e-12, by_scikit_learn(name))
+    Reference(name, f"scikit-learn `{by}", 1e-12, by_scikit_learn(name))
     for name, by in (
         (PRECISION, "precision_score` of refusals, questions without an answer"),
         (RECALL, "recall_score` of refusals, questions without an answer"),
