@@ -371,11 +371,10 @@ def resolve_run_folder(path: Path) -> Path:
         DataError: There is no run (names the nearest folder with one), a file of it is a link, a
             pipe or a device, or `latest` cannot be read.
     """
-    # a link to the run, or on systems without links a file with its name
+    # a link to the run, or on systems without links a file with its name; a later run moves it, as
+    # that of `ragbench gate` does, and its base must not become the run itself
     if path.name == LATEST and (path.is_symlink() or os.path.isfile(path)):
-        run = _read_pointer(path)
-        if os.path.isfile(path):
-            return resolve_run_folder(run)
+        return resolve_run_folder(_read_pointer(path))
     if os.path.isfile(path / "summary.json"):
         check_links(path)
         return path
