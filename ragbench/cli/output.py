@@ -396,12 +396,21 @@ def _write_annotations(lines: Iterable[str]) -> None:
 
 # Commands that have `--junit`, and report their gates themselves.
 GATED = ("run", "gate", "compare")
+# `run --junit c.yaml` by mistake must not write over the config.
+_CONFIG_SUFFIXES = (".yaml", ".yml")
 
 
 def _claim(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
-    """Write the JUnit file that a killed command leaves, and return its path; None writes none."""
+    """Write the JUnit file that a killed command leaves, and return its path; None writes none.
+
+    Raises:
+        BadParameter: The path is that of a config.
+        DataError: The file cannot be written.
+    """
     from ragbench.errors import EXIT_INTERRUPTED
 
+    if path is not None and path.suffix in _CONFIG_SUFFIXES:
+        raise click.BadParameter(f"'{path}' is a config; allowed: a file to write, as junit.xml")
     if path is not None and not ctx.resilient_parsing:  # as for the completion of a shell
         _write_error(path, EXIT_INTERRUPTED, "the command was killed")
     return path
@@ -441,7 +450,8 @@ def report_failure(code: int, text: str, problems: Sequence[Problem], words: Seq
     from ragbench.report.ci import annotate_error, error_summary
 
     writers = [partial(_append_summary, target, error_summary(code, text))] if target else []
-    if junit and not os.path.isdir(junit):  # a folder is the mistake that is reported
+    # a folder or a config is the mistake that is reported
+    if junit and not os.path.isdir(junit) and not junit.endswith(_CONFIG_SUFFIXES):
         writers.append(partial(_write_error, Path(junit), code, text))
     for write in writers:
         try:

@@ -379,6 +379,7 @@ def test_a_comparison_of_nothing_is_an_error_in_the_junit_file(ci, refusing_url)
         ("corpus.jsonl/out.xml", "corpus.jsonl/out.xml: cannot be written: "),
         ("runs_", "Error: Invalid value for '--junit': File 'runs_' is a directory."),
         ("pipe", "pipe: cannot be written: it is no file"),
+        ("c.yaml", "Error: Invalid value for '--junit': 'c.yaml' is a config; allowed: a file "),
     ],
 )
 def test_a_junit_file_that_cannot_be_written_is_2_before_anything_runs(folder, path, message):
@@ -393,6 +394,7 @@ def test_a_junit_file_that_cannot_be_written_is_2_before_anything_runs(folder, p
     assert message in done.stderr.splitlines()[-1]
     assert done.stderr.count(path) == 1
     assert not (folder / "runs").exists()
+    assert (folder / "c.yaml").read_text() == CONFIG + BM25
 
 
 def test_a_secret_is_in_no_report(ci, folder):
