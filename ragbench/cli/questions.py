@@ -120,7 +120,9 @@ def command(
         address, model = choices["base_url"], choices["model"]
         values = _parse_values("--option", QuestionModelOptions, choices["options"])
         limits = _parse_values("--budget", BudgetLimits, choices["budget"])
-        options = QuestionModelOptions(**{"base_url": address, **values, "model": model})
+        is_twice = values.keys() & {"model", "base_url"}
+        output.refuse((is_twice, "pass --model and --base-url in place of their --option"))
+        options = QuestionModelOptions(**values, base_url=address, model=model)
         lines = [] if choices["like"] is None else text_lines(choices["like"])
         style = [text.strip() for _, text in lines if text.strip()][:_MOST_EXAMPLES]
         prompts = QuestionPrompts(options, choices["language"], style)
@@ -230,7 +232,8 @@ def _parse_values(option: str, declares: type, pairs: Sequence[str]) -> dict[str
         except YamlError:
             is_valid = False
         if not is_valid:
-            problem = f"'{pair}'; allowed: KEY=VALUE, each key once"
+            # without the value, which may hold a secret
+            problem = f"'{key}'; allowed: KEY=VALUE, each key once"
             raise click.BadParameter(problem, param_hint=option)
     check_values(option, declared_options(declares), values)
     return values

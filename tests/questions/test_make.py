@@ -282,7 +282,7 @@ def test_a_budget_without_a_kept_question_is_incomplete(tmp_path, corpus):
 def test_a_plan_counts_the_titles_of_passages():
     texts = ["Io is hot and dry."] * 10
     documents = [Document(f"{n}", text) for n, text in enumerate(texts)]
-    documents.append(Document("long", "Io.", "Moon " * 1_000))
+    documents.append(Document("long", "Io.", "Moon " * 10_000))
     prompts = QuestionPrompts(QuestionModelOptions(model="m"))
 
     estimate = QuestionMaker(documents, prompts).bound("unanswerable", 1, Prices({}))
@@ -309,6 +309,8 @@ def test_a_server_that_is_gone_leaves_no_file(tmp_path, corpus):
         (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "retry=1"], "'retries'"),
         (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "retries"], "KEY=VALUE"),
         (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "retries=[1"], "KEY=VALUE"),
+        (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "model=x"], "pass --model and"),
+        (["--model", "m", "-n", "2", "-o", "a.csv", "--option", "base_url=x"], "and --base-url"),
         (["--model", "m", "--kinds", "fact:1,fact:2", "-o", "a.csv"], "each key once"),
         (["--model", "m", "--kinds", "fact:0", "-o", "a.csv"], ">= 1"),
         (["--model", "m", "-n", "2", "-o", "a.csv", "--rejected", "a.csv"], "the same file"),
@@ -324,3 +326,11 @@ def test_bad_usage(tmp_path, corpus, arguments, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert not (tmp_path / "a.csv").exists()
+
+
+def test_an_unreadable_option_is_named_without_its_value(tmp_path, corpus):
+    arguments = ["-n", 1, "--model", "m", "--plan", "--option", "extra={key: sk-1234"]
+    done = run_command("questions", "docs", *arguments, cwd=tmp_path)
+
+    assert (done.returncode, "'extra'; allowed: KEY=VALUE" in done.stderr) == (2, True)
+    assert "1234" not in done.stderr
