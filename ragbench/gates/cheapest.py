@@ -227,17 +227,19 @@ class Cheapest(base.SystemGate):
     def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision on one system, by the costs and scores of all that have the score.
 
-        Undecided if its cost is not known, or no costs differ. `facts.value` is the cost. A system
-        that fails because of a cheaper one has that cost as `facts.baseline`. Else means and
-        interval are those against the rival with the best mean, of the rivals with the worst
-        verdict.
+        Undecided if no query has the score, its cost is not known, or no costs differ.
+        `facts.value` is the cost. A system that fails because of a cheaper one has that cost as
+        `facts.baseline`. Else means and interval are those against the rival with the best mean, of
+        the rivals with the worst verdict.
         """
         run, system, margin = candidate.run, candidate.system, self.cheapest_within
         means = [name for name, column in system.columns.items() if column.aggregate != "sum"]
         score = candidate.score or next(iter(means), "")
         systems = scored_by(score, candidate.having.values())
         if system.name not in systems:
-            return run.not_scored(score or "a mean")
+            by = score or "any measure"
+            why = f"no query has a score by {by}; gate another measure, or run with --retry-failed"
+            return Decision("undecided", why)
         ids, labels = run.scored.query_ids, run.clusters
         clusters = None if labels is None else [labels[query] for query in ids]
         comparison = CostComparison(system.name, systems, score, margin, run.method, ids, clusters)

@@ -233,3 +233,6 @@ def test_a_system_that_was_not_run_or_scored():
     [decision] = Cheapest(cheapest_within=0.03, system="mid", measure="rouge1").decide_systems(run)
     assert decision.verdict == "undecided"
     assert decision.why.startswith("rouge1 was not scored in this run")
+
+    failed = four(mid={"causes": np.full(N, Cause.TIMEOUT, np.uint8)})
+    assert decide(failed, "mid").why.startswith("no query has a score by hit; gate another measure")
