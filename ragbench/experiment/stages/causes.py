@@ -130,7 +130,7 @@ class _Gold:
 
     @cached_property
     def answerable(self) -> list[bool | None]:
-        """Whether each question has an answer, also by judgements of a model; None if unknown."""
+        """True for a question with an answer, also by a model's judgements; None if unknown."""
         plan = self.plan
         return answerable_questions(
             plan.queries, plan.collection.answers, self.qrels, self.rules.relevant

@@ -291,9 +291,9 @@ class ScoreAnswers(StoredStage):
 
     @cached_property
     def _answerable(self) -> list[bool | None] | None:
-        """Whether each question has an answer, by judgements of people; None if no metric reads it.
+        """True for a question with an answer, by people's judgements; None if nothing tells.
 
-        A question of which nothing tells has None.
+        None as a whole if no metric reads it.
         """
         plan = self.plan
         if all(metric.declaration.reads != "answerable" for metric in plan.metrics):
