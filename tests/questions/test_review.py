@@ -172,11 +172,12 @@ def test_the_page_has_the_quote_in_its_part_of_a_long_document(tmp_path, command
 
     page = (tmp_path / "a.html").read_text()
     data = json.loads(re.search('id="data">(.*?)</script>', page)[1])
-    [(title, text)], [(_, start)], *nothing = data["passages"]
+    [(title, text)], [(_, start)], unanswerable, unknown = data["passages"]
     assert title == "far.md: Far"
     assert 2_400 < len(text) < 2_440
     assert text.count("The last moon is far.") == 1
     assert (text[:2], text[-2:]) == ("… ", " …")
     assert start.startswith("# Far\n\nNothing.")
-    assert nothing == 2 * [[["no gold document: the documents must not answer this question", ""]]]
+    assert unanswerable == [["no gold document: the documents must not answer this question", ""]]
+    assert unknown == [["gold document 'x' is not in the corpus", ""]]
     assert not re.search(r"https?://|src=|@import|url\(", page.replace(data["name"], ""))

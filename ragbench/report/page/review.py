@@ -36,7 +36,7 @@ def write_review_page(path: Path, entries: Sequence[Entry], documents: Sequence[
     data = {
         "columns": [*entries[0].values],
         "rows": [[*entry.values.values()] for entry in entries],
-        "passages": [_excerpt(*corpus.find(entry)) for entry in entries],
+        "passages": [_excerpt(entry, *corpus.find(entry)) for entry in entries],
     }
     name = f"{Path(entries[0].file).stem}.reviewed.csv"
     _write(path, {**data, "name": name}, name=Path(entries[0].file).name, is_labels=False)
@@ -76,13 +76,15 @@ def _write(path: Path, data: Mapping[str, object], **values: object) -> None:
     write_html(path, render_page("review", data={**data, "key": key}, **values))
 
 
-def _excerpt(document: Document | None, quote: str) -> list[tuple[str, str]]:
-    """Return (title of a document, its text around a quote); a title alone without a document.
+def _excerpt(entry: Entry, document: Document | None, quote: str) -> list[tuple[str, str]]:
+    """Return (title of a row's gold document, its text around a quote); a note without a document.
 
     Without a quote, the text starts at the beginning. Characters that a browser would obey are
     shown as other characters.
     """
     if document is None:
+        if name := entry.values["relevant"]:
+            return [(visible(f"gold document '{name}' is not in the corpus"), "")]
         return [("no gold document: the documents must not answer this question", "")]
     place = document.text.find(quote)
     start, end = max(place - _AROUND, 0), place + len(quote) + _AROUND
