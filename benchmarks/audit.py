@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from itertools import accumulate
 from pathlib import Path
 
 BAR_S = 30.0
@@ -35,10 +36,11 @@ def write_set(folder: Path, questions: int, documents: int) -> None:
     """Write a data set in the BEIR layout, with planted faults of three kinds."""
     numbers = random.Random(13)
     names = [f"w{chr(97 + n % 26)}{n}" for n in range(VOCABULARY)]
-    weights = [1 / (n + 10) for n in range(VOCABULARY)]
+    # summed here: `choices` would sum the weights again for each text
+    weights = list(accumulate(1 / (n + 10) for n in range(VOCABULARY)))
 
     def text(length: int) -> str:
-        return " ".join(numbers.choices(names, weights, k=length))
+        return " ".join(numbers.choices(names, cum_weights=weights, k=length))
 
     texts = [f"{text(WORDS // 2)}. {text(WORDS // 2)}." for _ in range(documents - PLANTED)]
     texts += texts[:PLANTED]  # copies of gold documents that nobody judged
