@@ -10,10 +10,9 @@ from pathlib import Path
 from ragbench.comparison.cause_rules import RightAnswer
 from ragbench.comparison.causes import GoldWords, terms
 from ragbench.questions.base import QuestionCandidate, QuestionPassage
-from ragbench.text.copied_words import MOST_COPIED, copied_words
+from ragbench.text.copied_words import copied_words
 from ragbench.text.languages import unicode_words
 from ragbench.text.near_duplicates import same_questions
-from ragbench.text.tokenize import sentences, words
 from ragbench.types import Document
 
 _SHORTEST_QUOTE = 4  # words: fewer may stand in other documents by chance
@@ -77,10 +76,8 @@ def copy_problem(question: str, passage: QuestionPassage) -> str:
 
     The rule is that of `ragbench audit`: question words do not count, nor do short questions.
     """
-    texts = [passage.document.title, *sentences(passage.text)]
-    n_copied, n_words = copied_words(question, [set(words(text)) for text in texts])
-    is_copied = n_copied > MOST_COPIED * n_words
-    return f"one sentence has {n_copied} of its {n_words} words" if is_copied else ""
+    copied = copied_words(question, passage.document.title, passage.text)
+    return f"one sentence has {copied[0]} of its {copied[1]} words" if copied else ""
 
 
 def is_match(answer: str, reference: str, question: str) -> bool:

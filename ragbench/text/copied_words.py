@@ -1,35 +1,44 @@
-"""Words that a question copies from one sentence of a text."""
+"""Words that a question copies from one sentence of a document."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from functools import lru_cache
 
-from ragbench.text.tokenize import words
+from ragbench.text.tokenize import sentences, words
 
-# Share of its words from which on a question is copied.
-MOST_COPIED = 0.9
+_MOST_COPIED = 0.9  # share of the words of a question that it may have from one sentence
 _SHORTEST_QUESTION = 5  # words that a copied question has
 _QUESTION_WORDS = frozenset(
     ["what", "which", "who", "whom", "whose", "when", "where", "why", "how"]
 )
 
 
-def copied_words(question: str, sentences: Iterable[Collection[str]]) -> tuple[int, int]:
+def copied_words(question: str, title: str, text: str) -> tuple[int, int] | None:
     """Return (words of a question that one sentence has, at most; words of the question).
 
-    Question words such as `which` do not count. (0, 0) for a question of fewer than 5 other words,
-    which a sentence may have by chance.
+    None if these are at most 90 % of the words: the question is no copy. Question words such as
+    `which` do not count. A question of fewer than 5 other words is no copy, because a sentence may
+    have these by chance.
 
     Args:
         question: Text of the question.
-        sentences: Words of each sentence, by `ragbench.text.tokenize.words`.
+        title: Title of the document, which counts as a sentence; may be empty.
+        text: Text of the document, or a passage of it.
 
     Example:
-        >>> copied_words("When was the old bridge opened?", [{"the", "old", "bridge"}, {"was"}])
-        (3, 5)
+        >>> copied_words("Was the old bridge opened late?", "", "The old bridge was opened late.")
+        (6, 6)
+        >>> copied_words("When was the new bridge opened?", "", "The old bridge was opened late.")
     """
     content = [word for word in words(question) if word not in _QUESTION_WORDS]
     if len(content) < _SHORTEST_QUESTION:
-        return 0, 0
-    counts = (sum(word in sentence for word in content) for sentence in sentences)
-    return max(counts, default=0), len(content)
+        return None
+    n_copied = max(sum(map(sentence.__contains__, content)) for sentence in _sentences(title, text))
+    return (n_copied, len(content)) if n_copied > _MOST_COPIED * len(content) else None
+
+
+# documents are gold of several questions
+@lru_cache(maxsize=1000)
+def _sentences(title: str, text: str) -> list[frozenset[str]]:
+    """Return the words of the title and of each sentence."""
+    return [frozenset(words(sentence)) for sentence in (title, *sentences(text))]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 from ragbench.comparison.causes import GoldWords, has_no_answer
-from ragbench.data.files.fields import ANSWERABLE
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
+from ragbench.experiment.plan.groups import is_answerable
 from ragbench.records.audit import Finding
-from ragbench.text.copied_words import MOST_COPIED, copied_words
+from ragbench.text.copied_words import copied_words
 from ragbench.text.near_duplicates import near_duplicates
-from ragbench.text.tokenize import sentences, words
+from ragbench.text.tokenize import words
+from ragbench.types.packed_documents import record_ids
 
 # Share of their words that two documents with the same content have in common
 _SAME_CONTENT = 0.9
@@ -50,14 +50,14 @@ def check_duplicates(audited: AuditedSet) -> Iterator[Finding]:
 
     A copy shares 90 % of the words; documents of fewer than 8 words are passed over.
     """
-    corpus = audited.corpus or ()
     gold = {name for names in audited.gold.values() for name in names}
-    texts, ids, rows = [], [], []
-    for row, document in enumerate(corpus):
-        texts.append(document.full_text)
-        ids.append(document.id)
-        if document.id in gold and len(set(words(document.full_text))) >= _SHORTEST_DOCUMENT:
-            rows.append(row)
+    corpus = audited.corpus or ()
+    ids, texts = record_ids(corpus), [document.full_text for document in corpus]
+    rows = [
+        row
+        for row, name in enumerate(ids)
+        if name in gold and len(set(words(texts[row]))) >= _SHORTEST_DOCUMENT
+    ]
     copies: dict[str, list[str]] = {}
     for row, other, _ in near_duplicates(texts, _SAME_CONTENT, rows=rows):
         copies.setdefault(ids[row], []).append(ids[other])
@@ -89,15 +89,15 @@ def check_answers(audited: AuditedSet) -> Iterator[Finding]:
         if not gold.can_be_found or gold.find_in(text, audited.words):
             continue
         share = gold.share(text)
-        needed = share.n_gold if gold.is_short else audited.words * share.n_gold
-        if share.whole or share.n_shared >= needed:
+        if share.whole or share.n_shared == share.n_gold:
             continue
         names = _listed([document.id for document in documents])
         problem = (
             f"the answer to query {query.id} is not in its gold ({names}), which has "
             f"{share.words}: {shorten(min(answers, key=len))}"
         )
-        yield audited.finding("answer_not_in_gold", query, problem, part="answers")
+        place = audited.places.answers.get(query.id)
+        yield audited.finding("answer_not_in_gold", query, problem, place=place)
 
 
 def check_copied(audited: AuditedSet) -> Iterator[Finding]:
@@ -106,46 +106,38 @@ def check_copied(audited: AuditedSet) -> Iterator[Finding]:
     Question words such as `which` do not count; questions of fewer than 5 other words are passed
     over.
     """
-
-    # documents are gold of several questions
-    @lru_cache(maxsize=1000)
-    def sentence_words(title: str, text: str) -> list[frozenset[str]]:
-        return [frozenset(words(sentence)) for sentence in (title, *sentences(text))]
-
     for query in audited.queries:
-        n_words, shares = 0, dict[str, int]()
         for document in audited.gold_documents(query):
-            sets = sentence_words(document.title, document.text)
-            shares[document.id], n_words = copied_words(query.text, sets)
-        name = max(shares, key=shares.__getitem__, default="")
-        if shares and shares[name] > MOST_COPIED * n_words:
-            problem = (
-                f"query {query.id} has {shares[name]} of {n_words} words from one sentence of "
-                f"{name}: {shorten(query.text)}"
-            )
-            yield audited.finding("question_copied", query, problem)
+            copied = copied_words(query.text, document.title, document.text)
+            if copied is not None:
+                problem = (
+                    f"query {query.id} has {copied[0]} of {copied[1]} words from one sentence of "
+                    f"{document.id}: {shorten(query.text)}"
+                )
+                yield audited.finding("question_copied", query, problem)
+                break  # one finding per question
 
 
 def check_kinds(audited: AuditedSet) -> Iterator[Finding]:
     """Yield multi-document questions with one gold document, and unanswerable ones with gold."""
     for query in audited.queries:
-        kind, gold = audited.kind_of(query), audited.gold.get(query.id, ())
+        kind, gold = audited.question_kind(query), audited.gold.get(query.id, ())
         if kind in audited.rules.multi_document and len(gold) == 1:
             problem = f"query {query.id} is of the kind {kind} and has one gold document: {gold[0]}"
             yield audited.finding("one_gold_document", query, problem)
-        # as public data sets mark them: `is_impossible: true`
-        marks = (key for key, value in ANSWERABLE.items() if query.metadata.get(key) is (not value))
-        mark = f"kind {kind}" if kind in audited.rules.unanswerable else next(marks, None)
-        if mark is not None and gold:
-            problem = f"query {query.id} has no answer ({mark}), but gold: {', '.join(gold)}"
+        # by the metadata alone: gold answers and judgements may be the mistake
+        has_answer = kind not in audited.rules.unanswerable and is_answerable(query, (), True)
+        if gold and not has_answer:
+            problem = f"query {query.id} has no answer by its metadata, but gold: {_listed(gold)}"
             yield audited.finding("unanswerable_with_gold", query, problem, document=gold[0])
 
 
 def check_pool(audited: AuditedSet) -> Iterator[Finding]:
     """Yield the systems whose first hits are nearly all that was judged.
 
-    Of n judged documents of a query, 95 % are among the first n hits. Queries with fewer than 5
-    judged documents show no pool.
+    Where a query has n judged documents, its first n hits count; 95 % of all judged documents are
+    among these. Queries with fewer than 5 judged documents show no pool, and nothing is yielded if
+    most queries are such.
     """
     judged = {q: docs for q, docs in audited.judged.items() if len(docs) >= _JUDGED}
     n_judged = sum(map(len, judged.values()))
