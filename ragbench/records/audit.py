@@ -10,7 +10,7 @@ from ragbench.types.json_fields import Prose
 AUDIT_SCHEMA = "ragbench.audit/1"
 
 # Kind of a finding -> its heading and advice, in the order of reports
-KINDS = {
+FINDING_KINDS = {
     "repeated_question": ("repeated questions", "drop one of the two: it counts twice"),
     "nearly_repeated_question": ("nearly repeated questions", "drop one, or ask for another thing"),
     "question_in_another_split": ("questions in another split", "drop it from one of the splits"),
@@ -41,7 +41,7 @@ class Finding(Record):
     """Suspected fault of a test set.
 
     Attributes:
-        kind: Kind of the fault, a key of `KINDS`.
+        kind: Kind of the fault, a key of `FINDING_KINDS`.
         place: `file:line` if the loader knows it, else the query; `test set` for a fault of all
             queries.
         query_id: The query; None for a fault of all queries.
@@ -85,7 +85,7 @@ class Audit(Record):
     Attributes:
         schema: Kind and version of the file.
         queries: Number of queries.
-        findings: Findings, by kind in the order of `KINDS`, then in the order of the
+        findings: Findings, by kind in the order of `FINDING_KINDS`, then in the order of the
             queries.
         detects: Detectable differences by scores and slice.
         notes: Checks that the data do not allow, a sentence each.

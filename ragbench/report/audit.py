@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragbench.records.audit import KINDS, Audit, Detectable, Finding
+from ragbench.records.audit import FINDING_KINDS, Audit, Detectable, Finding
 from ragbench.report.base import Chapter, Grid
 from ragbench.report.text import counted, draw, significant
 from ragbench.types.display import printable
@@ -17,7 +17,7 @@ _DETECT_HEADS = ("scores", "slice", "queries", "graded (ndcg)", "hits (0 or 1)")
 def audit_lines(audit: Audit) -> Iterator[str]:
     """Yield the lines of an audit: findings by kind, at most 5 of each, then what it can detect."""
     yield _headline(audit)
-    for kind, (title, advice) in KINDS.items():
+    for kind, (title, advice) in FINDING_KINDS.items():
         findings = [finding for finding in audit.findings if finding.kind == kind]
         if findings:
             yield ""
@@ -52,7 +52,7 @@ def _headline(audit: Audit) -> str:
 
 def _finding_cells(finding: Finding) -> tuple[str, ...]:
     """Return the cells of a finding, under `_HEADS`."""
-    cells = (KINDS[finding.kind][0], finding.place, finding.problem, finding.advice)
+    cells = (FINDING_KINDS[finding.kind][0], finding.place, finding.problem, finding.advice)
     return tuple(map(printable, cells))
 
 

@@ -157,6 +157,15 @@ def test_another_file_of_judgements_of_the_same_queries_is_no_other_split(exampl
     assert audit(example, "--strict")[0] == 0
 
 
+def test_a_split_of_some_of_the_queries_has_them_too(example):
+    train = Lines(example / "data" / "qrels" / "train.tsv")
+    train.append("query-id\tcorpus-id\tscore")
+    train.append("q07\tvenera-13\t1")
+    train.write()
+    (finding,) = audit(example)[1]["findings"]
+    assert (finding["kind"], finding["query_id"]) == ("question_in_another_split", "q07")
+
+
 def test_the_text_groups_findings_and_lists_five_of_a_kind(example):
     queries = Lines(example / "data" / "queries.jsonl")
     qrels = Lines(example / "data" / "qrels" / "test.tsv")

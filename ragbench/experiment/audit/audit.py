@@ -12,7 +12,7 @@ from ragbench.data.loaders.base import Located, Places
 from ragbench.experiment.audit import gold, questions
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.plan.groups import slicings
-from ragbench.records.audit import KINDS, Audit, Detectable
+from ragbench.records.audit import FINDING_KINDS, Audit, Detectable
 from ragbench.retrieve.run_file import RunFile
 from ragbench.stats.power import TYPICAL_SDS, minimum_detectable_difference
 from ragbench.types import Collection
@@ -43,7 +43,7 @@ def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
     """
     audited = _audited_set(config, collection)
     findings = [finding for check in _CHECKS for finding in check(audited)]
-    findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
+    findings.sort(key=lambda finding: [*FINDING_KINDS].index(finding.kind))
     return Audit(
         queries=len(audited.queries),
         findings=tuple(findings),
@@ -113,7 +113,7 @@ def _detects(
         DataError: The data lack what a slice needs.
     """
     queries, statistics = collection.queries, config.statistics
-    if statistics.slices is None and any(map(audited.kind_of, queries)):
+    if statistics.slices is None and any(map(audited.question_kind, queries)):
         config = replace(config, statistics=replace(statistics, slices=(audited.rules.kind,)))
     labels: dict[str, Sequence[Sequence[str]]] = {"": [("all",)] * len(queries)}
     for slicing in slicings(config, queries, collection.qrels, collection.answers):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ragbench.config.schema import AuditRules
 from ragbench.data.loaders.base import Places
 from ragbench.experiment.plan.groups import look_up
-from ragbench.records.audit import KINDS, Finding
+from ragbench.records.audit import FINDING_KINDS, Finding
 from ragbench.types import Document, Query
 
 
@@ -43,7 +42,7 @@ class AuditedSet:
     words: float
     matches_ids: bool
 
-    def kind_of(self, query: Query) -> str:
+    def question_kind(self, query: Query) -> str:
         """Return the kind of a question; empty without one."""
         kind = look_up(query.metadata, self.rules.kind)
         return "" if kind is None else str(kind)
@@ -60,25 +59,23 @@ class AuditedSet:
         problem: str,
         *,
         document: str | None = None,
-        part: Literal["queries", "answers"] = "queries",
+        place: str | None = None,
     ) -> Finding:
         """Return a finding on a query, or on all queries for None.
 
-        Its place is that of the judgement of `document`, or of the named part of the query.
+        Without `place`, its place is that of the judgement of `document`, or else of the query.
         """
         name = None if query is None else query.id
-        place = "test set" if name is None else f"query {name}"
-        if name is not None:
-            place = self.places.queries.get(name, place)
-            if part == "answers":
-                place = self.places.answers.get(name, place)
-            elif document is not None:
-                place = self.places.judgements.get((name, document), place)
+        if name is None:
+            place = "test set"
+        elif place is None:
+            place = self.places.queries.get(name, f"query {name}")
+            place = self.places.judgements.get((name, document or ""), place)
         return Finding(
             kind=kind,
             place=place,
             query_id=name,
             document_id=document,
             problem=problem,
-            advice=KINDS[kind][1],
+            advice=FINDING_KINDS[kind][1],
         )

@@ -72,12 +72,12 @@ def _key(query: Query) -> tuple[tuple[str, ...], tuple[Turn, ...]] | None:
 def check_splits(audited: AuditedSet) -> Iterator[Finding]:
     """Yield the questions that another split has as well, by their ids or words.
 
-    A file that judges all of the queries, or no further ones, is no other split of them.
+    A file that judges all of the queries has other judgements of them, and is no other split.
     """
     query_ids = {query.id for query in audited.queries}
     for split, split_queries in audited.places.other_splits.items():
         ids = {other.id for other in split_queries}
-        if ids >= query_ids or ids <= query_ids:
+        if ids >= query_ids:
             continue
         by_key = {key: other.id for other in split_queries if (key := _key(other)) is not None}
         for query in audited.queries:
