@@ -312,10 +312,10 @@ class RecordTable:
 
         A `DataError` for a row that cannot be read.
         """
-        first_rows = self._questions().first.items()
+        rows = self._questions().first.items()
         return {
-            name: f"{row.file}:{'' if row.line else ' '}{row.line or row.record}"
-            for name, row in first_rows
+            name: f"{row.file}: {row.record}" if row.line is None else f"{row.file}:{row.line}"
+            for name, row in rows
         }
 
     def _questions(self) -> QuestionTable:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ragbench.comparison.causes import GoldWords, has_no_answer
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
-from ragbench.experiment.plan.groups import is_answerable
+from ragbench.experiment.plan.groups import answerable_questions
 from ragbench.records.audit import Finding
 from ragbench.text.copied_words import copied_words
 from ragbench.text.near_duplicates import near_duplicates
@@ -120,14 +120,14 @@ def check_copied(audited: AuditedSet) -> Iterator[Finding]:
 
 def check_kinds(audited: AuditedSet) -> Iterator[Finding]:
     """Yield multi-document questions with one gold document, and unanswerable ones with gold."""
-    for query in audited.queries:
+    # by the metadata alone: gold answers and judgements may be the mistake
+    answerable = answerable_questions(audited.queries, {}, None)
+    for query, is_answerable in zip(audited.queries, answerable, strict=True):
         kind, gold = audited.question_kind(query), audited.gold.get(query.id, ())
         if kind in audited.rules.multi_document and len(gold) == 1:
             problem = f"query {query.id} is of the kind {kind} and has one gold document: {gold[0]}"
             yield audited.finding("one_gold_document", query, problem)
-        # by the metadata alone: gold answers and judgements may be the mistake
-        has_answer = kind not in audited.rules.unanswerable and is_answerable(query, (), True)
-        if gold and not has_answer:
+        if gold and (kind in audited.rules.unanswerable or is_answerable is False):
             problem = f"query {query.id} has no answer by its metadata, but gold: {_listed(gold)}"
             yield audited.finding("unanswerable_with_gold", query, problem, document=gold[0])
 
