@@ -52,11 +52,11 @@ def command(
 
     The questions that both have in the same form are compared. The first three lines say what got
     worse, on how many questions, and on which one most. If all rankings and answers are those of
-    the base, the command prints "nothing changed" and exits with 0. Gates against baseline files
-    are decided against the base. Without gates, a system fails that is surely worse (the whole
-    interval of the difference is below 0), or lower by more than 0.02 of the range, by the first
-    measure of rankings or the first score of answers. Judges whose key or package is missing are
-    skipped with their gates.
+    the base, the command prints "nothing changed" and exits with 0, or with 3 if the run is
+    incomplete. Gates against baseline files are decided against the base. Without gates, a system
+    fails that is surely worse (the whole interval of the difference is below 0), or lower by more
+    than 0.02 of the range, by the first measure of rankings or the first score of answers. Judges
+    whose key or package is missing are skipped with their gates.
 
     A comment needs the variables of a job of GitHub and GITHUB_TOKEN, or of GitLab and
     GITLAB_TOKEN. Without a comment, as in pull requests from forks, the exit code is the same.
@@ -90,8 +90,7 @@ def command(
     for line in lines[:3] if quiet else lines:
         output.echo(line)
     decisions = () if review.is_same else review.decisions
-    complete = review.is_same or review.summary.complete
-    summary = replace(review.summary, gates=tuple(decisions), complete=complete)
+    summary = replace(review.summary, gates=tuple(decisions))
     if flags["comment"]:  # first, since it raises no error
         _comment(config, lines)
     page, strict = partial(render_review, lines), flags["strict"]

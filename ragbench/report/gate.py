@@ -223,11 +223,12 @@ def review_lines(review: GateReview) -> Iterator[str]:
         if run.changed:
             yield f"changed since {base}: {changed_text(run)}"
     yield from (f"{word}: {printable(list_ids(ids, _MAX_IDS))}" for word, ids in groups.items())
-    if review.is_same:
-        return
-    yield from filter(None, moved_causes(review.compared))
+    if not review.is_same:
+        yield from filter(None, moved_causes(review.compared))
     if reason := why_incomplete(review.summary):
         yield printable(f"incomplete: {reason}")
+    if review.is_same:
+        return
     verdicts = Counter(gate.verdict for gate in review.decisions)
     yield f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items()) or 'none'}"
     for gate in review.decisions:

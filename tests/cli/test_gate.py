@@ -166,6 +166,19 @@ def test_a_typo_changes_nothing(repository):
     assert lines[1:] == ["20 questions; corpus unchanged"]
 
 
+def test_a_base_and_a_head_that_fail_alike_are_incomplete(repository):
+    """All answers failed on both sides, which was `nothing changed` with exit code 0."""
+    line = "        # the gold document first\n"
+    edit(repository / "search.py", line, "        raise ValueError('away')\n")
+    git(repository, "commit", "-qam", "away")
+
+    code, lines, err = gate(repository, "HEAD", "--junit", "gate.xml")
+
+    assert (code, lines[0].partition(":")[0]) == (3, "nothing changed"), err
+    assert lines[-1].startswith("incomplete: too many items failed; the first to fail: ")
+    assert 'type="incomplete"' in (repository / "gate.xml").read_text()
+
+
 def test_code_of_the_base_comes_from_the_base_and_a_judge_without_a_key_is_skipped(repository):
     judge = "metrics: {judge: {type: openai, model: m, rubrics: [faithfulness]}}\n"
     judge += "generators: {extractive: {type: extractive}}\n"

@@ -129,6 +129,13 @@ def test_an_incomplete_run_is_named_before_its_gates():
     assert lines[lines.index("gates: 1 fail") - 1] == "incomplete: too many items failed"
 
 
+def test_equal_answers_of_an_incomplete_run_are_no_success():
+    summary = replace(REVIEW.summary, complete=False)
+    same = replace(REVIEW, is_same=True, summary=summary)
+
+    assert list(review_lines(same))[-1] == "incomplete: too many items failed"
+
+
 def test_a_review_without_any_change_has_no_verdict():
     same = replace(REVIEW, is_same=True, same_corpus=False, changes=QueryChanges(70))
 
