@@ -19,9 +19,16 @@ from ragbench.types import Collection
 from ragbench.types.packed_documents import documents_by_id
 
 _CHECKS = (
-    *(questions.check_repeated, questions.check_splits, gold.check_documents),
-    *(gold.check_duplicates, gold.check_answers, gold.check_copied, gold.check_kinds),
-    *(gold.check_pool, questions.check_language, questions.check_length),
+    questions.check_repeated,
+    questions.check_splits,
+    gold.check_documents,
+    gold.check_duplicates,
+    gold.check_answers,
+    gold.check_copied,
+    gold.check_kinds,
+    gold.check_pool,
+    questions.check_language,
+    questions.check_length,
 )
 # Standard deviations of paired differences of hits (0 or 1) that change on 5 %, and on 20 %, of the
 # queries
@@ -31,7 +38,7 @@ _HIT_SDS = (math.sqrt(0.05), math.sqrt(0.2))
 def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
     """Return the suspected faults of a data set, and the differences that it can detect.
 
-    No model is asked, and no code of the user is called.
+    No model is asked, and no retriever is run: rankings come from run files and records.
 
     Args:
         config: Names the loader, the run files, and the kinds of questions.
@@ -56,7 +63,7 @@ def _audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet
     """Return the parts of a data set that checks read; raises as `audit_test_set`."""
     dataset, qrels = config.dataset, collection.qrels
     places = Places({})
-    # `python:` may name a function, and calling it is left to a run
+    # a loader of the user may be a function, which has no places
     if isinstance(dataset.cls, type) and issubclass(dataset.cls, Located):
         places = dataset.cls(**dataset.options).places()
     ids = {query.id for query in collection.queries}
