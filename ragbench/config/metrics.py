@@ -96,8 +96,8 @@ def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] 
     if names is INVALID:
         return None
     return tuple(
-        schema.NamedMetric(metric=_with_paths(metric, context.base), place=name.place)
-        for name, metrics in parsed
+        schema.NamedMetric(metric=_with_paths(metric, context.base), row=row, place=name.place)
+        for row, (name, metrics) in enumerate(parsed)
         for metric in (metrics if isinstance(metrics, list) else [metrics])
     )
 

@@ -37,7 +37,6 @@ from ragbench.config.variables import (
 )
 from ragbench.records.manifest import EnvironmentVariable
 from ragbench.registry import DeclaredOption, declared_options
-from ragbench.score.text import GROUPS
 from ragbench.score.text.base import Metric
 from ragbench.secrets import Redactor
 
@@ -395,10 +394,10 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     resolved = _with_texts(config.resolved, path_text)
     metrics = resolved.get("metrics") or {}
     if config.metrics.generation is not None and "generation" in metrics and folder is not None:
-        texts = [name for text in metrics["generation"] for name in GROUPS.get(text, (text,))]
+        # of a group any metric will do: none of them has a path, so that its name stays
+        entries = {entry.row: entry.metric for entry in config.metrics.generation}
         metrics["generation"] = [
-            _metric(entry.metric, text, path_text)
-            for entry, text in zip(config.metrics.generation, texts, strict=True)
+            _metric(entries[row], text, path_text) for row, text in enumerate(metrics["generation"])
         ]
     return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 

@@ -298,10 +298,12 @@ class NamedMetric:
 
     Attributes:
         metric: The metric with its options; paths are absolute.
+        row: Position of its name in the list, from 0; the metrics of a group share it.
         place: Where its name stands.
     """
 
     metric: Metric
+    row: int
     place: Place = field(default_factory=Place, compare=False, repr=False)
 
 

@@ -119,7 +119,8 @@ def write_records(path):
 def test_a_run_by_hand(tmp_path, monkeypatch):
     """Three refusals, two of questions without an answer; one of two others refused."""
     monkeypatch.chdir(tmp_path)
-    config = write_records(tmp_path / "logs.csv") | {"metrics": {"generation": ["abstention"]}}
+    monkeypatch.setenv("METRIC_KEY", "abstention ")  # a secret by its name: no text tells the group
+    config = write_records(tmp_path / "logs.csv") | {"metrics": {"generation": ["${METRIC_KEY}"]}}
     experiment = rb.run_experiment(config)
 
     scores = experiment.summary["systems"][0]["scores"]
