@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +91,7 @@ def init(
     echo(f"wrote {file}")
     for note in notes:
         echo(f"note: {note}", err=True)
-    echo(f"next: ragbench {verb} {file}", err=True)
+    echo(f"next: ragbench {verb} {shlex.quote(str(file))}", err=True)
 
 
 def _parse_columns(columns: tuple[str, ...]) -> dict[str, str | list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
@@ -146,7 +147,8 @@ def command(
     output.echo(f"wrote {target}")
     if n_kept < (n_wanted := sum(counts.values())):
         output.echo(f"warning: {n_kept} of {n_wanted} questions were kept", err=True)
-    output.echo(f"next: ragbench init --from {target} --corpus {corpus}", err=True)
+    paths = shlex.quote(str(target)), shlex.quote(str(corpus))
+    output.echo("next: ragbench init --from {} --corpus {}".format(*paths), err=True)
     ctx.exit(EXIT_OK if is_complete else EXIT_INCOMPLETE)
 
 

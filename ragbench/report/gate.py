@@ -165,7 +165,9 @@ def _gain(name: str, ranking: Sequence[str]) -> float:
 
 
 def _rank(name: str, ranking: Sequence[str]) -> str:
-    """Return `rank 3`, or `not in 10` if the 10 documents of the ranking lack it."""
+    """Return `rank 3`, `not in 10` if the 10 documents of the ranking lack it, or `no ranking`."""
+    if not ranking:
+        return "no ranking"
     return f"rank {ranking.index(name) + 1}" if name in ranking else f"not in {len(ranking)}"
 
 

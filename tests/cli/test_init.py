@@ -249,16 +249,16 @@ def test_the_users_own_app_is_the_second_system(here, table):
 def test_what_was_understood_is_said(here, table):
     write_table(table, here / "qa.csv")
 
-    result = invoke("--from", "qa.csv", "--corpus", "docs", "-o", "mine.yaml")
+    result = invoke("--from", "qa.csv", "--corpus", "docs", "-o", "my qa.yaml")
 
-    assert result.stdout == "wrote mine.yaml\n"
+    assert result.stdout == "wrote my qa.yaml\n"
     assert result.stderr.splitlines()[0] == (
         "note: columns: question = question, relevant = source document (the gold documents), "
         "reference = answer (the gold answer)"
     )
     assert "gold documents are in the corpus" in result.stderr
     assert "column 'answer' is read as the gold answer" in result.stderr
-    assert result.stderr.splitlines()[-1] == "next: ragbench run mine.yaml"
+    assert result.stderr.splitlines()[-1] == "next: ragbench run 'my qa.yaml'"
 
 
 def test_long_documents_are_cut_and_scored_as_documents(here):

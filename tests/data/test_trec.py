@@ -50,6 +50,13 @@ def test_a_collection(files):
     assert set(collection.fingerprints) == {"queries", "corpus", "qrels"}
 
 
+def test_hidden_files_and_folders_hold_no_documents(files, write):
+    write("docs/.ab.sgml", "text outside of a document")
+    write("docs/.git/HEAD", "text outside of a document")
+
+    assert len(Trec(**files).load().documents) == 2
+
+
 def test_no_corpus_and_a_random_split(files):
     del files["corpus"]
     collection = Trec(**files, split={"test": 0.5}).load()

@@ -189,6 +189,8 @@ def test_a_question_of_answers_shows_both():
 
 def test_without_the_system_of_the_base_only_the_new_rank_is_shown():
     assert line(BASE).endswith("  0.500 -> 0.00  gold bradley: not in 3")
+    # the folder of a base whose rankings were deleted
+    assert "  gold romer: no ranking -> rank 3; first now a" in line([], BASE)
 
 
 def test_a_question_without_a_run_folder_has_its_id_and_scores():

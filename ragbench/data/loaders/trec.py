@@ -108,9 +108,9 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
     The text of a TREC document is all between its `<TEXT>` tags, or without these tags everything
     but the number and the title. Ids are bytes; text that is not UTF-8 gets replacement characters.
-    Documents are in the order of the paths and of each file; files whose names begin with a dot are
-    left out. Further keys of `.jsonl` become metadata. `<DOC>` and `</DOC>` stand on lines of their
-    own; tags may be in any case.
+    Documents are in the order of the paths and of each file; files and folders whose names begin
+    with a dot are left out. Further keys of `.jsonl` become metadata. `<DOC>` and `</DOC>` stand on
+    lines of their own; tags may be in any case.
 
     Raises:
         DataError: A file cannot be read or is empty, there is no document, a document is not closed
@@ -130,14 +130,19 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files of a corpus, sorted by path, without names that begin with a dot.
+    """Return the files of a corpus, sorted by path, without hidden files and folders.
 
     A path that is no folder is returned as it is, also a missing one; an empty folder gives [].
     """
     if not os.path.isdir(path):
         return [path]
+    files = [file.relative_to(path) for file in path.rglob("*") if file.is_file()]
     # the order of a folder differs between file systems
-    return sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+    return sorted(
+        path / file
+        for file in files
+        if not str(file).startswith(".") and "/." not in file.as_posix()
+    )
 
 
 def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
