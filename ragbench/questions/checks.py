@@ -14,22 +14,20 @@ from ragbench.text.copied_words import copied_words
 from ragbench.text.languages import unicode_words
 from ragbench.text.near_duplicates import same_questions
 from ragbench.types import Document
+from ragbench.types.spans import locate_quote
 
 _SHORTEST_QUOTE = 4  # words: fewer may stand in other documents by chance
 
 
 def find_quote(quote: str, text: str) -> str:
-    r"""Return the slice of a text that equals a quote but for white space; empty if there is none.
-
-    Case and punctuation count. The first place is returned. A blank quote stands nowhere.
+    r"""Return the slice of a text that equals a quote by `locate_quote`; empty if there is none.
 
     Example:
         >>> find_quote("hot and dry", "Io is hot and\n  dry.")
         'hot and\n  dry'
     """
-    pieces = [re.escape(piece) for piece in quote.split()]
-    match = re.search(r"\s+".join(pieces), text) if pieces else None
-    return match.group() if match else ""
+    place = locate_quote(quote, text)
+    return text[slice(*place)] if place else ""
 
 
 def quote_problem(quote: str, passage: QuestionPassage, documents: Sequence[Document]) -> str:

@@ -18,7 +18,7 @@ from ragbench.types import Document
 # Separates a document's id from the number of its chunk.
 SEPARATOR = "#"
 # Start and end in a text, in characters; the end is exclusive.
-Span = tuple[int, int]
+Offsets = tuple[int, int]
 # a letter of a script without spaces between words is a word, with the marks that follow it
 _WORD = re.compile(rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+")
 _TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
@@ -300,7 +300,7 @@ def _locate(pieces: list[str], text: str) -> list[Chunk]:
     return chunks
 
 
-def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
+def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Offsets]:
     """Return start and end of each match of a pattern: of words, or of tokens without a model.
 
     Positions count from 0, ends are exclusive; none without a match.
@@ -315,7 +315,7 @@ def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
     return [match.span() for match in pattern.finditer(text)]
 
 
-def sentence_spans(text: str) -> list[Span]:
+def sentence_spans(text: str) -> list[Offsets]:
     """Return start and end of each sentence; empty for a text without one.
 
     Positions count from 0, ends are exclusive.
@@ -332,7 +332,7 @@ def sentence_spans(text: str) -> list[Span]:
     return spans
 
 
-def tokenizer_spans(name: str) -> Callable[[str], list[Span]]:
+def tokenizer_spans(name: str) -> Callable[[str], list[Offsets]]:
     """Return a function that returns start and end of each token of a model in a text.
 
     Special tokens are left out. Positions count characters from 0, ends are exclusive; tokens
@@ -344,7 +344,7 @@ def tokenizer_spans(name: str) -> Callable[[str], list[Span]]:
     """
     tokenizer = _tokenizer(name)
 
-    def spans(text: str) -> list[Span]:
+    def spans(text: str) -> list[Offsets]:
         encoding = tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
@@ -354,7 +354,7 @@ def tokenizer_spans(name: str) -> Callable[[str], list[Span]]:
 
 
 @functools.lru_cache(maxsize=4)
-def _tokenizer(name: str) -> Callable[..., dict[str, list[Span]]]:
+def _tokenizer(name: str) -> Callable[..., dict[str, list[Offsets]]]:
     try:
         import transformers
     except ImportError as error:
@@ -367,5 +367,5 @@ def _tokenizer(name: str) -> Callable[..., dict[str, list[Span]]]:
         raise OptionError("chunk", "tokenizer", name, allowed) from error
     if not tokenizer.is_fast:
         raise OptionError("chunk", "tokenizer", name, "a fast tokenizer, with positions")
-    callable_tokenizer: Callable[..., dict[str, list[Span]]] = tokenizer
+    callable_tokenizer: Callable[..., dict[str, list[Offsets]]] = tokenizer
     return callable_tokenizer

@@ -21,6 +21,7 @@ from ragbench.types.records import (
 )
 from ragbench.types.score_column import Aggregate, ScoreColumn
 from ragbench.types.scores import Cause, Direction, JudgedClaim, Score, Verdict
+from ragbench.types.spans import Span
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels, Run
@@ -53,6 +54,7 @@ __all__ = [
     "ScoreColumn",
     "JudgedClaim",
     "ScoredDocument",
+    "Span",
     "ToolCall",
     "Turn",
     "Usage",

@@ -25,7 +25,7 @@ from ragbench.data.loaders.questions import DEFAULT_SYSTEM
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces.exports import READERS
 from ragbench.data.traces.roles import RoleRules, TraceRoles, UnclearTrace, read_trace
-from ragbench.data.traces.spans import Json, Kind, Span, detect_format, read_time
+from ragbench.data.traces.spans import Json, Kind, TraceSpan, detect_format, read_time
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
@@ -57,7 +57,7 @@ class TraceSet:
 
     format: str
     rules: RoleRules
-    spans: list[Span]
+    spans: list[TraceSpan]
     corpus: Corpus | None
     traces: list[TraceRoles] = field(default_factory=list)
     unclear: dict[str, list[str]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class TraceSet:
         An unclear trace raises nothing: it goes into `unclear`. Traces are in the order of their
         first spans.
         """
-        groups: dict[str, list[Span]] = {}
+        groups: dict[str, list[TraceSpan]] = {}
         for span in self.spans:
             groups.setdefault(span.trace, []).append(span)
         for spans in groups.values():
@@ -216,7 +216,7 @@ class TraceSet:
             warnings.append(f"{traces}: their order is unknown, and they have no earlier turns")
         return warnings
 
-    def _returns_passages(self, span: Span) -> bool:
+    def _returns_passages(self, span: TraceSpan) -> bool:
         """Return True if a step inside a trace returns only passages, but is no retriever."""
         if span.parent is None or self.rules.kind(span) not in ("chain", "tool", "unknown"):
             return False

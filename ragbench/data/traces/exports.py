@@ -13,7 +13,7 @@ from dataclasses import replace
 from ragbench.data.files.rows import Entry
 from ragbench.data.traces.spans import (
     Json,
-    Span,
+    TraceSpan,
     Tree,
     count,
     error_reason,
@@ -169,7 +169,7 @@ _LANGSMITH: Paths = {
 }
 
 
-def _span(entry: Entry, row: Tree, paths: Paths) -> Span:
+def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
     """Return the span in a row, with each part at the first of its paths that has a value.
 
     A part without a value is None, a name ''.
@@ -190,7 +190,7 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> Span:
         raise entry.error(f"a span without the id of its {part_without_id}", allowed=allowed)
     kind, output = kind_of(*(find(row, path) for path in paths["kind"])), parse(part("output"))
     documents = part("documents")
-    return Span(
+    return TraceSpan(
         trace=trace,
         id=identifier,
         parent=to_text(part("parent")),
@@ -217,7 +217,7 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> Span:
     )
 
 
-def read_rows_of_spans(entries: Iterable[Entry]) -> Iterator[Span]:
+def read_rows_of_spans(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     """Yield the spans of rows with a span each, as Phoenix and OpenTelemetry write them.
 
     They are in the order of the rows. Raises DataError as `read_span`.
@@ -225,7 +225,7 @@ def read_rows_of_spans(entries: Iterable[Entry]) -> Iterator[Span]:
     return (read_span(entry, entry.values) for entry in entries)
 
 
-def read_span(entry: Entry, values: Tree) -> Span:
+def read_span(entry: Entry, values: Tree) -> TraceSpan:
     """Return a span whose attributes are columns, a tree, keys with dots, or JSON text.
 
     Empty cells count as missing.
@@ -264,7 +264,7 @@ def _decode_mlflow(value: Json) -> Json:
     return parse(value)
 
 
-def read_otlp(entries: Iterable[Entry]) -> Iterator[Span]:
+def read_otlp(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     """Yield the spans of OTLP JSON, an export request per row.
 
     Spans are in the order of the file.
@@ -327,7 +327,7 @@ def _any_value(entry: Entry, value: Json) -> Json:
         raise entry.error(f"intValue {shown(inner)}", allowed="an integer") from None
 
 
-def read_mlflow(entries: Iterable[Entry]) -> Iterator[Span]:
+def read_mlflow(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     """Yield the spans of MLflow traces: `trace.to_json()`, or rows of `search_traces()`.
 
     Spans are in the order of the file; a span without a session gets that of its trace.
@@ -350,7 +350,7 @@ def read_mlflow(entries: Iterable[Entry]) -> Iterator[Span]:
             yield replace(span, session=span.session or session)
 
 
-def read_langfuse(entries: Iterable[Entry]) -> Iterator[Span]:
+def read_langfuse(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     """Yield the spans of Langfuse: traces with their observations, or a row per observation.
 
     A trace with an input and without a single outermost chain gets a further span as root.
@@ -372,7 +372,7 @@ def read_langfuse(entries: Iterable[Entry]) -> Iterator[Span]:
         yield from _under_root(entry, row, spans)
 
 
-def _observation(entry: Entry, row: Tree) -> Span:
+def _observation(entry: Entry, row: Tree) -> TraceSpan:
     """Return an observation of Langfuse as a span, with the older and newer names of its usage.
 
     Raises a `DataError` without an id.
@@ -382,7 +382,7 @@ def _observation(entry: Entry, row: Tree) -> Span:
     return _span(entry, {**row, "usage": usage, "cost_details": costs}, _LANGFUSE)
 
 
-def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
+def _under_root(entry: Entry, row: Tree, spans: list[TraceSpan]) -> list[TraceSpan]:
     """Return the spans of a trace below a root with the input and output of the trace.
 
     Spans without a session get that of the trace. No root is added if the trace has no input, or
@@ -413,7 +413,7 @@ def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
     return [root, *(replace(span, parent=span.parent or root.id) for span in spans)]
 
 
-def read_langsmith(entries: Iterable[Entry]) -> Iterator[Span]:
+def read_langsmith(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     """Yield the spans of LangSmith: a row per run, with its child runs if it has them.
 
     A run comes before its child runs.
@@ -425,7 +425,7 @@ def read_langsmith(entries: Iterable[Entry]) -> Iterator[Span]:
         yield from _runs(entry, entry.values, pick(entry.values, "trace_id", "id"), None)
 
 
-def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[Span]:
+def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[TraceSpan]:
     """Yield the span of a run, then those of its child runs; `parent` is the run around it.
 
     Only model calls keep their tokens. Raises a `DataError` for a run without an id.
@@ -455,7 +455,7 @@ def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[
 
 
 # Format -> function that yields the spans of its rows.
-READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[Span]]] = {
+READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[TraceSpan]]] = {
     "openinference": read_rows_of_spans,
     "otlp": read_otlp,
     "langfuse": read_langfuse,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from ragbench.data.traces import values
-from ragbench.data.traces.spans import Kind, Span, Tree
+from ragbench.data.traces.spans import Kind, TraceSpan, Tree
 from ragbench.types import Document, ToolCall, Turn, Usage
 from ragbench.types.records import add_usage
 
@@ -48,7 +48,7 @@ class RoleRules:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     corpus: Mapping[str, Document] = field(default_factory=dict)
 
-    def kind(self, span: Span) -> Kind:
+    def kind(self, span: TraceSpan) -> Kind:
         """Return the kind that the user gave to the name of a span, or else its own kind."""
         return self.kinds.get(span.name, span.kind)
 
@@ -64,7 +64,7 @@ class Retrieval:
             read.
     """
 
-    span: Span
+    span: TraceSpan
     query: str | None
     documents: list[Document]
 
@@ -124,7 +124,7 @@ class UnclearTrace(Exception):
     """
 
 
-def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
+def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
     """Return the roles of the spans of one trace.
 
     A trace with an error may lack an answer.
@@ -179,7 +179,7 @@ def read_trace(spans: Sequence[Span], rules: RoleRules) -> TraceRoles:
     )
 
 
-def _tool_call(span: Span) -> ToolCall:
+def _tool_call(span: TraceSpan) -> ToolCall:
     """Return the call of a tool; an input that is no object becomes its argument `input`.
 
     Without an input there are no arguments. An output that is no text becomes JSON; None stays
@@ -203,7 +203,7 @@ class _Tree:
             spans.
     """
 
-    def __init__(self, spans: Sequence[Span]) -> None:
+    def __init__(self, spans: Sequence[TraceSpan]) -> None:
         """Link the spans; raise `UnclearTrace` for repeated ids and for circles."""
         self.by_id = {span.id: span for span in spans}
         if len(self.by_id) < len(spans):
@@ -211,7 +211,7 @@ class _Tree:
         are_timed = all(span.start is not None for span in spans)
         # with times for some spans only, the order of the file is the better guess
         self.spans = sorted(spans, key=lambda span: span.start or 0) if are_timed else list(spans)
-        self.inside: dict[str | None, list[Span]] = {}
+        self.inside: dict[str | None, list[TraceSpan]] = {}
         for span in self.spans:
             # a parent that is not in the export: the span is outermost here
             parent = span.parent if span.parent in self.by_id else None
@@ -219,12 +219,12 @@ class _Tree:
             # for its error: a circle has no outermost span
             self.above(span)
 
-    def above(self, span: Span) -> list[Span]:
+    def above(self, span: TraceSpan) -> list[TraceSpan]:
         """Return the spans around a span, the nearest first; [] for an outermost span.
 
         Raise `UnclearTrace` for a circle.
         """
-        ancestors: list[Span] = []
+        ancestors: list[TraceSpan] = []
         while span.parent in self.by_id:
             span = self.by_id[span.parent or ""]
             if span in ancestors:
@@ -232,14 +232,14 @@ class _Tree:
             ancestors.append(span)
         return ancestors
 
-    def outermost(self, kind: Kind) -> list[Span]:
+    def outermost(self, kind: Kind) -> list[TraceSpan]:
         """Return the spans of a kind that are inside no other span of that kind.
 
         They are in the order of `spans`; [] without any.
         """
         return self._roots([span for span in self.spans if span.kind == kind])
 
-    def calls_with_usage(self, call: Span) -> list[Span]:
+    def calls_with_usage(self, call: TraceSpan) -> list[TraceSpan]:
         """Return the model calls with the tokens of a call: the call itself, or calls inside it.
 
         The call itself if neither has tokens or a cost. An application and its client may both
@@ -250,13 +250,13 @@ class _Tree:
         calls = (span for span in self.spans if span.kind == "llm" and call in self.above(span))
         return self._roots([span for span in calls if span.usage != Usage()]) or [call]
 
-    def _roots(self, spans: Sequence[Span]) -> list[Span]:
+    def _roots(self, spans: Sequence[TraceSpan]) -> list[TraceSpan]:
         """Return the spans that are inside none of the others, in their order."""
         ids = {span.id for span in spans}
         return [span for span in spans if not any(outer.id in ids for outer in self.above(span))]
 
 
-def _root(tree: _Tree, rules: RoleRules) -> Span:
+def _root(tree: _Tree, rules: RoleRules) -> TraceSpan:
     """Return the outermost span with a question, and an answer or an error.
 
     A span without a recorded input or output is replaced by the spans inside it.
@@ -264,7 +264,7 @@ def _root(tree: _Tree, rules: RoleRules) -> Span:
     Raises:
         UnclearTrace: No span or several have them.
     """
-    roots: list[Span] = []
+    roots: list[TraceSpan] = []
     causes: list[str] = []
     steps = [*tree.inside.get(None, ())]
     for span in steps:
@@ -285,7 +285,7 @@ def _root(tree: _Tree, rules: RoleRules) -> Span:
 
 
 def _question(
-    root: Span, retrievals: Sequence[Retrieval], rules: RoleRules
+    root: TraceSpan, retrievals: Sequence[Retrieval], rules: RoleRules
 ) -> tuple[str, tuple[Turn, ...]]:
     """Return (question of a trace, turns before it); () for a prompt, or without turns.
 
@@ -308,7 +308,7 @@ def _question(
     return query, turns
 
 
-def _documents(span: Span, rules: RoleRules) -> list[Document]:
+def _documents(span: TraceSpan, rules: RoleRules) -> list[Document]:
     """Return the passages of a span, in its order.
 
     A missing list counts as one that cannot be read; an empty list gives []. [] if the span failed
@@ -353,6 +353,6 @@ def _reranked(
     return [*passages, *chain.from_iterable(retrieval.documents for retrieval in pending)]
 
 
-def _end(span: Span) -> float:
+def _end(span: TraceSpan) -> float:
     """Return the time when a span ended, or else started; 0 without times, as if it came first."""
     return next((time for time in (span.end, span.start) if time is not None), 0.0)

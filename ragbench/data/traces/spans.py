@@ -56,7 +56,7 @@ _FIRST_TIME, _LAST_TIME = 1e8, 2.5e11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TraceSpan:
     """Step of a trace, such as a retrieval or a call of a model; the readers of exports make it.
 
     Attributes:
