@@ -13,14 +13,15 @@ from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.types import Query, ScoredDocument
 from ragbench.types.checks import id_bytes
 
-Method = Literal["rrf", "weighted", "combsum", "combmnz"]
+Method = Literal["rrf", "isr", "weighted", "combsum", "combmnz"]
 
 
 class Fusion(Retriever):
     """Fuse the rankings of other retrievers into one.
 
-    `rrf` adds 1 / (k + rank); `weighted` and `combsum` add scores, scaled by `normalize`; `combmnz`
-    multiplies the sum by the number of rankings with the document. The weight of a retriever
+    `rrf` adds 1 / (k + rank); `isr` adds 1 / rank², and multiplies the sum by the number of
+    rankings with the document; `weighted` and `combsum` add scores, scaled by `normalize`;
+    `combmnz` multiplies their sum by that number. The weight of a retriever
     multiplies what its ranking adds. A ranking without a document adds 0 to it; with
     `z_score` that is the score of the average document of that ranking. Ties go to the larger
     document id; a repeated hit counts once, at its best rank and score. OptionError for fewer than
@@ -39,6 +40,8 @@ class Fusion(Retriever):
         Cormack, Clarke and Buettcher (2009), Reciprocal Rank Fusion Outperforms Condorcet and
         Individual Rank Learning Methods.
         Fox and Shaw (1994), Combination of Multiple Searches (CombSUM, CombMNZ).
+        Mourão, Martins and Magalhães (2015), Multimodal medical information retrieval with
+        unsupervised rank fusion (inverse square rank, ISR).
     """
 
     ranks_by_score = True
@@ -50,18 +53,21 @@ class Fusion(Retriever):
         retrievers: Annotated[
             list[str], Option("Names of two or more retrievers.", refers_to="retriever")
         ],
-        method: Annotated[Method, Option("`rrf` uses only ranks, the others add scores.")] = "rrf",
+        method: Annotated[
+            Method, Option("`rrf` and `isr` use only ranks, the others add scores.")
+        ] = "rrf",
         k: Annotated[
             int, Option("rrf: larger values give the first ranks less weight.", ge=0)
         ] = 60,
         weights: Annotated[
             list[float] | None,
-            Option("rrf, weighted: a number >= 0 for each retriever; default: equal ones."),
+            Option("rrf, isr, weighted: a number >= 0 for each retriever; default: equal ones."),
         ] = None,
         normalize: Annotated[
             Normalization | None,
             Option(
-                "Scale of a query's scores before they are added; not for rrf; default: min_max."
+                "Scale of a query's scores before they are added; not for rrf and isr; default: "
+                "min_max."
             ),
         ] = None,
         lowest: Annotated[
@@ -90,11 +96,12 @@ class Fusion(Retriever):
 
     def _check_use(self, weights: object, normalize: Normalization | None, lowest: object) -> None:
         """Raise an `OptionError` for an option that the method does not use."""
-        if self.method == "rrf" and normalize not in (None, "none"):
-            allowed = "none: rrf uses ranks only; or method weighted, combsum, combmnz"
+        if self.method in ("rrf", "isr") and normalize not in (None, "none"):
+            allowed = f"none: {self.method} uses ranks only; or method weighted, combsum, combmnz"
             raise OptionError("fusion", "normalize", normalize, allowed)
         if self.method in ("combsum", "combmnz") and weights is not None:
-            raise OptionError("fusion", "weights", weights, "no weights; or method weighted, rrf")
+            allowed = "no weights; or method weighted, rrf, isr"
+            raise OptionError("fusion", "weights", weights, allowed)
         if normalize != "theoretical" and lowest is not None:
             raise OptionError("fusion", "lowest", lowest, "left out; or normalize: theoretical")
 
@@ -132,7 +139,7 @@ class Fusion(Retriever):
                     hits[hit.id] = hit
         # exactly rounded sums: the order of the retrievers breaks no tie
         scores = {identifier: math.fsum(terms) for identifier, terms in parts.items()}
-        if self.method == "combmnz":
+        if self.method in ("combmnz", "isr"):
             scores = {identifier: s * len(parts[identifier]) for identifier, s in scores.items()}
         # ids tie by their bytes, as in trec_eval
         best = sorted(scores, key=lambda doc: (scores[doc], id_bytes(doc)), reverse=True)
@@ -144,9 +151,11 @@ class Fusion(Retriever):
         AdapterError for a score that is missing, not finite or below `lowest`. Empty for an empty
         ranking.
         """
-        if self.method == "rrf":
-            distinct = dict.fromkeys(hit.id for hit in ranking)
-            return {doc: 1 / (self.k + rank) for rank, doc in enumerate(distinct, start=1)}
+        if self.method in ("rrf", "isr"):
+            ranks = enumerate(dict.fromkeys(hit.id for hit in ranking), start=1)
+            if self.method == "isr":
+                return {doc: 1 / rank**2 for rank, doc in ranks}
+            return {doc: 1 / (self.k + rank) for rank, doc in ranks}
         scores: dict[str, float] = {}
         for hit in ranking:
             if hit.score is None or not math.isfinite(hit.score):

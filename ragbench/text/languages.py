@@ -103,7 +103,13 @@ class _Table(dict[int, str]):
 
 
 @cache
-def _drop_punctuation(character: str) -> str:
+def drop_punctuation(character: str) -> str:
+    """Return a character, or an empty text for ASCII punctuation or a mark of another script.
+
+    Example:
+        >>> "".join(map(drop_punctuation, "C++, «東京。»"))
+        'C 東京'
+    """
     is_mark = character in "$+<=>^`|~" or unicodedata.category(character)[0] == "P"
     return "" if is_mark else character
 
@@ -115,7 +121,7 @@ def _keep_words(character: str) -> str:
     return character if category[0] in "LNM" or is_picture else " "
 
 
-_WITHOUT_PUNCTUATION = _Table(_drop_punctuation)
+_WITHOUT_PUNCTUATION = _Table(drop_punctuation)
 _WORDS_ALONE = _Table(_keep_words)
 
 

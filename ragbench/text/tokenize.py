@@ -8,9 +8,9 @@ import string
 import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from ragbench.text.languages import UNSPACED, fold_answer, load, marks
+from ragbench.text.languages import UNSPACED, drop_punctuation, fold_answer, load, marks
 
 _ASCII_WORD = re.compile(
     r"(?<![a-z0-9])[a-z](?:\.[a-z])+(?![a-z0-9])"  # u.s, e.g
@@ -174,9 +174,11 @@ def _abbreviations() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-# Language -> the articles, which do not count when short answers are compared.
+# Language -> the articles, which do not count when short answers are compared. Those of ar, de, es
+# and vi are the words of the MLQA script.
 ARTICLES: Mapping[str, frozenset[str]] = {
     "en": frozenset(["a", "an", "the"]),
+    "ar": frozenset(["ال"]),
     "de": frozenset(
         ["der", "die", "das", "den", "dem", "des"]
         + [f"ein{end}" for end in ("", "e", "en", "em", "er", "es")]
@@ -184,23 +186,32 @@ ARTICLES: Mapping[str, frozenset[str]] = {
     "es": frozenset(["el", "la", "los", "las", "un", "una", "unos", "unas"]),
     "nl": frozenset(["de", "het", "een"]),
     "pt": frozenset(["o", "a", "os", "as", "um", "uma", "uns", "umas"]),
+    "vi": frozenset(["của", "là", "cái", "chiếc", "những"]),
+    "zh": frozenset(),
     "none": frozenset(),
 }
 
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalize_answer(text: str, articles: str = "en") -> str:
+Rules = Literal["unicode", "script", "mlqa"]
+
+
+def normalize_answer(text: str, articles: str = "en", rules: Rules = "unicode") -> str:
     """Return a text in lower case, without punctuation, articles and extra white space.
 
     For ASCII and English articles this is the normalisation of the SQuAD script. Beyond ASCII, case
     is folded, composed and decomposed accents are equal, and so are full-width forms (NFKC).
     Punctuation of every script is removed, or becomes a space where it separates words alone. An
-    empty text, or one of articles alone, gives an empty text.
+    empty text, or one of articles alone, gives an empty text. The Arabic article is removed at any
+    place of a word, as by the MLQA script.
 
     Args:
         text: Any text.
         articles: The language whose articles are dropped, a key of `ARTICLES`.
+        rules: `unicode`: as above. `script`: lower case without ASCII punctuation, which is all
+            that the SQuAD script does to any text. `mlqa`: lower case without the punctuation of
+            every script, as by the MLQA script.
 
     Raises:
         KeyError: `articles` is no key of `ARTICLES`.
@@ -210,11 +221,19 @@ def normalize_answer(text: str, articles: str = "en") -> str:
         ('eiffeltower paris', 'tokyo 東京')
         >>> normalize_answer("Der Rhein", "de"), normalize_answer("Der Rhein")
         ('rhein', 'der rhein')
+        >>> normalize_answer("Ｔｏｋｙｏ、東京。", rules="script")
+        'ｔｏｋｙｏ、東京。'
 
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1.
+        Lewis et al. (2020), MLQA: Evaluating Cross-lingual Extractive Question Answering.
     """
-    text = text.lower().translate(_ASCII_PUNCTUATION) if text.isascii() else fold_answer(text)
+    if rules == "mlqa":
+        text = "".join(map(drop_punctuation, text.lower()))
+    elif rules == "script" or text.isascii():
+        text = text.lower().translate(_ASCII_PUNCTUATION)
+    else:
+        text = fold_answer(text)
     pattern = _article(articles)
     return " ".join((pattern.sub(" ", text) if pattern else text).split())
 
@@ -222,6 +241,8 @@ def normalize_answer(text: str, articles: str = "en") -> str:
 @functools.cache
 def _article(language: str) -> re.Pattern[str] | None:
     words = sorted(ARTICLES[language])
+    if language == "ar":  # written as one word with its noun
+        return re.compile("|".join(words))
     return re.compile(rf"\b(?:{'|'.join(words)})\b") if words else None
 
 

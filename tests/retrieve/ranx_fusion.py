@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 PATH = Path(__file__).with_suffix(".json")
-METHODS = {"rrf": "rrf", "weighted": "wsum", "combsum": "sum", "combmnz": "mnz"}
+METHODS = {"rrf": "rrf", "isr": "isr", "weighted": "wsum", "combsum": "sum", "combmnz": "mnz"}
 NORMS = {"min_max": "min-max", "z_score": "zmuv", "none": None}
 
 
@@ -32,7 +32,7 @@ def main():
         weights = [0.5, 2.0, 1.25][: len(rankings)]
         for method, theirs in METHODS.items():
             for norm, name in NORMS.items():
-                if method == "rrf" and norm != "none":
+                if method in ("rrf", "isr") and norm != "none":
                     continue
                 params = {"rrf": {"k": 7}, "weighted": {"weights": weights}}.get(method)
                 ranked = [

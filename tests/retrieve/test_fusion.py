@@ -21,6 +21,7 @@ METHODS = [
         for how in ("min_max", "z_score", "none")
     ),
     {"method": "rrf"},
+    {"method": "isr"},
 ]
 
 
@@ -54,6 +55,12 @@ def test_agrees_with_ranx(case):
         pytest.param({"k": 0}, {"b": 1.5, "a": 1.0, "c": 0.5}, id="rrf, k 0: 1/2 + 1/1"),
         pytest.param(
             {"weights": [3, 1]}, {"a": 3 / 61, "b": 3 / 62 + 1 / 61, "c": 1 / 62}, id="3/62 + 1/61"
+        ),
+        pytest.param(
+            {"method": "isr"}, {"b": 2.5, "a": 1.0, "c": 0.25}, id="isr: (1/2² + 1/1²) * 2, 1/1²"
+        ),
+        pytest.param(
+            {"method": "isr", "weights": [3, 1]}, {"b": 3.5, "a": 3, "c": 0.25}, id="(3/4 + 1) * 2"
         ),
         pytest.param(
             {"method": "combsum", "normalize": "none"}, {"b": 11, "a": 4, "c": 7}, id="2 + 9"
@@ -136,6 +143,7 @@ def test_a_score_below_the_lowest_names_the_retriever():
     [
         ({"retrievers": ["a"]}, "retrievers: found .*two retrievers or more"),
         ({"normalize": "min_max"}, "normalize: found 'min_max', allowed: none: rrf uses ranks"),
+        ({"method": "isr", "normalize": "z_score"}, "normalize: .*none: isr uses ranks only"),
         ({"method": "combsum", "weights": [1, 2]}, "weights: found .*no weights; or method"),
         ({"weights": [1]}, "weights: found .*2 numbers, one for each retriever"),
         ({"weights": [1, math.nan]}, "weights: found .*2 numbers"),

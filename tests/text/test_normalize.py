@@ -22,6 +22,11 @@ def test_agrees_with_squad_on_ascii(text):
     assert normalize_answer(text) == squad(text)
 
 
+@given(st.text(max_size=30) | st.text("atheéüß،。 .,«—İ", max_size=30))
+def test_script_agrees_with_squad_on_any_text(text):
+    assert normalize_answer(text, rules="script") == squad(text)
+
+
 def test_beyond_ascii():
     assert normalize_answer("«L\u2019État»… 50 €") == "létat 50 €"
     assert normalize_answer(unicodedata.normalize("NFD", "Café")) == "café"

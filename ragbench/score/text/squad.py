@@ -21,7 +21,7 @@ from ragbench.score.text.base import (
     row_scorer,
 )
 from ragbench.text.languages import fold, fold_answer, split_unspaced
-from ragbench.text.tokenize import normalize_answer
+from ragbench.text.tokenize import Rules, normalize_answer
 from ragbench.types.scores import Value
 
 AUTO = "auto"
@@ -34,15 +34,28 @@ AnswerTokenizer = Annotated[
     ),
 ]
 Articles = Annotated[
-    Literal["en", "de", "es", "nl", "pt", "none"],
-    Option("The language whose articles do not count."),
+    Literal["en", "ar", "de", "es", "nl", "pt", "vi", "zh", "none"],
+    Option("The language whose articles do not count; zh and none: no articles."),
+]
+Script = Annotated[
+    Rules,
+    Option(
+        "unicode (letters of every script are normalised), script (to the letter as the SQuAD "
+        "script: ASCII punctuation alone is removed), mlqa (to the letter as the MLQA script, in "
+        "the language of `articles`); with the scripts auto is their way to split words."
+    ),
 ]
 # Function that returns the normalised words of an answer.
 Tokens = Callable[[str], "tuple[str, ...]"]
 
 
 def answer_tokens(
-    owner: str, tokenize: str = AUTO, articles: str = "en", *, join_digits: bool = True
+    owner: str,
+    tokenize: str = AUTO,
+    articles: str = "en",
+    squad: Rules = "unicode",
+    *,
+    join_digits: bool = True,
 ) -> Tokens:
     """Return a function that splits an answer into words without case, punctuation and articles.
 
@@ -52,6 +65,8 @@ def answer_tokens(
         owner: Name of the metric in errors.
         tokenize: Tokenizer; an unknown one raises OptionError at the first text.
         articles: Language whose articles do not count; an unknown one raises KeyError there.
+        squad: Rules of the normalisation. With `script` and `mlqa` the tokenizer `auto` splits at
+            white space, and with `mlqa` and the articles `zh` around Chinese characters too.
         join_digits: True makes `1,932` the word `1932`, as the SQuAD script does. False keeps them
             apart: one mark stands for any punctuation between digits.
 
@@ -59,17 +74,23 @@ def answer_tokens(
         >>> answer_tokens("contains")("The year 1889!"), answer_tokens("contains")("北京。")
         (('year', '1889'), ('北', '京'))
     """
-    return functools.partial(_tokens, owner, tokenize, articles, join_digits)
+    return functools.partial(_tokens, owner, tokenize, articles, squad, join_digits)
 
 
 @functools.lru_cache(maxsize=512)  # metrics score row by row: only texts of one row repeat
 def _tokens(
-    owner: str, tokenize: str, articles: str, join_digits: bool, text: str
+    owner: str, tokenize: str, articles: str, squad: Rules, join_digits: bool, text: str
 ) -> tuple[str, ...]:
     if not join_digits:
         text = _BETWEEN_DIGITS.sub(_mark_punctuation, text)
-    return tuple(_splitter(owner, tokenize)(normalize_answer(text, articles)))
+    text = normalize_answer(text, articles, squad)
+    if squad != "unicode" and tokenize == AUTO:
+        is_chinese = squad == "mlqa" and articles == "zh"
+        return tuple((_MLQA_CHINESE.sub(r" \g<0> ", text) if is_chinese else text).split())
+    return tuple(_splitter(owner, tokenize)(text))
 
+
+_MLQA_CHINESE = re.compile("[\u4e00-\u9fa5]")  # the characters that the MLQA script sets apart
 
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[^\w\s]+(?=\d)")
 
@@ -106,21 +127,34 @@ def _check(owner: str, options: Options) -> None:
 
 def _notes(owner: str, texts: Sequence[str], options: Options) -> list[str]:
     notes = []
+    squad = options.get("squad", "unicode")
     # exact_match compares whole answers: how they are split makes no difference
-    if options["tokenize"] in ("none", "13a", "intl") and owner != "exact_match":
-        notes = tokenizers.note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
+    splits_words = options["tokenize"] in ("none", "13a", "intl") or squad != "unicode"
+    if splits_words and owner != "exact_match":
+        advice = "tokenize=auto" if squad == "unicode" else "squad=unicode"
+        notes = tokenizers.note_unspaced(owner, texts, f"{owner}({advice}) splits them")
     if options["articles"] == "en" and owner != "contains":
         notes += tokenizers.note_articles(owner, texts)
     return notes + tokenizers.note_only_articles(owner, texts, options["articles"])
 
 
-_EQUALS = "the SQuAD script on ASCII; beyond it, letters of every script are normalised"
+_EQUALS = (
+    "the SQuAD script on ASCII; beyond it, letters of every script are normalised; with "
+    "`squad=script` or `mlqa` the scripts of SQuAD and MLQA on any text"
+)
+
+
+def _facts(options: Options) -> dict[str, str]:
+    """Return the parts of the signature: by default those of before the option `squad`."""
+    rules = {"unicode": "squad", "script": "squad_script", "mlqa": "mlqa_script"}
+    return {"normalize": rules[options["squad"]], "references": "best"}
 
 
 @metric(
     "exact_match",
     check=functools.partial(_check, "exact_match"),
-    facts={"normalize": "squad", "references": "best"},
+    facts=_facts,
+    unsigned=frozenset({"squad"}),
     notes=functools.partial(_notes, "exact_match"),
     equals=_EQUALS,
     not_for="answers in whole sentences",
@@ -131,12 +165,13 @@ def exact_match(
     *,
     tokenize: AnswerTokenizer = AUTO,
     articles: Articles = "en",
+    squad: Script = "unicode",
 ) -> Value:
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 
     Case, punctuation, articles, full-width forms and white space do not count. An empty or blank
-    prediction gives 0; other texts without a word after normalisation are equal. Of several
-    references one must be equal.
+    prediction gives 0, except by the rules of a script; other texts without a word after
+    normalisation are equal. Of several references one must be equal.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
@@ -153,9 +188,9 @@ def exact_match(
     """
     references = reference_list("exact_match", references)
     # a reference of articles alone is empty too, but an empty prediction matches nothing
-    if not prediction.strip():
+    if squad == "unicode" and not prediction.strip():
         return Value()
-    tokens = answer_tokens("exact_match", tokenize, articles)
+    tokens = answer_tokens("exact_match", tokenize, articles, squad)
     answer = tokens(prediction)
     return Value(any(tokens(reference) == answer for reference in references))
 
@@ -203,7 +238,7 @@ def _open_token_f1(options: Options) -> Scorer:
     Values are precision, recall or F; of several references the one with the largest F counts. A
     tokenizer is looked up at the first row: OptionError or MissingExtra.
     """
-    tokens = answer_tokens("token_f1", options["tokenize"], options["articles"])
+    tokens = answer_tokens("token_f1", options["tokenize"], options["articles"], options["squad"])
 
     def reader_of(metrics: Sequence[Metric]) -> RowReader:
         def read(prediction: str, references: Sequence[str]) -> list[float]:
@@ -220,7 +255,8 @@ def _open_token_f1(options: Options) -> Scorer:
     parts=("fmeasure", "precision", "recall"),
     open=_open_token_f1,
     check=functools.partial(_check, "token_f1"),
-    facts={"normalize": "squad", "references": "best"},
+    facts=_facts,
+    unsigned=frozenset({"squad"}),
     notes=functools.partial(_notes, "token_f1"),
     equals=_EQUALS,
     not_for="long answers, whose words overlap by chance",
@@ -231,6 +267,7 @@ def token_f1(
     *,
     tokenize: AnswerTokenizer = AUTO,
     articles: Articles = "en",
+    squad: Script = "unicode",
 ) -> Value:
     """Return the F1 of the words that a prediction shares with its best reference.
 
@@ -252,7 +289,7 @@ def token_f1(
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1.
     """
-    tokens = answer_tokens("token_f1", tokenize, articles)
+    tokens = answer_tokens("token_f1", tokenize, articles, squad)
     return Value(_best(prediction, reference_list("token_f1", references), tokens).fmeasure)
 
 

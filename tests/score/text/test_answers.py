@@ -1,5 +1,10 @@
 """Exact match, token F1 and contains: against the rules of SQuAD, by hand, and by property."""
 
+import re
+import string
+import unicodedata
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +12,7 @@ from hypothesis import strategies as st
 from ragbench.errors import OptionError
 from ragbench.score.text.squad import contains, exact_match, token_f1
 from tests.conformance.oracles import squad_f1, squad_tokens
+from tests.score.text.scoring import score_texts
 
 answers = st.text("abt he.,'A1 ", max_size=12)
 
@@ -17,6 +23,74 @@ def test_agrees_with_squad(prediction, references):
     if prediction.strip():
         equal = any(squad_tokens(prediction) == squad_tokens(r) for r in references)
         assert exact_match(prediction, references) == float(equal)
+
+
+# language -> the articles that the MLQA script removes, as a pattern
+MLQA = {
+    "en": r"\b(a|an|the)\b",
+    "es": r"\b(un|una|unos|unas|el|la|los|las)\b",
+    "vi": r"\b(của|là|cái|chiếc|những)\b",
+    "de": r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
+    "ar": "ال",
+    "zh": "(?!)",
+    "none": "(?!)",
+}
+ALPHABET = "aeltnd  ،。.,«—£ال دن北京éüß｡Ｔ²"
+
+
+def mlqa_words(text, language):
+    """Return the words of the MLQA script: punctuation, articles, then Chinese characters apart."""
+    text = "".join(
+        c for c in text.lower() if c not in string.punctuation and unicodedata.category(c)[0] != "P"
+    )
+    text = re.sub(MLQA[language], " ", text)
+    return (re.sub("([\u4e00-\u9fa5])", r" \1 ", text) if language == "zh" else text).split()
+
+
+def script_words(text, language):
+    """Return the words of the SQuAD script, whose articles are English."""
+    return squad_tokens(text)
+
+
+def f1_of(mine, gold):
+    """Return the F1 of two bags of words; 0 if they share none."""
+    same = sum((Counter(mine) & Counter(gold)).values())
+    return 2 * same / (len(mine) + len(gold)) if same else 0.0
+
+
+@pytest.mark.parametrize(
+    ("rules", "words", "languages"),
+    [("mlqa", mlqa_words, [*MLQA]), ("script", script_words, ["en"])],
+)
+@given(data=st.data())
+def test_scripts_beyond_ascii(rules, words, languages, data):
+    language = data.draw(st.sampled_from(languages))
+    texts = st.text(ALPHABET, max_size=12) | st.text(max_size=8)
+    prediction, reference = data.draw(texts), data.draw(texts)
+    options = {"articles": language, "squad": rules}
+    mine, gold = words(prediction, language), words(reference, language)
+
+    assert token_f1(prediction, reference, **options) == pytest.approx(f1_of(mine, gold), abs=1e-12)
+    # the script of MLQA compares texts in which Chinese characters are words, too
+    assert exact_match(prediction, reference, **options) == float(mine == gold)
+
+
+def test_the_arabic_article_is_no_word_of_its_own():
+    """The MLQA script removes it before, and inside of, words: البيت is بيت."""
+    assert exact_match("البيت الأبيض،", "بيت أبيض", articles="ar") == 1.0
+    assert exact_match("البيت", "بيت") == 0.0
+
+
+def test_scripts_have_signatures_of_their_own():
+    names = ["token_f1", "token_f1(squad=script)", "token_f1(squad=mlqa,articles=zh)"]
+    columns = score_texts(["「北京。"], ["北京"], names)
+
+    assert [column.values.tolist() for column in columns] == [[1.0], [0.0], [1.0]]
+    assert [str(column.signature).split("|")[1] for column in columns] == [
+        "normalize:squad",
+        "normalize:squad_script",
+        "normalize:mlqa_script",
+    ]
 
 
 @given(answers, answers)
