@@ -67,6 +67,7 @@ golden:  ## rewrite the golden files, the list of public names among them; revie
 
 generated:  ## rewrite what is generated from the code: JSON Schema, pages of docs/
 	$(BIN)/ragbench schema -o configs/ragbench.schema.json
+	$(BIN)/ragbench schema summary -o configs/summary.schema.json
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m tests.conformance --new
 

@@ -390,7 +390,77 @@ def _grid(head: str, rows: Iterable[Sequence[str]]) -> str:
     return f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}\n{body}"
 
 
-PAGES = {"reference.md": reference, "metrics.md": metrics, "rubrics.md": rubrics, "scale.md": scale}
+SUMMARY_HEAD = """# Every field of summary.json
+
+Generated from the code by `make generated`; do not edit. Each run folder has a `summary.json`. Its
+key `schema` says `{version}`: keys may be added, but none changes its meaning. `ragbench schema
+summary` prints its JSON Schema, which is also in
+[configs/summary.schema.json](../configs/summary.schema.json). The schema is that of one version of
+ragbench, and refuses keys that this version does not write.
+
+`NAME` stands for a name that your config or data give, and `[]` for the items of a list. A key that
+is not *always* there is left out where it has nothing to tell, or in files of earlier versions.
+"""
+
+
+def summary() -> str:
+    """Return the page on the fields of summary.json: a table for each kind of object."""
+    from ragbench.records.json_schema import summary_schema
+
+    schema = summary_schema()
+    # definition -> its places in the file, the outermost first; '' is the file itself
+    places: dict[str, list[str]] = {"": []}
+    waiting, tables = [""], list[tuple[str, str]]()
+    for name in waiting:
+        entry = schema["$defs"][name] if name else schema
+        prefix = f"{places[name][0]}." if name else ""
+        rows = []
+        for key, value in entry["properties"].items():
+            kind, inner, end = _json_kind(value)
+            if inner and inner not in places:
+                waiting.append(inner)
+            if inner:
+                places.setdefault(inner, []).append(f"{prefix}{key}{end}")
+            always = "yes" if key in entry["required"] else ""
+            rows.append((f"`{key}`", kind, always, _cell(value["description"])))
+        tables.append((entry["description"], _grid("key|value|always|meaning", rows)))
+    parts = [SUMMARY_HEAD.format(version=schema["title"])]
+    for (_, here), (description, table) in zip(places.items(), tables, strict=True):
+        title, *more = (f"`{place}`" for place in here) if here else ("The whole file",)
+        also = f" Also {', '.join(more)}." if more else ""
+        parts.append(f"## {title}\n\n{description}{also}\n\n{table}")
+    return "\n".join(parts)
+
+
+def _json_kind(value: dict[str, Any]) -> tuple[str, str, str]:
+    """Return (type in words, its definition or '', what follows the key in a path)."""
+    if "anyOf" in value:
+        kind, inner, end = _json_kind(value["anyOf"][0])
+        return f"{kind}, or null", inner, end
+    if "$ref" in value:
+        return "object", value["$ref"].rpartition("/")[2], ""
+    if "enum" in value:
+        return " \\| ".join(f"`{word}`" for word in value["enum"]), "", ""
+    if "const" in value:
+        return f"`{value['const']}`", "", ""
+    if "prefixItems" in value:
+        return f"list of {value['minItems']}", "", ""
+    if value.get("type") == "array":
+        kind, inner, end = _json_kind(value["items"])
+        return f"list of: {kind}", inner, f"[]{end}"
+    if value.get("type") == "object":
+        kind, inner, end = _json_kind(value["additionalProperties"])
+        return f"object of: {kind}", inner, f".NAME{end}"
+    return value.get("type", "any"), "", ""
+
+
+PAGES = {
+    "reference.md": reference,
+    "metrics.md": metrics,
+    "rubrics.md": rubrics,
+    "scale.md": scale,
+    "summary.md": summary,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -89,7 +89,7 @@ def test_the_page_on_statistics_runs(repository, tmp_path):
     assert names["n"] == 128
 
 
-GENERATED = ["reference.md", "metrics.md", "rubrics.md", "scale.md"]
+GENERATED = ["reference.md", "metrics.md", "rubrics.md", "scale.md", "summary.md"]
 
 
 @pytest.fixture(scope="module")

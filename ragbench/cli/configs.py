@@ -244,17 +244,19 @@ def _shorten(text: str) -> str:
 
 
 @click.command(name="schema")
+@click.argument("file", type=click.Choice(["config", "summary"]), default="config")
 @file_option(*("-o", "--output"), help="Write it to a file.")
-def schema(output: Path | None) -> None:
+def schema(file: str, output: Path | None) -> None:
     """Print the JSON Schema of configs, for completion and checks in an editor.
 
     The first line of a config names the schema: `# yaml-language-server:
-    $schema=ragbench.schema.json`.
+    $schema=ragbench.schema.json`. `ragbench schema summary` prints the schema of summary.json.
     """
     from ragbench.config.json_schema import config_schema
     from ragbench.files import write_file
+    from ragbench.records.json_schema import summary_schema
 
-    text = _format_json(config_schema()) + "\n"
+    text = _format_json(config_schema() if file == "config" else summary_schema()) + "\n"
     if output is None:
         write_json(text)
         return

@@ -135,7 +135,7 @@ class _Field(NamedTuple):
 
 
 @cache
-def _fields(record: Any) -> tuple[_Field, ...]:
+def record_fields(record: Any) -> tuple[_Field, ...]:
     """Return the fields of a record, in the order of its keys."""
     # cached with the fields, as evaluating annotations takes longer than reading a record
     hints = typing.get_type_hints(record, include_extras=True)
@@ -166,7 +166,7 @@ def to_json(record: object) -> dict[str, Any]:
     """
     cls: Any = type(record)
     json_object: dict[str, Any] = {}
-    for declared in _fields(cls):
+    for declared in record_fields(cls):
         value = getattr(record, declared.name)
         if declared.is_flat:
             json_object.update(declared.write(value) or {})
@@ -244,7 +244,7 @@ def cleaned(record: T, clean: Callable[[str], str]) -> T:
 @cache
 def _cleaners(record: Any) -> tuple[tuple[str, Clean], ...]:
     """Return (name, cleaner) of each field of a record that may hold a secret; () without any."""
-    changes = ((declared.name, _cleaner(declared.hint)) for declared in _fields(record))
+    changes = ((declared.name, _cleaner(declared.hint)) for declared in record_fields(record))
     return tuple((name, change) for name, change in changes if change is not None)
 
 
@@ -254,7 +254,7 @@ def _cleaner(hint: Any) -> Clean | None:
     origin, part_types = get_origin(hint), get_args(hint)
     if origin is Annotated and MayHoldSecrets in hint.__metadata__:
         return clean_tree
-    if _is_record(hint):
+    if is_record(hint):
         return cleaned if _cleaners(hint) else None
     changes = [change for part in part_types if (change := _cleaner(part)) is not None]
     if not changes:
@@ -280,12 +280,12 @@ def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
     return [clean_tree(part, clean) for part in value] if isinstance(value, list) else value
 
 
-def _is_record(hint: Any) -> bool:
+def is_record(hint: Any) -> bool:
     """Return True if a type is a dataclass."""
     return isinstance(hint, type) and is_dataclass(hint)
 
 
-def _not_none(hint: Any) -> Any:
+def not_none(hint: Any) -> Any:
     """Return the member of a union with None that is not None; any other type as it is.
 
     Raises ValueError for a union of several other types.
@@ -308,11 +308,11 @@ def _writer(hint: Any) -> Write:
     if origin is Annotated:
         return _writer(part_types[0])
     if origin in (Union, types.UnionType):
-        write = _writer(_not_none(hint))
+        write = _writer(not_none(hint))
         if write is _unchanged:
             return write
         return lambda value: None if value is None else write(value)
-    if _is_record(hint):
+    if is_record(hint):
         return to_json
     if origin is tuple:
         write = _writer(part_types[0])
@@ -349,19 +349,19 @@ def _reader(hint: Any) -> Read:
         read = _reader(inner[0])
         return partial(_read_worded, read, inner[1]) if isinstance(inner[1], str) else read
     if origin in (Union, types.UnionType):
-        read = _reader(_not_none(hint))
+        read = _reader(not_none(hint))
         return lambda value: None if value is None else read(value)
     if origin is Literal:
         return partial(_read_word, inner)
     if origin is tuple and inner[-1] is ...:
         # a wrong object is named by its own key; for numbers the message names the list
-        allowed = "a list of objects" if _is_record(inner[0]) else "a list"
+        allowed = "a list of objects" if is_record(inner[0]) else "a list"
         return partial(_read_items, _reader(inner[0]), allowed)
     if origin is tuple:
         return partial(_read_pair, [_reader(part) for part in inner])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return partial(_read_mapping, _reader(inner[1]))
-    if _is_record(hint):
+    if is_record(hint):
         return partial(_read_record, hint)
     if hint in (Any, object):
         return _unchanged
@@ -448,8 +448,8 @@ def _read_inside(read: Read, key: str, value: Any) -> Any:
 def _keys(record: Any) -> tuple[str, ...]:
     """Return the keys of a record, those of its flat records included."""
     keys: list[str] = []
-    for declared in _fields(record):
-        keys += _keys(_not_none(declared.hint)) if declared.is_flat else [declared.key]
+    for declared in record_fields(record):
+        keys += _keys(not_none(declared.hint)) if declared.is_flat else [declared.key]
     return tuple(keys)
 
 
@@ -461,9 +461,9 @@ def _read_record(record: Any, value: Any) -> Any:
     if type(value) is not dict:
         raise Unfit(f"found {kind(value)}", allowed="an object")
     arguments: dict[str, Any] = {}
-    for declared in _fields(record):
+    for declared in record_fields(record):
         if declared.is_flat:
-            flat_part = {key: value[key] for key in _keys(_not_none(declared.hint)) if key in value}
+            flat_part = {key: value[key] for key in _keys(not_none(declared.hint)) if key in value}
             if flat_part:
                 arguments[declared.name] = declared.read(flat_part)
         elif declared.key in value:

@@ -65,7 +65,8 @@ def values(hint):
         return st.tuples(*map(values, inner))
     if is_dataclass(hint):
         return records(hint)
-    return st.dictionaries(st.text(max_size=3), values(inner[1]), max_size=2)
+    keys = st.text(max_size=3) if inner[0] is str else values(inner[0])
+    return st.dictionaries(keys, values(inner[1]), max_size=2)
 
 
 def key_of(field):

@@ -1,0 +1,98 @@
+"""JSON Schema of the files of a run, made of the annotations that read and write them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from ragbench.records import codec
+from ragbench.records.summary import SUMMARY_SCHEMA, Summary
+from ragbench.registry import summary_line
+
+Schema = dict[str, Any]
+
+_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+# An entry of `Attributes:`, whose further lines are indented once more.
+_ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+):(?P<text>.*(?:\n {8}.*)*)", re.MULTILINE)
+_NONE = re.compile(r"\bNone\b")
+
+
+def summary_schema() -> Schema:
+    """Return the JSON Schema (draft 2020-12) of `summary.json` as this version writes it.
+
+    A key that this version does not write is an error. Keys that may be missing in a file of an
+    earlier version are not required.
+    """
+    definitions: dict[str, Schema] = {}
+    whole = _object(Summary, definitions)
+    whole["properties"]["schema"] = {"const": SUMMARY_SCHEMA, "description": "Kind and version."}
+    whole["required"].insert(0, "schema")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SUMMARY_SCHEMA}
+    return {**head, **whole, "$defs": definitions}
+
+
+def field_texts(record: Any) -> dict[str, str]:
+    """Return field -> its text under `Attributes:` in the docstring of a record or of its bases.
+
+    A field without a text is absent. `None` is written as `null`. Under Python's `-OO`, which drops
+    docstrings, the result is empty.
+    """
+    texts: dict[str, str] = {}
+    for cls in reversed(record.__mro__):
+        _, _, section = inspect.cleandoc(cls.__doc__ or "").partition("\nAttributes:\n")
+        for match in _ATTRIBUTE.finditer(section.partition("\n\n")[0]):
+            # JSON has null where Python has None
+            texts[match["name"]] = _NONE.sub("null", " ".join(match["text"].split()))
+    return texts
+
+
+def _object(record: Any, definitions: dict[str, Schema]) -> Schema:
+    """Return the schema of a record; records inside it are added to `definitions`."""
+    texts, properties, required = field_texts(record), dict[str, Schema](), list[str]()
+    for declared in codec.record_fields(record):
+        if declared.is_flat:
+            inner = _object(codec.not_none(declared.hint), definitions)
+            properties |= inner["properties"]
+            continue
+        text = texts.get(declared.name)
+        value = _value(declared.hint, definitions)
+        properties[declared.key] = value | ({"description": text} if text else {})
+        if declared.is_required:
+            required.append(declared.key)
+    return {
+        "type": "object",
+        "description": f"{summary_line(record)}.",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _value(hint: Any, definitions: dict[str, Schema]) -> Schema:
+    """Return the schema of the values of a type; `{}` for any value."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _value(inner[0], definitions)
+    if origin in (Union, types.UnionType):
+        some = _value(codec.not_none(hint), definitions)
+        return {"anyOf": [some, {"type": "null"}]}
+    if origin is Literal:
+        return {"enum": list(inner)}
+    if origin is tuple and inner[-1] is ...:
+        return {"type": "array", "items": _value(inner[0], definitions)}
+    if origin is tuple:
+        items = [_value(part, definitions) for part in inner]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "items": False}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        keys, values = (_value(part, definitions) for part in inner)
+        names = {} if keys == {"type": "string"} else {"propertyNames": keys}
+        return {"type": "object", **names, "additionalProperties": values}
+    if codec.is_record(hint):
+        if hint.__name__ not in definitions:
+            definitions[hint.__name__] = {}  # a record may contain itself
+            definitions[hint.__name__] = _object(hint, definitions)
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    return {"type": _TYPES[hint]} if hint in _TYPES else {}
