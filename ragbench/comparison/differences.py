@@ -286,6 +286,27 @@ class Slicing:
         return is_member
 
 
+def thirds_of(field: str, counts: Sequence[int], unit: str) -> Slicing:
+    """Slice queries by a count into up to three slices of about equal size.
+
+    Queries with equal counts stay together, so that there may be fewer slices; `unit` ends their
+    names: "3 to 7 words". Names are in ascending order. Raises IndexError without counts.
+
+    Example:
+        >>> thirds_of("query_length", [3, 3, 5, 9], "words").names
+        ('3 words', '5 words', '9 words')
+    """
+    values = np.asarray(counts)
+    # inverted_cdf: cuts are counts that occur, not values between two of them
+    cuts = np.quantile(values, [1 / 3, 2 / 3], method="inverted_cdf")
+    third = (values[:, np.newaxis] > cuts).sum(axis=1)
+    names = {}
+    for number in np.unique(third).tolist():
+        low, high = values[third == number].min(), values[third == number].max()
+        names[number] = f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+    return Slicing(field, tuple(names.values()), [(names[number],) for number in third.tolist()])
+
+
 def compare_slices(
     systems: Sequence[SystemScores],
     baseline: str | None,

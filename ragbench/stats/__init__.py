@@ -5,8 +5,9 @@ Nothing here knows a system, a measure or a file, opens anything or keeps state.
 and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `t_test_p_values`,
 `wilcoxon_p_values`, `mcnemar_p_values`; over different queries: `unpaired_interval`; queries that
 belong together: `cluster_sums`; what queries cost: `increase_interval`. A family of comparisons:
-`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Pairs that were
-compared: `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
+`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Groups of
+items with too many marked ones: `overrepresentation`. Pairs that were compared:
+`bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
 `queries_to_exclude`. Raters: `cohen_kappa`, `krippendorff_alpha`, `pearson`, `spearman`,
 `kendall_tau_b`, `mean_correlation`, `roc_auc`; their labels correct a judge's mean by `ppi_mean`.
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ragbench.stats.correlation import *
     from ragbench.stats.difference import *
     from ragbench.stats.increase import *
+    from ragbench.stats.marked_groups import *
     from ragbench.stats.mean import *
     from ragbench.stats.multiple_comparisons import *
     from ragbench.stats.paired_tests import *
@@ -43,6 +45,7 @@ _HOMES = {
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
     "increase": "Increase increase_interval queries_for",
+    "marked_groups": "Overrepresentation overrepresentation",
     "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
     "resamples_needed tied_with_best",

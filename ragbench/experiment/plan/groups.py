@@ -9,10 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from ragbench.comparison.causes import has_no_answer
-from ragbench.comparison.differences import Slicing
+from ragbench.comparison.differences import Slicing, thirds_of
 from ragbench.comparison.matching import Matching
 from ragbench.config.metrics import METADATA, PERIOD
 from ragbench.config.schema import ExperimentConfig, Match
@@ -189,9 +187,9 @@ def slicings(
         if lacks:
             raise DataError(f"{field} needs {lacks}", file=config.path, record=place)
         if field == "query_length":
-            slices.append(_thirds(field, [len(query.text.split()) for query in queries], "words"))
+            slices.append(thirds_of(field, [len(query.text.split()) for query in queries], "words"))
         elif field == "relevant":
-            slices.append(_thirds(field, relevant or [], "relevant"))
+            slices.append(thirds_of(field, relevant or [], "relevant"))
         elif field == "answerable":
             words = ("answerable", "unanswerable")  # both are slices, also if one is empty
             labels: list[tuple[str, ...]]
@@ -275,23 +273,6 @@ def _periods(times: Sequence[str], period: str, record: str) -> tuple[str, ...]:
             raise DataError(f"'{text}' is no time", record=record, allowed=allowed)
         labels[time.strftime(_PERIODS[period])] = None
     return tuple(labels)
-
-
-def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
-    """Slice queries by a count into up to three slices of about equal size.
-
-    Queries with equal counts stay together, so that there may be fewer slices; `unit` ends their
-    names: "3 to 7 words". Names are in ascending order. Raises IndexError without counts.
-    """
-    values = np.asarray(counts)
-    # inverted_cdf: cuts are counts that occur, not values between two of them
-    cuts = np.quantile(values, [1 / 3, 2 / 3], method="inverted_cdf")
-    third = (values[:, np.newaxis] > cuts).sum(axis=1)
-    names = {}
-    for number in np.unique(third).tolist():
-        low, high = values[third == number].min(), values[third == number].max()
-        names[number] = f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
-    return Slicing(field, tuple(names.values()), [(names[number],) for number in third.tolist()])
 
 
 def common_clusters(path: str, runs: Matching) -> list[str]:
