@@ -110,7 +110,7 @@ def test_the_day_week_and_month_of_a_time(time, day, week, month):
     assert labels == {"day": [day], "week": [week], "month": [month]}
 
 
-@given(st.dates(date(1000, 1, 1), date(9998, 12, 31)))
+@given(st.dates(date(1000, 1, 1), date(9891, 12, 31)))
 def test_weeks_are_those_of_the_calendar_of_python(day):
     year, week, _ = day.isocalendar()
 
