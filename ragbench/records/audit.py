@@ -8,6 +8,7 @@ from ragbench.records.codec import Record
 from ragbench.types.json_fields import Prose
 
 AUDIT_SCHEMA = "ragbench.audit/1"
+REPAIR_SCHEMA = "ragbench.repair/1"
 
 # Kind of a finding -> its heading and advice, in the order of reports
 FINDING_KINDS = {
@@ -33,6 +34,17 @@ FINDING_KINDS = {
         "questions of another length",
         "check that it is one question, and all of it",
     ),
+}
+
+
+# Status of a gold quote after the documents changed -> what a person has to do, in the order of
+# reports; nothing for those that a repair writes.
+LABEL_STATUSES = {
+    "kept": "",
+    "moved": "",
+    "split": "name the document that answers it, or quote a shorter passage",
+    "merged": "drop one of the two labels: one document has both",
+    "gone": "quote another passage, or drop the question",
 }
 
 
@@ -96,3 +108,50 @@ class Audit(Record):
     findings: tuple[Finding, ...]
     detects: tuple[Detectable, ...]
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchoredLabel(Record):
+    """Gold quote of a question, and its place after the documents changed.
+
+    Attributes:
+        status: Key of `LABEL_STATUSES`.
+        place: Row of the label, as `file:line`.
+        query_id: The question.
+        document: The document that the label names.
+        quote: The quote.
+        finding: Where the quote stands now.
+        documents: Ids of the documents with the quote, or with its parts in order.
+        start: Position of the quote in its document, of a label with positions that was kept or
+            moved; else None.
+        end: Position behind the quote; None like `start`.
+    """
+
+    status: str
+    place: Prose
+    query_id: str
+    document: Prose
+    quote: Prose
+    finding: Prose
+    documents: tuple[str, ...]
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair(Record):
+    """Result of anchoring the gold quotes of a table again.
+
+    Attributes:
+        schema: Kind and version of the file.
+        counts: Status -> number of labels, of all `LABEL_STATUSES`.
+        labels: Labels in the order of the rows.
+        unquoted: Number of gold documents without a quote, which are not checked.
+        open_rows: Number of rows with a label that a person has to correct.
+    """
+
+    schema: str = REPAIR_SCHEMA
+    counts: dict[str, int]
+    labels: tuple[AnchoredLabel, ...]
+    unquoted: int
+    open_rows: int

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragbench.records.audit import FINDING_KINDS, Audit, Detectable, Finding
+from ragbench.records.audit import (
+    FINDING_KINDS,
+    LABEL_STATUSES,
+    Audit,
+    Detectable,
+    Finding,
+    Repair,
+)
 from ragbench.report.base import Chapter, Grid
 from ragbench.report.text import counted, draw, significant
 from ragbench.types.display import printable
@@ -31,6 +38,29 @@ def audit_lines(audit: Audit) -> Iterator[str]:
     yield from draw(list(zip(_DETECT_HEADS, *map(_detect_cells, audit.detects), strict=True)))
     for note in audit.notes:
         yield f"note: {note}"
+
+
+def repair_lines(repair: Repair) -> Iterator[str]:
+    """Yield the lines of a repair: counts, up to 5 moved labels, and all labels to correct.
+
+    Labels that were kept are counted alone.
+    """
+    counts = ", ".join(f"{n} {status}" for status, n in repair.counts.items())
+    yield f"{counted(len(repair.labels), 'gold quotes')}: {counts}"
+    for status, advice in LABEL_STATUSES.items():
+        labels = [label for label in repair.labels if label.status == status != "kept"]
+        if labels:
+            yield ""
+            yield f"{status}: {len(labels)}{advice and f' ({advice})'}"
+        # those that a person has to correct are all listed
+        n_listed = len(labels) if advice else _LISTED
+        for label in labels[:n_listed]:
+            finding = f"{label.document}: {label.finding}: '{' '.join(label.quote.split())}'"
+            yield f"  {printable(label.place)}: query {printable(f'{label.query_id}: {finding}')}"
+        if len(labels) > n_listed:
+            yield f"  and {len(labels) - n_listed} more (--json has all)"
+    if repair.unquoted:
+        yield f"note: {counted(repair.unquoted, 'gold documents')} without a quote, not checked"
 
 
 def audit_chapter(audit: Audit) -> Chapter:

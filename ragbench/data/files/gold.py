@@ -162,6 +162,8 @@ class GoldIds:
         names: Names of the corpus; without a corpus None, and ids are taken as they are written.
         listed: Ids that stand in lists of a table of ids: commas separate all other texts. None
             for other tables, where commas separate names of the corpus alone.
+        is_stale: True where the documents changed after the table was written: a name that fits
+            several documents is then an id that the corpus lacks, and no error.
         renamed: Text in the file -> how often it was read as the id of another spelling.
         repeated: Number of ids that stand twice in a row.
     """
@@ -172,6 +174,7 @@ class GoldIds:
 
     names: DocumentNames | None
     listed: Container[str] | None = None
+    is_stale: bool = False
     renamed: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
 
@@ -345,14 +348,15 @@ class GoldIds:
         otherwise.
 
         Raises:
-            DataError: Several documents have the name, or the text cannot be an id.
+            DataError: Several documents have the name, unless the table is stale, or the text
+                cannot be an id.
         """
         ids = [] if self.names is None else self.names.resolve(text)
-        if len(ids) > 1:
+        if len(ids) > 1 and not self.is_stale:
             candidates = " or ".join(f"'{name}'" for name in ids[:3])
             problem = f"column '{column}': '{text}' fits {candidates}"
             raise entry.error(problem, allowed="the whole path in the corpus folder")
-        name = ids[0] if ids else encode_spaces(text)
+        name = ids[0] if len(ids) == 1 else encode_spaces(text)
         if reason := id_problem(name):
             raise entry.error(f"column '{column}': {name!r} {reason}", allowed=ID_ALLOWED)
         if ids and name not in (text, encode_spaces(text)):

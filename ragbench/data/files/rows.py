@@ -102,6 +102,11 @@ class Entry:
         """Place of the row within its file: `line 3`, `row 3`; '' if it has neither."""
         return f"line {self.line}" if self.line is not None else self.record
 
+    @property
+    def file_place(self) -> str:
+        """Place of the row with its file: `qa.csv:3`, or `qa.json: item 3` without lines."""
+        return f"{self.file}: {self.record}" if self.line is None else f"{self.file}:{self.line}"
+
     def as_record(self, record_type: type[R]) -> R:
         """Return the values as a record of a class.
 

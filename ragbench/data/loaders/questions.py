@@ -26,7 +26,7 @@ from ragbench.types.tables import columns_named
 GOLD_PARTS = ("relevant", "reference_contexts", "grades")
 _LISTED = 3
 # Column in which people mark rows to leave out.
-_KEEP = "keep"
+KEEP = "keep"
 T = TypeVar("T")
 _LONGEST = 60
 # The system of records that do not name their system.
@@ -492,7 +492,7 @@ def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
         DataError: Some cells are such words and another one is not, or no row is kept.
     """
     present = dict.fromkeys(key for entry in entries for key in entry.values)
-    column = next(iter(columns_named([*present], [_KEEP])), None)
+    column = next(iter(columns_named([*present], [KEEP])), None)
     if column is None:
         return entries
     marks = [read_boolean(e, column, e.values.get(column), cells=False) for e in entries]

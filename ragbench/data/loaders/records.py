@@ -312,11 +312,7 @@ class RecordTable:
 
         A `DataError` for a row that cannot be read.
         """
-        rows = self._questions().first.items()
-        return {
-            name: f"{row.file}: {row.record}" if row.line is None else f"{row.file}:{row.line}"
-            for name, row in rows
-        }
+        return {name: row.file_place for name, row in self._questions().first.items()}
 
     def _questions(self) -> QuestionTable:
         """Return all rows by question; raise a `DataError` if one cannot be read."""

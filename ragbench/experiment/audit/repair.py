@@ -1,0 +1,290 @@
+"""Repair of a table of questions after its documents changed: gold quotes get their new places."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.schema import ExperimentConfig
+from ragbench.data.files.collection import read_corpus
+from ragbench.data.files.fields import parse_cell, read_texts
+from ragbench.data.files.formulas import is_own_table
+from ragbench.data.files.gold import DocumentNames, GoldIds
+from ragbench.data.files.lines import plain_suffix
+from ragbench.data.files.rows import Entry, is_csv, read_rows
+from ragbench.data.loaders.questions import KEEP, map_columns
+from ragbench.data.loaders.records import Records
+from ragbench.data.runs.run_folder import to_csv
+from ragbench.errors import DataError
+from ragbench.experiment.audit.anchors import GoldQuote, QuoteAnchor, anchor_quotes
+from ragbench.files import write_file
+from ragbench.records.audit import LABEL_STATUSES, AnchoredLabel, Repair
+from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.spans import locate_quote
+from ragbench.types.tables import columns_named
+
+_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
+_SPANS = "reference_spans"
+_SPAN_FORMS = "a list of {document, quote}, with start and end or without"
+_REPAIRABLE = ("kept", "moved")
+
+
+@dataclass(frozen=True, slots=True)
+class _RowLabel:
+    """Gold quote in a row of the table.
+
+    Attributes:
+        row: The row.
+        quote: The quote, with the document that it is expected in.
+        number: Position in the list `reference_spans`, from 0; None for a document of `relevant`.
+        is_clear: False if it is not known which document of the row had the quote.
+    """
+
+    row: Entry
+    quote: GoldQuote
+    number: int | None = None
+    is_clear: bool = True
+
+    def settle(self, anchor: QuoteAnchor) -> QuoteAnchor:
+        """Return the anchor; gone if the quote moved, and it is not known which document had it."""
+        if self.is_clear or anchor.status != "moved":
+            return anchor
+        finding = f"{anchor.finding}, and in none of the documents of its row"
+        return replace(anchor, status="gone", finding=finding, span=None)
+
+    def record(self, anchor: QuoteAnchor) -> AnchoredLabel:
+        """Return the label and its anchor as the record of the report."""
+        span = None if self.quote.place is None else anchor.span
+        return AnchoredLabel(
+            status=anchor.status,
+            place=self.row.file_place,
+            query_id=self.quote.question,
+            document=self.quote.document,
+            quote=self.quote.text,
+            finding=anchor.finding,
+            documents=anchor.documents,
+            start=None if span is None else span.start,
+            end=None if span is None else span.end,
+        )
+
+
+# Labels of a row, each with its anchor.
+_Anchored = Sequence[tuple[_RowLabel, QuoteAnchor]]
+
+
+def repair_labels(config: ExperimentConfig, target: Path | None) -> Repair:
+    """Return the place that each gold quote of a table has today, and write the repaired table.
+
+    Labels that were kept or moved are written with their places. A row with another label stays as
+    it is but for the column `keep`, which becomes no: no run uses it until a person corrects it.
+
+    Args:
+        config: Names the table, its columns and the corpus.
+        target: File to write, which may be the table itself; None writes nothing.
+
+    Raises:
+        DataError: The data set is no table in a file that can be rewritten, has no corpus or no
+            quote, a row cannot be read, or the file cannot be written.
+        MissingExtra: A format of the corpus needs an extra.
+    """
+    table = _StaleTable(config, target)
+    labels = table.labels()
+    if not labels:
+        allowed = f"columns relevant and quote, or {_SPANS} with quotes"
+        raise DataError("no gold has a quote to look for", file=table.path, allowed=allowed)
+    anchors = anchor_quotes([label.quote for label in labels], table.corpus.documents, table.names)
+    anchored = [
+        (label, label.settle(anchor)) for label, anchor in zip(labels, anchors, strict=True)
+    ]
+    by_row = defaultdict[int, list[tuple[_RowLabel, QuoteAnchor]]](list)
+    for label, anchor in anchored:
+        by_row[label.row.number].append((label, anchor))
+    open_rows = {
+        number
+        for number, group in by_row.items()
+        if any(anchor.status not in _REPAIRABLE for _, anchor in group)
+    }
+    if target is not None:
+        table.write(
+            target,
+            {
+                number: table.open_cells() if number in open_rows else table.repaired_cells(group)
+                for number, group in by_row.items()
+            },
+        )
+    counts = Counter(anchor.status for _, anchor in anchored)
+    return Repair(
+        counts={status: counts[status] for status in LABEL_STATUSES},
+        labels=tuple(label.record(anchor) for label, anchor in anchored),
+        unquoted=table.unquoted,
+        open_rows=len(open_rows),
+    )
+
+
+class _StaleTable:
+    """Table of questions that was written for earlier documents.
+
+    Attributes:
+        path: The file.
+        corpus: The documents of today.
+        names: Names of the documents.
+        unquoted: Number of gold documents without a quote, after `labels`.
+    """
+
+    def __init__(self, config: ExperimentConfig, target: Path | None) -> None:
+        """Read the table and the corpus; arguments and errors are those of `repair_labels`."""
+        cls, options = config.dataset.cls, config.dataset.options
+        if cls is not Records or options["corpus"] is None:
+            allowed = "dataset: {type: records, path: qa.csv, corpus: docs/}"
+            raise DataError("has no table with gold quotes", file=config.path, allowed=allowed)
+        self.path, self.unquoted = Path(options["path"]), 0
+        self._suffix = plain_suffix(self.path)
+        if self._suffix not in _SUFFIXES:
+            raise DataError("cannot be rewritten", file=self.path, allowed=", ".join(_SUFFIXES))
+        if target is not None and target.suffix.lower() != self._suffix:
+            problem = f"is written in the format of {self.path.name}"
+            raise DataError(problem, file=target, allowed=f"a name that ends in {self._suffix}")
+        self._entries = list(read_rows(self.path, "records"))
+        self.corpus = read_corpus(Path(options["corpus"]))
+        self._by_id = documents_by_id(self.corpus.documents)
+        self.names = DocumentNames(self.corpus.documents, self.corpus.folder)
+        mapping = options["columns"] or {}
+        self._rows, self._columns, _ = map_columns(self._entries, mapping, self.names, self.path)
+        self._quotes = self._columns.get("reference_contexts", "quote")
+        self._ids = GoldIds(self.names, is_stale=True)
+
+    def labels(self) -> list[_RowLabel]:
+        """Return the gold quotes in the order of the rows; those with keep = no have none."""
+        return [label for row in self._rows for label in self._row_labels(row)]
+
+    def _row_labels(self, row: Entry) -> Iterator[_RowLabel]:
+        """Yield the labels of a row; raise a `DataError` if a cell cannot be read."""
+        column = self._columns.get("id") or self._columns.get("question", "")
+        question = str(row.values.get(column) or row.place)
+        for number, span in enumerate(_read_spans(row)):
+            if quote := span.get("quote"):
+                place = None if span.get("start") is None else (span["start"], span["end"])
+                yield _RowLabel(row, GoldQuote(question, span["document"], quote, place), number)
+            else:
+                self.unquoted += 1
+        if "relevant" not in self._columns:
+            return
+        documents = [name for name, _ in self._ids.read(row, self._columns["relevant"])]
+        quotes = read_texts(row, self._quotes, cells=is_csv(self.path)) or [] if documents else []
+        self.unquoted += max(len(documents) - len(quotes), 0)
+        present = [self._by_id[name] for name in documents if name in self._by_id]
+        missing = [name for name in documents if name not in self._by_id]
+        for quote in quotes:
+            holders = [d.id for d in present if locate_quote(quote, d.text) is not None]
+            # the document that the corpus lacks is the one that changed
+            home = next(iter(holders or missing or documents))
+            is_clear = bool(holders) or (len(quotes) == 1 and 1 in (len(missing), len(documents)))
+            yield _RowLabel(row, GoldQuote(question, home, quote), is_clear=is_clear)
+
+    def open_cells(self) -> dict[str, Any]:
+        """Return the cell that leaves a row out of every run."""
+        present = list(dict.fromkeys(key for entry in self._entries for key in entry.values))
+        column = next(iter(columns_named(present, [KEEP])), KEEP)
+        return {column: "no" if is_csv(self.path) else False}
+
+    def repaired_cells(self, group: _Anchored) -> dict[str, Any]:
+        """Return the changed cells of a row whose labels were kept or moved; {} if all were kept.
+
+        Raises:
+            DataError: The column is made of others, or a path within an object.
+        """
+        cells: dict[str, Any] = {}
+        for label, anchor in group:
+            if anchor.status == "kept" or anchor.span is None:
+                continue
+            row, span = label.row, anchor.span
+            if label.number is not None:
+                spans = cells.setdefault(_SPANS, _read_spans(row))
+                place = {"document": span.document, "start": span.start, "end": span.end}
+                spans[label.number] |= {
+                    key: value
+                    for key, value in place.items()
+                    if spans[label.number].get(key) is not None
+                }
+            else:
+                cells |= self._renamed(row, label.quote.document, span.document)
+        if is_csv(self.path):
+            cells = {
+                column: cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
+                for column, cell in cells.items()
+            }
+        return cells
+
+    def _renamed(self, row: Entry, old: str, new: str) -> dict[str, Any]:
+        """Return the cell `relevant` of a row with another name for one of its documents.
+
+        One document is a text; several are a list, or an object with their grades. Raise a
+        `DataError` if the column does not stand in the file.
+        """
+        column = self._columns["relevant"]
+        if column not in self._entries[row.number - 1].values:
+            raise row.error(f"'{column}' is no column of the file, and cannot be rewritten")
+        grades = {
+            new if name == old else name: grade for name, grade in self._ids.read(row, column)
+        }
+        if any(grade is not None for grade in grades.values()):
+            return {column: {name: 1 if g is None else g for name, g in grades.items()}}
+        return {column: new if len(grades) == 1 else [*grades]}
+
+    def write(self, target: Path, cells: Mapping[int, Mapping[str, Any]]) -> None:
+        """Write all rows, with the changed cells of some row numbers (from 1), in one step.
+
+        Raises:
+            DataError: The file cannot be written, or is another one that holds something else.
+        """
+        rows = [entry.values | {**cells.get(n, {})} for n, entry in enumerate(self._entries, 1)]
+        if self._suffix == ".jsonl":
+            text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        elif self._suffix == ".json":
+            text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+        else:
+            text = self._to_table(rows)
+        is_new = not target.exists() or target.samefile(self.path)
+        if not is_new and target.read_bytes() != text.encode():
+            allowed = "another file, or the table itself"
+            raise DataError("exists and holds something else", file=target, allowed=allowed)
+        write_file(target, text)
+
+    def _to_table(self, rows: Sequence[Mapping[str, str | None]]) -> str:
+        """Return rows as CSV, or with tabs for .tsv; formulas in tables of ragbench stay inert."""
+        header = list(dict.fromkeys(column for row in rows for column in row))
+        cells = [[row.get(column) or "" for column in header] for row in rows]
+        if is_own_table(self._entries[0].values) and self._suffix == ".csv":
+            return to_csv(header, cells)
+        stream = io.StringIO()
+        delimiter = "\t" if self._suffix == ".tsv" else ","
+        csv.writer(stream, delimiter=delimiter, lineterminator="\n").writerows([header, *cells])
+        return stream.getvalue()
+
+
+def _read_spans(row: Entry) -> list[dict[str, Any]]:
+    """Return the objects of `reference_spans`, new ones; [] without any.
+
+    Raise a `DataError` if one is no object with a document, or its positions are no integers.
+    """
+    value: Any = row.values.get(_SPANS)
+    if isinstance(value, str) and value.strip():
+        value = parse_cell(row, _SPANS, value, _SPAN_FORMS)
+    spans = [value] if isinstance(value, Mapping) else value or []
+    if not isinstance(spans, list) or not all(map(_is_span, spans)):
+        raise row.error(f"column '{_SPANS}' cannot be read", allowed=_SPAN_FORMS)
+    return [dict(span) for span in spans]
+
+
+def _is_span(value: Any) -> bool:
+    """Return True for an object with a document, and and with both positions or neither."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("document"), str):
+        return False
+    kinds = (type(value.get("start")), type(value.get("end")))
+    return kinds in ((int, int), (type(None), type(None)))
