@@ -41,6 +41,7 @@ _COMMANDS = {
     "questions": "Make questions from documents, check them, and keep those that pass.",
     "score": "Score run files as trec_eval does, or predictions against references.",
     "explain": "Show where answers are lost, and for which queries.",
+    "fix": "Show what to change: questions rescued and lost by each change, counted.",
     "show": "Show one query: question, gold, rankings, answers, verdicts, cause.",
     "runs": "List the runs of a folder: best system, score, commit, changes.",
     "compare": "Compare runs with a baseline: changes, and whether they are more than chance.",

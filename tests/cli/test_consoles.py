@@ -36,6 +36,7 @@ LINES = [
     "score q.qrels a.trec -q --format csv", "score q.qrels a.trec -q --format json",
     "score q.qrels a.trec -q --format table", "score q.qrels 東京.trec", "explain runs/c",
     "explain runs/c --format json", "explain runs/c --format markdown", "explain runs/c --cause ù",
+    "fix runs/c", "fix runs/c --system 東京",
     "show runs/c q1", "show runs/c 東京", "runs", "runs --format json", "runs 東京",
     "compare runs/c", "compare runs/c runs/c --format markdown",
     "compare runs/c runs/c --format json", "compare runs/c -m 東京", "baseline runs/c -o ù.json",

@@ -111,6 +111,7 @@ COMMANDS = [
     "calibrate runs/c --draw 2 --rubric HOSTILE", "calibrate HOSTILE --draw 2",
     "explain runs/c", "explain runs/c --format json", "explain runs/c --format markdown",
     "explain runs/c --system HOSTILE", "explain runs/c --cause HOSTILE", "show runs/c HOSTILE",
+    "fix runs/c", "fix HOSTILE", "fix runs/c --system HOSTILE",
     "runs", "runs --format json", "runs HOSTILE",
     "cache --HOSTILE",
     "cache prune --older-than HOSTILE", "list HOSTILE", "list", "schema HOSTILE",

@@ -20,6 +20,7 @@ LINES = {
     "init": "fresh.yaml",
     "score": "QRELS runs/quickstart/latest/rankings/bm25.trec -m ndcg@10",
     "explain": "runs/quickstart",
+    "fix": "runs/quickstart",
     "show": "runs/quickstart q01",
     "runs": "",
     "compare": "runs/quickstart -m ndcg@10",

@@ -49,6 +49,7 @@ LINES = {
     "compare": ["RUN OTHER -m nDCG@10", "RUN OTHER", "RUN OTHER --fail-if 'nDCG@10 drop > 0.9'"],
     "baseline": ["RUN -o ../main.json"],
     "explain": ["RUN", "RUN --format json"],
+    "fix": ["RUN", "RUN --json"],
     "show": ["RUN q01"],
     "runs": [".", ". --format json"],
     "report": ["RUN", "RUN OTHER -o ../page.md"],

@@ -1,0 +1,298 @@
+"""Fix list of a run folder, counted from its files; nothing is run or imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.cause_rules import CauseRules
+from ragbench.data.files.trec_files import read_run
+from ragbench.data.runs import run_folder, run_lines
+from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
+from ragbench.errors import DataError
+from ragbench.experiment.plan.groups import answerable_questions, clusters_by
+from ragbench.fixes.changes import PricedRun, price_changes
+from ragbench.fixes.rankings import NEVER, StoredRankings
+from ragbench.generate.chat import estimate_tokens
+from ragbench.json_yaml import YamlError, load_yaml
+from ragbench.records.causes import CAUSE_CHANGES, AnswerCause
+from ragbench.records.fixes import FixList, RemainingLoss
+from ragbench.records.manifest import QuestionRow, TextRow
+from ragbench.records.summary import Summary, SystemSummary
+from ragbench.registry import nearest, shown
+from ragbench.retrieve import RETRIEVERS
+from ragbench.types import Qrels, Query
+from ragbench.types.rows import BoolArray
+
+_TEXTS = 500  # of which the mean length of a passage is taken
+_OF_GENERATOR: tuple[AnswerCause, ...] = (
+    "not_used",
+    "unsupported",
+    "refused",
+    "should_have_refused",
+    "failed",
+)
+
+
+@dataclass
+class RunReader:
+    """Reader of the files of a run folder that the fix list counts.
+
+    Attributes:
+        folder: The run folder.
+        system: Name of the system that the changes start from; None for the baseline.
+    """
+
+    folder: Path
+    system: str | None = None
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Summary of the run."""
+        return run_folder.read_summary(self.folder)
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """Config as the run resolved it; DataError if it cannot be read."""
+        path = self.folder / "config.yaml"
+        try:
+            config = load_yaml(path.read_text("utf-8"), typed=True)
+        except (OSError, YamlError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot be read: {error}", file=path) from error
+        if not isinstance(config, dict):
+            raise DataError("no mapping", file=path, allowed="the config of a run")
+        return config
+
+    def block(self, *keys: str) -> Mapping[str, Any]:
+        """Return a block of the config; empty if it is missing."""
+        block: Any = self.config
+        for key in keys:
+            block = block.get(key) if isinstance(block, dict) else None
+        return block if isinstance(block, dict) else {}
+
+    @cached_property
+    def base(self) -> SystemSummary:
+        """Retriever that the changes start from; DataError if the run has no such ranking."""
+        names = [system.name for system in self.summary.systems]
+        name = self.system or self.summary.baseline or next(iter(self.rankings), "")
+        system = self.summary.system(name)
+        if system is None:
+            near, allowed = nearest(name, names), ", ".join(names)
+            raise DataError(
+                f"no system {shown(name)}", file=self.folder, allowed=allowed, nearest=near
+            )
+        if (ranking := system.ranking_of) is None or ranking not in self.rankings:
+            raise DataError(f"'{name}' has no stored ranking", file=self.folder)
+        return self.summary.system(ranking) or system
+
+    @cached_property
+    def rankings(self) -> Mapping[str, Path]:
+        """Name of each ranking -> its run file, in the order of the systems."""
+        files = run_lines.ranking_files(self.folder, self.summary)
+        return {
+            name: file for name, file in files.items() if file.stem == run_folder.file_name(name)
+        }
+
+    @cached_property
+    def questions(self) -> Sequence[QuestionRow]:
+        """Questions that count: judged, and with an answer; DataError without judgements."""
+        path = self.folder / QUESTIONS_FILE
+        rows = [row for _, row in run_folder.read_records(path, QuestionRow, "a question")]
+        judged = {row.query_id: dict(row.judged) for row in rows if row.judged}
+        if not judged:
+            raise DataError(
+                "no judgements: what a change rescues is counted by gold documents",
+                file=self.folder,
+                allowed="a run of a data set with qrels",
+            )
+        answers = {row.query_id: row.answers for row in rows}
+        queries = [
+            Query(row.query_id, row.question, self.metadata.get(row.query_id, {})) for row in rows
+        ]
+        relevant = self.rules.relevant
+        is_answerable = answerable_questions(queries, answers, Qrels.from_dict(judged), relevant)
+        return [
+            row
+            for row, answerable in zip(rows, is_answerable, strict=True)
+            if row.judged and answerable is not False
+        ]
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Mapping[str, Any]]:
+        """Query -> metadata; empty if no query has any."""
+        path = self.folder / run_folder.QUERIES_FILE
+        return run_folder.read_query_metadata(path) if path.is_file() else {}
+
+    @cached_property
+    def rules(self) -> CauseRules:
+        """Rules by which the run counts a question as right."""
+        block = self.block("causes")
+        names = ("read", "relevant", "need")
+        return CauseRules(**{name: block[name] for name in names if name in block})
+
+    @cached_property
+    def causes(self) -> Mapping[str, Mapping[str, Any]]:
+        """System -> query -> row of `causes.csv`."""
+        return run_lines.read_causes(self.folder / run_lines.CAUSES_FILE)
+
+    def priced_run(self, reads: int | None = None) -> PricedRun:
+        """Return the rankings with all that is known about their retrievers.
+
+        `reads` is the number of passages that a generator reads after a change; None as many as
+        now. DataError if a file is damaged.
+        """
+        ids = [row.query_id for row in self.questions]
+        gold = Qrels.from_dict(
+            {
+                row.query_id: {
+                    name: 1 for name, grade in row.judged.items() if grade >= self.rules.relevant
+                }
+                for row in self.questions
+            }
+        )
+        rules = self.block("metrics", "retrieval")
+        runs = {name: read_run(path, name) for name, path in self.rankings.items()}
+        rankings = StoredRankings(
+            gold,
+            runs,
+            needs_all=self.rules.need == "all",
+            ties=rules.get("ties", "docid"),
+            trec_eval=rules.get("trec_eval", 10),
+            failures={name: self._failures(name, ids) for name in runs},
+        )
+        retrievers = self.block("retrievers")
+        fusible = list(self._fusible(retrievers))
+        tokens = [estimate_tokens(text) for text in self._texts()]
+        return PricedRun(
+            rankings,
+            self.base.name,
+            self.rules.read,
+            reads or self.rules.read,
+            rules.get("top_k", 100),
+            seed=self.config.get("seed", 0),
+            confidence=self.summary.confidence,
+            clusters=self._clusters(ids),
+            sources={
+                name: entry["retriever"]
+                for name, entry in retrievers.items()
+                if "retriever" in entry
+            },
+            fusible=fusible,
+            weighable=[name for name in fusible if _ranks_by_score(retrievers[name])],
+            latency_ms=self._latency(),
+            passage_tokens=sum(tokens) / len(tokens) if tokens else None,
+        )
+
+    def _failures(self, name: str, ids: Sequence[str]) -> BoolArray:
+        """Return True for each query on which a retriever failed."""
+        rows = self.causes.get(name, {})
+        return np.array([q in rows and rows[q].cause == "failed" for q in ids], bool)
+
+    def _fusible(self, retrievers: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the retrievers whose stored hits are those that a fusion would get."""
+        is_by_id = self.block("metrics", "retrieval", "match").get("level", "id") == "id"
+        for name in self.rankings:
+            passages = self.folder / "passages" / f"{run_folder.file_name(name)}.trec"
+            entry = retrievers.get(name)
+            if is_by_id and entry is not None and "chunk" not in entry and not passages.is_file():
+                yield name
+
+    def _texts(self) -> Iterator[str]:
+        """Yield the first stored texts of passages; none if the run stored none."""
+        path = self.folder / TEXTS_FILE
+        if path.is_file():
+            rows = run_folder.read_records(path, TextRow, "a text")
+            yield from (row.text or "" for _, row in islice(rows, _TEXTS))
+
+    def _clusters(self, ids: Sequence[str]) -> list[str] | None:
+        """Return the cluster of each query; None if the run has no clusters."""
+        if (path := self.summary.cluster) is None:
+            return None
+        metadata = [self.metadata.get(query, {}) for query in ids]
+        return clusters_by(path, ids, metadata, file=self.folder)[0]
+
+    def _latency(self) -> dict[str, float]:
+        """Return the median milliseconds of each retriever whose time is known."""
+        times = {name: self.summary.timing.of(name).latency_ms for name in self.rankings}
+        return {name: ms.p50 for name, ms in times.items() if ms is not None and ms.p50 is not None}
+
+
+def _ranks_by_score(entry: Mapping[str, Any]) -> bool:
+    """Return True for a built-in retriever whose scores a fusion gets as they are stored."""
+    name = entry.get("type")
+    return name in RETRIEVERS.table and bool(RETRIEVERS.load(str(name)).ranks_by_score)
+
+
+def list_fixes(run: Path, system: str | None = None, reads: int | None = None) -> FixList:
+    """Return the fix list of a run folder, or of the newest run of an experiment.
+
+    Args:
+        run: The folder.
+        system: System that the changes start from; None for the baseline.
+        reads: Passages that a generator reads after a change of the ranking; None as many as now.
+
+    Raises:
+        DataError: There is no run or no such system, a file is damaged, or nothing is judged.
+    """
+    reader = RunReader(run_folder.resolve_run_folder(run), system)
+    priced = reader.priced_run(reads)
+    changes, best = price_changes(priced)
+    return FixList(
+        name=reader.summary.name,
+        run_id=reader.summary.run_id,
+        system=priced.base,
+        read=priced.read,
+        of=len(priced.query_ids),
+        right=int(priced.right.sum()),
+        confidence=priced.confidence,
+        changes=tuple(changes),
+        best=best,
+        remaining=tuple(_losses(reader, priced)),
+        labels={row.query_id: row.label for row in reader.questions if row.label != row.query_id},
+        notes=tuple(_notes(reader, priced)),
+    )
+
+
+def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
+    """Yield the losses that no change of the ranking rescues: corpus, rankings, generators."""
+    causes = reader.causes.get(run.base, {})
+    absent = [q for q in run.query_ids if q in causes and causes[q].cause == "not_in_corpus"]
+    if absent:
+        reason = "no gold document in the corpus"
+        yield _loss(run.base, reason, CAUSE_CHANGES["not_in_corpus"], absent)
+    depths = np.min([run.rankings.depths(name) for name in run.rankings.runs], axis=0)
+    unranked = [run.query_ids[row] for row in np.flatnonzero(depths == NEVER).tolist()]
+    if unranked := [query for query in unranked if query not in set(absent)]:
+        reason = "gold in no stored ranking"
+        yield _loss(run.base, reason, CAUSE_CHANGES["not_retrieved"], unranked)
+    for system in reader.summary.systems:
+        if system.ranking_of != run.base or system.generator is None or system.role != "system":
+            continue
+        rows = reader.causes.get(system.name, {})
+        for cause in _OF_GENERATOR:
+            queries = [query for query, row in rows.items() if row.cause == cause]
+            if queries:
+                yield _loss(system.name, cause.replace("_", " "), CAUSE_CHANGES[cause], queries)
+
+
+def _loss(system: str, reason: str, advice: str, queries: Sequence[str]) -> RemainingLoss:
+    return RemainingLoss(system=system, reason=reason, advice=advice, queries=tuple(queries))
+
+
+def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
+    """Yield the limits of the counts, a sentence each."""
+    n = sum(reader.summary.systems[0].causes.values()) - len(run.query_ids)
+    if n:
+        yield f"{n} questions do not count: they have no judgements, or no answer"
+    if len(run.rankings.runs) < 2:
+        yield "the run has one ranking: a second retriever or a reranker in the config adds changes"
+    elif len(run.fusible) < 2:
+        yield "no fusions: hits are matched with documents, or cut into chunks"
+    if run_folder.read_manifest(reader.folder).choices.limit is not None:
+        yield "counts are those of the sample of --limit; another sample gives others"

@@ -1,0 +1,78 @@
+"""Gain of the best of several changes, from questions that did not choose it.
+
+The questions are cut into ten parts. For each part, the other nine choose the change, and the part
+gives its gain. So the mean of the gains is what to expect of the choice, not of the luck in it.
+
+References:
+    Stone (1974), Cross-validatory choice and assessment of statistical predictions.
+    Chernozhukov et al. (2018), Double/debiased machine learning (cross-fitting).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ragbench.stats import difference_interval
+from ragbench.types import FloatArray, IntArray
+from ragbench.types.rows import BoolArray
+
+_PARTS = 10
+
+
+class Gain(NamedTuple):
+    """Gain of a change in questions.
+
+    Attributes:
+        mean: Questions that it gains, of as many as were counted.
+        interval: Interval of the mean gain of such questions.
+        untouched: Interval of the gain on as many other questions, which vary too: wider by the
+            square root of 2.
+    """
+
+    mean: float
+    interval: tuple[float, float]
+    untouched: tuple[float, float]
+
+
+def parts_of(n: int, seed: int, clusters: Sequence[str] | None = None) -> IntArray:
+    """Return the part of each of n questions, from 0; questions of one cluster share theirs."""
+    units = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    order = np.random.default_rng(seed).permutation(int(units.max(initial=-1)) + 1)
+    parts: IntArray = order[units] % _PARTS
+    return parts
+
+
+def choose(hits: BoolArray, base: BoolArray, parts: IntArray) -> tuple[int, FloatArray]:
+    """Return the row with the most gain, and the gain of each question by a choice without it.
+
+    The first of equal rows is chosen: put the simplest one first.
+
+    Args:
+        hits: Shape (changes, questions): whether a question is right with a change.
+        base: Whether a question is right now.
+        parts: Part of each question.
+    """
+    gains = hits.astype(np.float32) - base
+    sums = gains @ (parts[:, None] == np.arange(_PARTS)).astype(np.float32)
+    choices = (sums.sum(axis=1, keepdims=True) - sums).argmax(axis=0)
+    confirmed = gains[choices[parts], np.arange(len(parts))].astype(np.float64)
+    return int(sums.sum(axis=1).argmax()), confirmed
+
+
+def gain_of(
+    differences: FloatArray, confidence: float, clusters: Sequence[str] | None = None
+) -> Gain:
+    """Return the gain of questions that got right (1), wrong (-1) or stayed (0).
+
+    The interval is that of gates, `difference_interval`. OptionError for a wrong confidence.
+    """
+    n = len(differences)
+    ends = difference_interval(differences, confidence=confidence, clusters=clusters)
+    lower, upper = ends.lower * n, ends.upper * n
+    mean = ends.mean * n
+    untouched = mean - math.sqrt(2) * (mean - lower), mean + math.sqrt(2) * (upper - mean)
+    return Gain(mean, (lower, upper), untouched)

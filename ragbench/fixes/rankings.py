@@ -1,0 +1,170 @@
+"""Gold that a reader gets from stored rankings, and from fusions of them, by question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragbench.fixes.fusion_table import (
+    QUERIES,
+    Contest,
+    FusionSetting,
+    FusionTable,
+    RankedRows,
+)
+from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
+from ragbench.types import IntArray, Qrels, Run
+from ragbench.types.byte_ids import spans
+from ragbench.types.rows import BoolArray
+
+NEVER = int(np.iinfo(np.int64).max)  # depth of gold that is not ranked
+
+
+class StoredRankings:
+    """Ranks of the gold documents in stored rankings.
+
+    Attributes:
+        gold: Relevant documents of the queries; a query may have none.
+        needs_all: True if an answer needs all gold documents, False if any of them suffices.
+        runs: Rankings by name, each query best first.
+    """
+
+    def __init__(
+        self,
+        gold: Qrels,
+        runs: Mapping[str, Run],
+        *,
+        needs_all: bool = False,
+        ties: Ties = "docid",
+        trec_eval: TrecEval = 10,
+        failures: Mapping[str, BoolArray] | None = None,
+    ) -> None:
+        """Find the ranks of the gold by the rules of a run.
+
+        Args:
+            gold: Relevant documents alone; grades have no effect.
+            runs: Rankings by name.
+            needs_all: True if an answer needs all gold documents.
+            ties: Order of equal scores; `average` orders by id.
+            trec_eval: 9 compares scores as 32-bit floats.
+            failures: Ranking -> whether it failed, for each query; a fusion with it fails as well.
+        """
+        self.gold, self.needs_all = gold, needs_all
+        self.runs = {name: run.best_first() for name, run in runs.items()}
+        self._is_single, self._failures = trec_eval == 9, failures or {}
+        self._query = np.repeat(np.arange(len(gold.query_ids)), np.diff(gold.starts))
+        self._ranks, self._rows = dict[str, IntArray](), dict[str, tuple[IntArray, IntArray]]()
+        for name, run in self.runs.items():
+            ranked = rank(
+                gold, run, ties="docid" if ties == "average" else ties, trec_eval=trec_eval
+            )
+            self._ranks[name] = np.zeros(len(gold), np.int64)
+            self._ranks[name][ranked.rows] = ranked.rank
+            # a query that the run lacks has no rows
+            ends = np.append(run.starts, run.starts[-1])
+            n = len(run.query_ids)
+            places = np.array([run.query_index.get(q, n) for q in gold.query_ids], np.int64)
+            self._rows[name] = ends[places], ends[places + 1]
+        self._hashes = {name: run.document_ids.hashes() for name, run in self.runs.items()}
+
+    def depths(self, name: str) -> IntArray:
+        """Return the number of hits of each query that have its gold; `NEVER` if none has."""
+        ranks = self._ranks[name]
+        reduce = np.maximum if self.needs_all else np.minimum
+        return self._by_query(reduce, np.where(ranks > 0, ranks, NEVER), NEVER)
+
+    def perfect(self, name: str, depth: int, k: int) -> BoolArray:
+        """Return True for each query whose gold a perfect reranker gets from `depth` hits to k."""
+        hits: BoolArray = self.depths(name) <= depth
+        return hits & (np.diff(self.gold.starts) <= k) if self.needs_all else hits
+
+    def fused_hits(self, settings: Sequence[FusionSetting], k: int) -> BoolArray:
+        """Return True where the first k documents of a fusion have the gold of a query.
+
+        Shape (settings, queries). Equal to the outcome of `type: fusion` over these rankings.
+        """
+        hits = np.zeros((len(settings), len(self.gold.query_ids)), bool)
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for number, setting in enumerate(settings):
+            groups.setdefault(setting.sources, []).append(number)
+        is_open, depths = np.zeros((len(groups), hits.shape[1]), bool), []
+        for row, (sources, group) in enumerate(groups.items()):
+            is_ranked, rivals = self._rivals(sources)
+            # a document is counted once for each ranking that has it above
+            hits[group] = is_ranked & (rivals.sum(axis=0) < k)
+            is_open[row] = is_ranked & ~hits[group[0]]
+            depths.append(rivals)
+        names = {name: number for number, name in enumerate(self.runs)}
+        queries = np.flatnonzero(is_open.any(axis=0))
+        for block in np.split(queries, np.arange(QUERIES, len(queries), QUERIES)):
+            table = self._table(block)
+            for row, (sources, group) in enumerate(groups.items()):
+                chosen = np.flatnonzero(is_open[row, block])
+                if len(chosen):
+                    contest = Contest(
+                        table,
+                        [names[source] for source in sources],
+                        chosen,
+                        depths[row][:, block[chosen]],
+                        k,
+                        needs_all=self.needs_all,
+                        is_single=self._is_single,
+                    )
+                    for number in group:
+                        hits[number, block[chosen]] = contest.reads_gold(settings[number])
+        return hits
+
+    def _rivals(self, sources: Sequence[str]) -> tuple[BoolArray, IntArray]:
+        """Return (True where a fusion ranks the gold of a query, hits that may get above it).
+
+        Shapes (queries,) and (sources, queries). A document gets above a gold document only if it
+        is above it in a ranking, or in a ranking without it. Of several gold documents that with
+        the fewest such hits counts, or all if all are needed.
+        """
+        ranks = np.stack([self._ranks[source] for source in sources])
+        lengths = np.stack([end - first for first, end in map(self._rows.__getitem__, sources)])
+        above = np.where(ranks > 0, ranks - 1, lengths[:, self._query])
+        is_stored: BoolArray = np.any(ranks > 0, axis=0)
+        reduce = np.logical_and if self.needs_all else np.logical_or
+        is_ranked = self._by_query(reduce, is_stored, False)
+        for source in sources:
+            if source in self._failures:
+                is_ranked &= ~self._failures[source]
+        if self.needs_all:
+            return is_ranked, np.stack([self._by_query(np.maximum, row, 0) for row in above])
+        # the row in the lowest digits: the minimum names it
+        n = max(len(self.gold), 1)
+        total = np.where(is_stored, above.sum(axis=0), NEVER // n - 1)
+        best = self._by_query(np.minimum, total * n + np.arange(len(self.gold)), 0) % n
+        return is_ranked, above[:, best] if len(self.gold) else np.zeros((len(ranks), 0), np.int64)
+
+    def _by_query(self, reduce: np.ufunc, values: NDArray[Any], empty: object) -> NDArray[Any]:
+        """Return the values of the gold documents of each query, reduced; `empty` without gold."""
+        result = np.full(len(self.gold.query_ids), empty, values.dtype)
+        judged = np.flatnonzero(np.diff(self.gold.starts))
+        if len(judged):
+            result[judged] = reduce.reduceat(values, self.gold.starts[judged])
+        return result
+
+    def _table(self, queries: IntArray) -> FusionTable:
+        """Return the parts of all documents that any ranking has for some queries."""
+        rankings = []
+        for name, run in self.runs.items():
+            first, end = (borders[queries] for borders in self._rows[name])
+            rows = spans(first, end)
+            starts, documents = _borders(end - first), run.document_ids.take(rows)
+            hits = RankedRows(starts, run.scores[rows], documents, self._hashes[name][rows])
+            rankings.append(hits)
+        first, end = self.gold.starts[queries], self.gold.starts[queries + 1]
+        rows = spans(first, end)
+        documents, hashes = self.gold.document_ids.take(rows), self.gold.document_hashes[rows]
+        gold = RankedRows(_borders(end - first), np.zeros(0), documents, hashes)
+        return FusionTable.of(rankings, gold)
+
+
+def _borders(lengths: IntArray) -> IntArray:
+    """Return the first row of each query, then the number of rows."""
+    return np.append(0, np.cumsum(lengths))

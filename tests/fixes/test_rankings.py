@@ -1,0 +1,103 @@
+"""Gold among the first documents of rankings and of fusions, against `type: fusion`."""
+
+import numpy as np
+import pytest
+
+from ragbench.fixes.fusion_table import FusionSetting
+from ragbench.fixes.rankings import NEVER, StoredRankings
+from ragbench.retrieve.fusion import Fusion
+from ragbench.score.retrieval.ranking import ranked_documents
+from ragbench.types import Qrels, Query, Run, ScoredDocument
+
+SETTINGS = [
+    FusionSetting(("a", "b"), "rrf", (1.0, 1.0)),
+    FusionSetting(("a", "b"), "weighted", (0.3, 0.7)),
+    FusionSetting(("b", "d"), "rrf", (1.0, 1.0)),
+    FusionSetting(("a", "b", "c"), "rrf", (1.0, 1.0, 1.0)),
+    FusionSetting(("a", "c", "d"), "weighted", (0.25, 0.25, 0.5)),
+    FusionSetting(("b", "c", "d"), "weighted", (1 / 3, 1 / 3, 1 / 3)),
+]
+
+
+def world(seed, queries=30):
+    """Rankings with ties, short lists and absent queries; gold of zero to three documents."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 40))
+    names = [f"d{number}" for number in range(n)]
+    gold = {
+        f"q{q}": dict.fromkeys(rng.choice(names, rng.integers(0, 4), replace=False).tolist(), 1)
+        for q in range(queries)
+    }
+    runs = {}
+    for name in "abcd":
+        hits = {}
+        for query in gold:
+            if rng.random() < 0.9:
+                length, digits = int(rng.integers(0, n)), int(rng.integers(0, 4))
+                documents = rng.choice(names, length, replace=False).tolist()
+                scores = np.round(rng.random(length), digits).tolist()
+                hits[query] = dict(zip(documents, scores, strict=True))
+        runs[name] = Run.from_dict(hits)
+    return gold, runs
+
+
+def fused(runs, setting, query):
+    """Return the ids of a fusion by the component, best first."""
+    weights = None if setting.method == "rrf" else list(setting.weights)
+    fusion = Fusion(retrievers=list(setting.sources), method=setting.method, weights=weights)
+    lists = [[[ScoredDocument(*hit) for hit in runs[s].ranking(query)]] for s in setting.sources]
+    [hits] = fusion.combine([Query(query, "?")], lists, 100)
+    return {query: {hit.id: hit.score for hit in hits}}
+
+
+@pytest.mark.parametrize("trec_eval", [10, 9])
+@pytest.mark.parametrize("needs_all", [False, True], ids=["any", "all"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fusion_has_the_gold_that_the_component_ranks(seed, needs_all, trec_eval):
+    gold, runs = world(seed)
+    rankings = StoredRankings(Qrels.from_dict(gold), runs, needs_all=needs_all, trec_eval=trec_eval)
+    k = 1 + seed * 2
+    hits = rankings.fused_hits(SETTINGS, k)
+
+    for setting, row in zip(SETTINGS, hits.tolist(), strict=True):
+        for query, is_hit in zip(gold, row, strict=True):
+            order = ranked_documents(
+                Run.from_dict(fused(runs, setting, query)), trec_eval=trec_eval
+            )[query]
+            first, relevant = set(order[:k]), set(gold[query])
+            expected = relevant <= first if needs_all else bool(relevant & first)
+            assert is_hit == (bool(relevant) and expected), (setting, query)
+
+
+def test_a_depth_is_the_rank_of_the_first_gold_document_or_of_the_last():
+    gold = Qrels.from_dict({"q1": {"x": 1, "y": 1}, "q2": {"x": 1}, "q3": {}})
+    run = Run.from_dict({"q1": {"a": 3.0, "x": 2.0, "y": 1.0}})
+
+    any_gold = StoredRankings(gold, {"r": run}).depths("r")
+    all_gold = StoredRankings(gold, {"r": run}, needs_all=True).depths("r")
+
+    assert any_gold.tolist() == [2, NEVER, NEVER]
+    assert all_gold.tolist() == [3, NEVER, NEVER]
+
+
+def test_a_perfect_reranker_gets_what_is_deep_enough_and_fits():
+    gold = Qrels.from_dict({"q1": {"x": 1, "y": 1}, "q2": {"x": 1}})
+    run = Run.from_dict({"q1": {"a": 3.0, "x": 2.0, "y": 1.0}, "q2": {"a": 2.0, "x": 1.0}})
+
+    one = StoredRankings(gold, {"r": run})
+    both = StoredRankings(gold, {"r": run}, needs_all=True)
+
+    assert one.perfect("r", 2, 1).tolist() == [True, True]
+    assert both.perfect("r", 3, 1).tolist() == [False, True], "two documents do not fit into one"
+    assert both.perfect("r", 3, 2).tolist() == [True, True]
+
+
+def test_a_fusion_fails_where_a_retriever_failed():
+    gold = Qrels.from_dict({"q1": {"x": 1}})
+    runs = {"a": Run.from_dict({"q1": {"x": 1.0}}), "b": Run.from_dict({})}
+    failures = {"b": np.array([True])}
+
+    rankings = StoredRankings(gold, runs, failures=failures)
+
+    assert rankings.fused_hits(SETTINGS[:1], 5).tolist() == [[False]]
+    assert StoredRankings(gold, runs).fused_hits(SETTINGS[:1], 5).tolist() == [[True]]
