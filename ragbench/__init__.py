@@ -54,6 +54,9 @@ if TYPE_CHECKING:
         r_precision as r_precision,
         rbp as rbp,
         recall as recall,
+        span_iou as span_iou,
+        span_precision as span_precision,
+        span_recall as span_recall,
     )
     from ragbench.score.text.base import UnseenText as UnseenText, metric as metric
     from ragbench.score.text.bertscore import BERTScorer as BERTScorer, bertscore as bertscore
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
         Retrieved as Retrieved,
         Run as Run,
         ScoredDocument as ScoredDocument,
+        Span as Span,
         ToolCall as ToolCall,
         Turn as Turn,
         Verdict as Verdict,
@@ -103,7 +107,8 @@ _NAMES = {
     "score.judge.judge": "Judge",
     "score.retrieval.base": "measure",
     "score.retrieval.single": (
-        "average_precision bpref dcg err f1 hit_rate mrr ndcg precision r_precision rbp recall"
+        "average_precision bpref dcg err f1 hit_rate mrr ndcg precision r_precision rbp recall "
+        "span_iou span_precision span_recall"
     ),
     "score.text.base": "UnseenText metric",
     "score.text.bertscore": "BERTScorer bertscore",
@@ -116,8 +121,8 @@ _NAMES = {
     "score.text.ter": "ter",
     "score.text.tool_calls": "tool_call_accuracy tool_call_correctness tool_call_f1",
     "types": (
-        "Collection Document Prediction Qrels Query Retrieved Run ScoredDocument ToolCall Turn "
-        "Verdict"
+        "Collection Document Prediction Qrels Query Retrieved Run ScoredDocument Span ToolCall "
+        "Turn Verdict"
     ),
 }
 _HOMES = {home: names.split() for home, names in _NAMES.items()}

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
+from ragbench.comparison.passage_places import place_rankings, unplaced_warning
 from ragbench.data.loaders.python import collection_of
+from ragbench.data.runs.run_lines import span_fingerprints
 from ragbench.errors import DataError, OptionError, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import nearest
@@ -22,10 +24,20 @@ from ragbench.score.judge.judge import Judge, judge_items
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.score_run import Rules, score_spans
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
-from ragbench.types import Answered, Cause, Collection, Query, ScoreColumn, Verdict
+from ragbench.types import (
+    Answered,
+    Cause,
+    Collection,
+    Query,
+    ScoreColumn,
+    ScoredDocument,
+    Verdict,
+)
+from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.tables import Table
 
 # Default measures of a table with ids of retrieved and of relevant documents.
@@ -111,10 +123,13 @@ def evaluate(
             allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
             raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
         by_kind = _names_by_kind(names, opened)
-        ranked = evaluate_run(hits, relevant, by_kind["retrieval"], confidence=confidence)
+        spans, by_ids = _score_spans(collection, records, by_kind["retrieval"])
+        ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         rankings = {
-            name: _with_causes(column, records, has_strays=bool(strays))
-            for name, column in ranked.columns.items()
+            name: _with_causes(
+                column, records, has_strays=bool(strays) and name not in spans.columns
+            )
+            for name, column in {**ranked.columns, **spans.columns}.items()
         }
         paired = score_pairs([item.answer for item in items], gold, by_kind["generation"])
         verdicts: list[dict[str, Verdict]] = []
@@ -127,12 +142,12 @@ def evaluate(
         ranked,
         columns={**rankings, **paired.columns, **scores},
         read=paired.read if paired.columns or scores else ranked.read,
-        fingerprints={**ranked.fingerprints, **paired.fingerprints},
+        fingerprints={**ranked.fingerprints, **spans.fingerprints, **paired.fingerprints},
         kinds={name: kind for kind, part in parts.items() for name in part},
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
     )
-    notes = [*collection.warnings, *(strays if rankings else ()), *paired.notes]
+    notes = [*collection.warnings, *(strays if by_ids else ()), *spans.notes, *paired.notes]
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -199,6 +214,50 @@ def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
         turns=query.turns,
         tool_calls=record.tool_calls,
     )
+
+
+class _SpanScores(NamedTuple):
+    """Scores by measures of gold spans.
+
+    Attributes:
+        columns: Name of the measure -> its column; empty without measures.
+        fingerprints: Fingerprints of the gold spans of each query.
+        notes: A note on passages that cannot be placed, or none.
+    """
+
+    columns: Mapping[str, ScoreColumn]
+    fingerprints: QueryFingerprints
+    notes: list[str]
+
+
+def _score_spans(
+    collection: Collection, records: Sequence[Answered], names: Sequence[Any]
+) -> tuple[_SpanScores, list[Any]]:
+    """Return (scores of each record by measures of gold spans, names of the other measures).
+
+    Raises:
+        DataError: There are such measures, and no question has a gold span.
+    """
+    all_measures = parse_measures(names)
+    measures = [measure for measure in all_measures if measure.spec.reads == "spans"]
+    if not measures:
+        return _SpanScores({}, {}, []), [*names]
+    if not any(collection.gold_spans.values()):
+        problem = f"{measures[0].label} needs gold spans ({_columns(collection)})"
+        raise DataError(problem, allowed="a column reference_spans: {document, start, end}")
+    ids = [query.id for query in collection.queries]
+    rankings = [
+        [ScoredDocument(p.id, text=p.text, title=p.title, metadata=p.metadata) for p in passages]
+        for passages in (record.contexts or () for record in records)
+    ]
+    gold = [collection.gold_spans.get(name, ()) for name in ids]
+    spans, unplaced = place_rankings(rankings, gold, collection.documents)
+    scores = _SpanScores(
+        {column.name: column for column in score_spans(spans, measures, Rules())},
+        {"spans": span_fingerprints(collection.gold_spans)},
+        unplaced_warning("evaluate", ids, spans, unplaced),
+    )
+    return scores, [m.label for m in all_measures if m.spec.reads != "spans"]
 
 
 def _with_causes(

@@ -31,6 +31,7 @@ _PARTS = {
     "judgements": ("judgements differ", "qrels"),
     "subtopics": ("subtopics differ", "subtopics"),
     "answers": ("gold answers differ", "gold"),
+    "spans": ("gold spans differ", "spans"),
 }
 
 

@@ -266,7 +266,9 @@ def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
     They are of the question, judgements, subtopics and gold answers; a cell is empty where a query
     lacks the part.
     """
-    prints = fingerprint_queries(plan.queries, results.qrels(plan), plan.collection.answers)
+    gold = plan.collection
+    qrels = results.qrels(plan)
+    prints = fingerprint_queries(plan.queries, qrels, gold.answers, gold.gold_spans)
     yield from format_fingerprints(plan.ids, prints)
 
 
@@ -338,7 +340,7 @@ def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | Faile
 
 
 def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
-    """Yield question, gold answers and judgements of each query, in order; empty if it has none."""
+    """Yield question and gold of each query, in order: answers, judgements and spans, or none."""
     qrels = results.qrels(plan)
     judged = {} if qrels is None else qrels.by_query
     for query in plan.queries:
@@ -347,6 +349,7 @@ def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
             question=query.text,
             answers=tuple(plan.collection.answers.get(query.id, ())),
             judged=judged.get(query.id, {}),
+            spans=tuple(plan.collection.gold_spans.get(query.id, ())),
             row=query.row,
         )
 

@@ -48,8 +48,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """
     if not plan.config.gates:
         return summary
-    fingerprints, answers = plan.collection.fingerprints, plan.collection.answers
-    clusters = plan.clusters
+    gold, qrels, clusters = plan.collection, results.qrels(plan), plan.clusters
     run = GatedRun(
         scored=ScoredSystems(
             "this run",
@@ -57,8 +56,8 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
             plan.ids,
             plan.baseline,
             # the same parts as those of a run that is read from its folder
-            {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints},
-            fingerprints=fingerprint_queries(plan.queries, results.qrels(plan), answers),
+            {part: gold.fingerprints[part] for part in IDENTIFYING if part in gold.fingerprints},
+            fingerprints=fingerprint_queries(plan.queries, qrels, gold.answers, gold.gold_spans),
         ),
         method=method_of(plan),
         baselines=plan.gate_baselines,

@@ -13,6 +13,7 @@ from ragbench.types.conversation import ToolCall
 from ragbench.types.json_fields import Prose, optional
 from ragbench.types.records import Usage
 from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
+from ragbench.types.spans import Span
 
 
 def form_id(system: str, user: str) -> str:
@@ -373,6 +374,7 @@ class QuestionRow(Record):
         judged: Document -> its grade, by people or by a model.
         query_id: Id of the query.
         question: Text of the query.
+        spans: Gold spans, with their texts.
         row: Number of its row in a table without ids, from 1; None elsewhere.
     """
 
@@ -380,6 +382,7 @@ class QuestionRow(Record):
     question: Prose
     answers: tuple[Prose, ...] = optional(())
     judged: Mapping[str, int] = optional({})
+    spans: tuple[Span, ...] = optional(())
     row: int | None = optional(None)
 
     @property

@@ -85,7 +85,7 @@ class _QueryText:
         return rows or [_INDENT + head]
 
     def gold(self) -> Iterator[str]:
-        """Yield the gold answers and documents, or a line that there are none or none is stored."""
+        """Yield the gold answers, documents and spans, or a line that none exist or are stored."""
         view = self.view
         yield "gold"
         if not view.question and not view.answers and not view.gold:
@@ -98,6 +98,9 @@ class _QueryText:
             text = ": ".join(filter(None, [document.title, document.text])) or "(text not stored)"
             mark = f"{printable(document.id)} (grade {document.grade}) "
             yield from self.wrapped(text, mark, lines=2)
+        for span in view.spans:
+            mark = f"{printable(span.document)} {span.start}-{span.end}: "
+            yield from self.wrapped(span.quote or "(text not stored)", mark, lines=2)
 
     def system(self, system: SystemView) -> Iterator[str]:
         """Yield the cause, scores, ranking, answers, claims and verdicts of a system.

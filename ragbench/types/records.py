@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import optional
+from ragbench.types.spans import Span
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 N = TypeVar("N", int, float)
 _LARGEST_COUNT = 2**53  # above it a float no longer tells neighbouring integers apart
 # Part of a data set that is read as a whole.
-Part = Literal["corpus", "queries", "qrels", "answers"]
+Part = Literal["corpus", "queries", "qrels", "answers", "spans"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -236,9 +237,11 @@ class Collection:
         expected_tool_calls: Gold tool calls by query id, in order; empty if no call is right.
         given: Recorded answers of each system, by name.
         fingerprints: Short content hash of each part that the data set has: `corpus`, `queries`,
-            `qrels`, `answers`, `expected_tool_calls`, `given`.
+            `qrels`, `answers`, `spans`, `expected_tool_calls`, `given`.
         notes: Sentences on how the data were read, such as counts and duplicates.
         warnings: Sentences on problems that make scores doubtful, such as unplaced gold passages.
+        gold_spans: Gold spans by query id, of documents of the corpus; empty for a query with gold
+            that cannot be placed. A query without such gold is absent.
     """
 
     queries: Sequence[Query]
@@ -252,6 +255,7 @@ class Collection:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    gold_spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = {

@@ -54,6 +54,8 @@ class Cause(IntEnum):
         HAS_NO_ANSWER: The metric is a mean over questions with an answer, and this one has none.
         NO_REFUSAL: The metric is a mean over refusals, and the reply answers.
         UNSURE_REFUSAL: It is not sure whether the reply refuses.
+        NO_GOLD_SPAN: The query has no gold span, or one that its document no longer holds.
+        UNPLACED_PASSAGE: A passage up to the cut-off cannot be placed in a document.
         ERROR: The component raised an error.
         TIMEOUT: The component did not answer in time.
         MALFORMED: The component returned a value of the wrong form.
@@ -90,6 +92,8 @@ class Cause(IntEnum):
     HAS_NO_ANSWER = 25
     NO_REFUSAL = 26
     UNSURE_REFUSAL = 27
+    NO_GOLD_SPAN = 28
+    UNPLACED_PASSAGE = 29
     ERROR = 64
     TIMEOUT = 65
     MALFORMED = 66

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ragbench.errors import DataError
+from ragbench.signature import fingerprint
+from ragbench.types.json_fields import Prose, optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Span:
     document: str
     start: int
     end: int
-    quote: str = ""
+    quote: Prose = optional("")
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.end:
@@ -53,3 +56,30 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
         return start, start + len(quote.strip())
     match = re.search(r"\s+".join(map(re.escape, words)), text)
     return None if match is None else match.span()
+
+
+def spans_fingerprint(spans: Iterable[Span]) -> str:
+    """Return a hash of gold spans, in any order: of their quotes, else of their positions.
+
+    A quote that moves within its document keeps the hash. Without spans it is that of no text.
+    """
+    rows = [(span.document, span.quote or f"{span.start}:{span.end}") for span in spans]
+    return fingerprint(text for row in sorted(rows) for text in row)
+
+
+def count_characters(spans: Iterable[Span]) -> int:
+    """Return the number of characters in the union of spans: those of an overlap count once.
+
+    Characters of different documents are different ones. Without spans it is 0.
+
+    Example:
+        >>> count_characters([Span("a", 0, 4), Span("a", 2, 6), Span("b", 0, 1)])
+        7
+    """
+    total, ends = 0, dict[str, int]()
+    for span in sorted(spans, key=lambda span: span.start):
+        # the part of the span behind all earlier spans of its document
+        end = ends.get(span.document, 0)
+        total += max(span.end - max(span.start, end), 0)
+        ends[span.document] = max(span.end, end)
+    return total

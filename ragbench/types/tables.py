@@ -203,6 +203,7 @@ PARTS: Mapping[str, Names] = {
         ),
         ("ground_truth_contexts", "ground_truth_context", "evidence", "quote", "quotes"),
     ),
+    "reference_spans": Names(("reference_spans", "gold_spans")),
     "grades": Names(
         ("grades", "relevant_grades", "relevance_grades"), ("grade", "relevance", "rel", "qrel")
     ),

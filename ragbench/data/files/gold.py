@@ -195,7 +195,7 @@ class GoldIds:
         """
         grades: dict[str, int | None] = {}
         for text, grade in self._items(entry, column, entry.values.get(column), top=True):
-            name = self._id(entry, column, text)
+            name = self.resolve(entry, column, text)
             if name in grades:
                 self.repeated += 1
                 if grades[name] != grade:
@@ -229,7 +229,7 @@ class GoldIds:
             value = [text for text in re.split(r"[;|,\s]+", value.strip()) if text]
         if isinstance(value, Mapping):
             pairs = self._of_object(entry, column, value)
-            graded = [(self._id(entry, column, name), grade) for name, grade in pairs]
+            graded = [(self.resolve(entry, column, name), grade) for name, grade in pairs]
             return defaults | {name: grade for name, grade in graded if grade is not None}
         values = value if isinstance(value, list) else [] if value is None else [value]
         if not values and gold:  # an empty cell
@@ -312,7 +312,7 @@ class GoldIds:
         key = next((key for key in _ID_KEYS if key in value), None)
         if key is not None:
             grade = next((value[key] for key in _GRADE_KEYS if key in value), None)
-            # an empty id, which `_id` refuses
+            # an empty id, which `resolve` refuses
             ids = self._items(entry, column, value[key], top=False) or [("", None)]
             if len(ids) > 1:
                 problem = f"column '{column}': an object with several ids"
@@ -341,7 +341,7 @@ class GoldIds:
     def _is_name(self, text: str) -> bool:
         return self.names is not None and text in self.names
 
-    def _id(self, entry: Entry, column: str, text: str) -> str:
+    def resolve(self, entry: Entry, column: str, text: str) -> str:
         """Return the id that a text means; a text that the corpus lacks is an id of its own.
 
         White space is encoded as %20. Counts the text in `renamed` if the corpus spells its id
@@ -523,4 +523,12 @@ def _words(text: str) -> list[str]:
     In scripts without spaces each character is a word. A mark `<1-hop>` of ragas at the start is
     dropped.
     """
-    return _WORD.findall(_HOP.sub("", text).casefold())
+    return _WORD.findall(without_hop_mark(text).casefold())
+
+
+def without_hop_mark(text: str) -> str:
+    """Return a quoted text without the mark `<1-hop>` of ragas at its start.
+
+    A text without one is returned as it is.
+    """
+    return _HOP.sub("", text)

@@ -31,6 +31,7 @@ from ragbench.types import (
     Turn,
     packed_documents,
 )
+from ragbench.types.spans import spans_fingerprint
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
@@ -165,6 +166,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         queries=[query for query in collection.queries if query.id in ids],
         qrels=None if collection.qrels is None else collection.qrels.of_queries(ids),
         answers=select(collection.answers),
+        gold_spans=select(collection.gold_spans),
         expected_tool_calls=select(collection.expected_tool_calls),
         given={name: rows for name, rows in answers.items() if rows},
         notes=[*collection.notes, note],
@@ -187,9 +189,9 @@ def finish_collection(collection: Collection, split: RandomSplit | None) -> Coll
 def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return part -> fingerprint, for each part that a data set has.
 
-    Parts are `queries`, `corpus`, `qrels`, `answers`, `expected_tool_calls` and `given`; none
-    depends on the order of the records. `queries` is always there; the others only if the part is
-    not None (corpus, qrels) or not empty.
+    Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `expected_tool_calls` and `given`;
+    none depends on the order of the records. `queries` is always there; the others only if the part
+    is not None (corpus, qrels) or not empty.
     """
     # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
@@ -202,6 +204,9 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         prints["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
         prints["answers"] = _rows([q, *sorted(gold)] for q, gold in collection.answers.items())
+    if collection.gold_spans:
+        spans = collection.gold_spans.items()
+        prints["spans"] = _rows([query, spans_fingerprint(gold)] for query, gold in spans)
     if collection.expected_tool_calls:
         calls = collection.expected_tool_calls.items()
         prints["expected_tool_calls"] = _rows([query, *_digests(gold)] for query, gold in calls)

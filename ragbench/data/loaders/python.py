@@ -336,6 +336,7 @@ def _check(collection: Collection, owner: str) -> None:
         "qrels": collection.qrels.query_ids if collection.qrels else (),
         "expected_tool_calls": collection.expected_tool_calls,
         "answers": collection.answers,
+        "gold_spans": collection.gold_spans,
     }
     places = [(query, f"{part}[{query!r}]") for part, ids in parts.items() for query in ids]
     for name, answers in collection.given.items():

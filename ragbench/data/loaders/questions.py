@@ -18,12 +18,13 @@ from ragbench.data.files.columns import (
 )
 from ragbench.data.files.fields import Chat, content_id, read_boolean, read_texts
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
+from ragbench.data.files.gold_spans import SpanReader
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
-from ragbench.types import Answered, Document, Query, ToolCall
+from ragbench.types import Answered, Document, Query, Span, ToolCall
 from ragbench.types.tables import columns_named
 
-GOLD_PARTS = ("relevant", "reference_contexts", "grades")
+GOLD_PARTS = ("relevant", "reference_contexts", "reference_spans", "grades")
 _LISTED = 3
 # Column in which people mark rows to leave out.
 KEEP = "keep"
@@ -60,6 +61,7 @@ class QuestionTable:
         expected: Query id -> gold tool calls.
         n_whole: Number of rows that are whole conversations.
         grades: Query id -> gold document -> grade.
+        spans: Query id -> its gold spans, and None for gold that cannot be placed.
         systems: System -> its answers and passages.
         first: Query id -> its first row in the file.
         rows: (system, query id) -> its row, or its first row if several name gold of one question.
@@ -74,6 +76,7 @@ class QuestionTable:
     expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
     n_whole: int = 0
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
+    spans: dict[str, dict[Span | None, None]] = field(default_factory=dict)
     systems: dict[str, list[Answered]] = field(default_factory=dict)
     first: dict[str, Entry] = field(default_factory=dict)
     rows: dict[tuple[str | None, str], ParsedRow] = field(default_factory=dict)
@@ -96,6 +99,8 @@ class QuestionTable:
         self._add_query(row)
         if first is row and row.grades:
             self._add("other gold documents", row, self.grades, dict(row.grades))
+        if row.spans:
+            self.spans.setdefault(row.query.id, {}).update(dict.fromkeys(row.spans))
         self.n_whole += row.talk.whole is not None
         if not row.of_a_system:
             return
@@ -103,6 +108,15 @@ class QuestionTable:
             row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls
         )
         self.systems.setdefault(self._name(row), []).append(answered)
+
+    @property
+    def gold_spans(self) -> dict[str, list[Span]]:
+        """Query id -> its gold spans; empty if a part of its gold cannot be placed."""
+        # a part of the gold would give other values than the whole
+        return {
+            query: [] if None in spans else [span for span in spans if span is not None]
+            for query, spans in self.spans.items()
+        }
 
     def _with_free_id(self, row: ParsedRow) -> ParsedRow:
         """Return the row with `-2`, `-3`, ... after its id if the log has the question already."""
@@ -203,6 +217,7 @@ class ParsedRow:
         talk: Earlier turns, and tool calls.
         grades: Gold document -> grade; empty without gold.
         quoted: Gold passages as texts.
+        spans: Gold spans; None stands for gold that cannot be placed in its document.
         has_ids: True if the table has a column of retrieved ids: a row without a value is then a
             missing prediction.
         query: Question with its id, metadata and earlier turns.
@@ -218,6 +233,7 @@ class ParsedRow:
     talk: Chat
     grades: dict[str, int]
     quoted: list[str]
+    spans: tuple[Span | None, ...] = ()
     has_ids: bool = False
 
     @property
@@ -247,6 +263,10 @@ class ParsedRow:
             "system": self.system,
             **self.talk.parts(),
             "reference_contexts": self.quoted,
+            "reference_spans": [
+                "in no document" if span is None else f"{span.document} {span.start}-{span.end}"
+                for span in self.spans
+            ],
             "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.grades.items()],
         }
         # parts of a whole conversation have no columns of their own
@@ -289,6 +309,7 @@ class GoldColumns:
         self.columns = {part: columns[part] for part in GOLD_PARTS if part in columns}
         self._cells, self._documents, self._names = cells, documents, ids.names
         self._ids = ids
+        self._spans = SpanReader(documents, ids)
         self._quotes = None
         if documents is not None and "reference_contexts" in columns:
             texts = (text for entry in entries for text in self.texts(entry))
@@ -302,19 +323,21 @@ class GoldColumns:
         self._quoted: set[str] = set()
         self._n_empty = self._n_rows = 0
 
-    def read(self, entry: Entry) -> dict[str, int]:
-        """Return gold document -> grade of a row, from its ids and its quoted passages.
+    def read(self, entry: Entry) -> tuple[dict[str, int], tuple[Span | None, ...]]:
+        """Return (gold document -> grade, gold spans) of a row: its ids, quoted passages and spans.
 
         The grade is 1 where the row gives none. Empty if the row names no gold, or if no document
-        holds its passages. Without a corpus a passage is a document of its own. Places of unknown
-        ids, passages and counts for the notes are collected.
+        holds its passages. Without a corpus a passage is a document of its own, and quotes give no
+        span; else None stands for a quote or span that is in no document. Places of unknown ids,
+        passages and counts for the notes are collected.
 
         Args:
             entry: Row of the table.
 
         Raises:
             DataError: A column has another form, an id fits several documents, or grades are
-                malformed, contradict each other, or do not go with the ids.
+                malformed, contradict each other, or do not go with the ids; or a quoted span
+                without a corpus.
         """
         grades: dict[str, int] = {}
         if "relevant" in self.columns:
@@ -323,16 +346,24 @@ class GoldColumns:
                 grades = self._ids.grades(entry, self.columns["grades"], gold)
             else:
                 grades = {name: 1 if grade is None else grade for name, grade in gold}
-            for name in grades:
-                # for messages about gold that the corpus lacks
-                if self._names is not None and name not in self._names.ids:
-                    self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
+        relevant, spans = [name for name, grade in grades.items() if grade > 0], list[Span | None]()
         for text in self.texts(entry):
-            for document in self._place(entry, text):
+            documents = self._place(entry, text)
+            for document in documents:
                 grades.setdefault(document, 1)
+            if self._documents is not None:
+                spans += self._spans.quoted(text, relevant, documents)
+        if "reference_spans" in self.columns:
+            for document, span in self._spans.read(entry, self.columns["reference_spans"]):
+                grades.setdefault(document, 1)
+                spans.append(span)
+        if self._names is not None:
+            # for messages about gold that the corpus lacks
+            for name in (name for name in grades if name not in self._names.ids):
+                self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         self._n_rows += 1
         self._n_empty += not grades
-        return grades
+        return grades, tuple(spans)
 
     def texts(self, entry: Entry) -> list[str]:
         """Return the gold passages of a row; empty without any, and if ids take their place.

@@ -129,9 +129,9 @@ class Records(TableLoader):
                 "Which column is the id, question, contexts, retrieved (ids of hits, best first), "
                 "answer (the system's), reference (the gold one), queries, system, turns, "
                 "standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold "
-                "documents), reference_contexts (gold passages), grades (of relevant); null for "
-                "none. reference, relevant, reference_contexts and retrieved may be lists of "
-                "columns."
+                "documents), reference_contexts (gold passages), reference_spans (places of gold "
+                "in documents), grades (of relevant); null for none. reference, relevant, "
+                "reference_contexts and retrieved may be lists of columns."
             ),
         ] = None,
         corpus: Annotated[
@@ -299,6 +299,7 @@ class RecordTable:
             documents=documents,
             qrels=Qrels.from_dict(table.grades) if table.grades else None,
             gold_passages=gold.passages,
+            gold_spans=table.gold_spans,
             gold_places=gold.places,
             answers=table.answers,
             expected_tool_calls=table.expected,
@@ -335,7 +336,7 @@ class RecordTable:
         Without a column `id`, the id is a hash of the question and its earlier turns, and the
         question keeps the number of the row.
         """
-        chat = self._chat.read(entry)
+        chat, (grades, spans) = self._chat.read(entry), self._gold.read(entry)
         whole = chat.whole
         question = self._required(entry, "question") if whole is None else whole.question
         column = self._columns.get("id")
@@ -361,8 +362,9 @@ class RecordTable:
             # the reworded question was searched for as well
             queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),
             talk=chat,
-            grades=self._gold.read(entry),
+            grades=grades,
             quoted=self._gold.texts(entry),
+            spans=spans,
             has_ids="retrieved" in self._columns,
         )
 

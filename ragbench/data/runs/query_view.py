@@ -20,7 +20,7 @@ from ragbench.records import manifest
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest, shown
-from ragbench.types import FloatArray
+from ragbench.types import FloatArray, Span
 from ragbench.types.display import short_repr
 
 QUESTIONS_FILE = "questions.jsonl"
@@ -117,6 +117,7 @@ class QueryView:
         answers: Gold answers.
         judged: Document -> grade; empty if the query is not judged.
         gold: Documents with a grade above 0, the best first.
+        spans: Gold spans, with their texts; empty without any.
         systems: All systems, in the order of the tables; in a bare view, those that answered.
         pairs: Verdicts on which of two systems answers better.
         graded: Verdicts of a judge on passages without a human judgement; `judged` has their
@@ -135,6 +136,7 @@ class QueryView:
     pairs: tuple[manifest.VerdictRow, ...] = ()
     graded: tuple[manifest.VerdictRow, ...] = ()
     row: int | None = None
+    spans: tuple[Span, ...] = ()
 
     __repr__ = short_repr
 
@@ -232,6 +234,7 @@ class QueryViews:
             pairs=self._verdicts("pairs", query),
             graded=self._verdicts("passages", query),
             row=row.row,
+            spans=row.spans,
         )
 
     def find(self, text: str) -> str:

@@ -25,9 +25,10 @@ from ragbench.records.manifest import FailedPrediction, Passage, PredictionRow, 
 from ragbench.records.summary import Summary
 from ragbench.registry import shown
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import FloatArray, Qrels, Query
+from ragbench.types import FloatArray, Qrels, Query, Span
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.conversation import Json
+from ragbench.types.spans import spans_fingerprint
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
@@ -35,7 +36,7 @@ _QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
-PARTS = ("question", "judgements", "subtopics", "answers")
+PARTS = ("question", "judgements", "subtopics", "answers", "spans")
 
 
 class Lines:
@@ -345,13 +346,17 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
 
 
 def fingerprint_queries(
-    queries: Sequence[Query], qrels: Qrels | None, answers: Mapping[str, Sequence[str]]
+    queries: Sequence[Query],
+    qrels: Qrels | None,
+    answers: Mapping[str, Sequence[str]],
+    spans: Mapping[str, Sequence[Span]] | None = None,
 ) -> QueryFingerprints:
     """Return part -> query -> fingerprint, for the parts that a data set has.
 
-    Parts are `question`, `judgements`, `subtopics` and `answers`; a query without a part is absent,
-    and so are judgements and answers of other queries. Fingerprints have 12 hexadecimal digits.
-    Without qrels or gold answers, these parts are absent.
+    Parts are `question`, `judgements`, `subtopics`, `answers` and `spans`; a query without a part
+    is absent, and so are judgements, answers and spans of other queries. Fingerprints have 12
+    hexadecimal digits. Without qrels, gold answers or gold spans, these parts are absent;
+    `spans` None has none.
 
     Example:
         >>> prints = fingerprint_queries([Query("q1", "Who?"), Query("q2", "Why?")], None,
@@ -363,9 +368,12 @@ def fingerprint_queries(
     parts = {"question": {query.id: _question_fingerprint(query) for query in queries}}
     for part, prints in ({} if qrels is None else qrels.query_fingerprints()).items():
         parts[part] = {query: print_ for query, print_ in prints.items() if query in ids}
-    gold = answer_fingerprints({query: texts for query, texts in answers.items() if query in ids})
-    # no empty column for a data set without gold answers
-    return {**parts, **({"answers": gold} if answers else {})}
+    # no empty column for a data set without gold answers or spans
+    if answers:
+        parts["answers"] = answer_fingerprints({q: a for q, a in answers.items() if q in ids})
+    if spans:
+        parts["spans"] = span_fingerprints({q: gold for q, gold in spans.items() if q in ids})
+    return parts
 
 
 def _question_fingerprint(query: Query) -> str:
@@ -379,6 +387,14 @@ def answer_fingerprints(answers: Mapping[str, Sequence[str]]) -> dict[str, str]:
     Queries with an empty list are absent.
     """
     return {query: fingerprint(sorted(gold)) for query, gold in answers.items() if gold}
+
+
+def span_fingerprints(spans: Mapping[str, Sequence[Span]]) -> dict[str, str]:
+    """Return query -> fingerprint of its gold spans, in any order of these.
+
+    Queries with an empty list are absent.
+    """
+    return {query: spans_fingerprint(gold) for query, gold in spans.items() if gold}
 
 
 def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> Iterator[str]:

@@ -43,7 +43,7 @@ from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 
 QUERIES = "queries"
 # Parts of a data set that scores depend on; not the corpus: systems may search different ones.
-IDENTIFYING = (QUERIES, "qrels", "answers")
+IDENTIFYING = (QUERIES, "qrels", "answers", "spans")
 
 
 def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystems:

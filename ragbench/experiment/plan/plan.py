@@ -120,6 +120,7 @@ def make_plan(
         qrels = qrels.of_queries(query_ids)
     warnings = [*collection.warnings, *sampled, *scores.warnings]
     warnings += _judgement_warnings(config, collection, qrels, scores.measures)
+    warnings += _lost_span_warning(collection, scores.measures)
     clusters, cluster_warnings = cluster_labels(config, queries)
     warnings += [*cluster_warnings, *map(_secret_warning, config.literal_secrets)]
     retrievers = build_retrievers(config, collection, systems, live, calls=calls)
@@ -324,6 +325,18 @@ def _coverage_warnings(
             yield f"{noun} '{name}' has nothing for {absent} of {len(run_queries)} queries"
 
 
+def _lost_span_warning(collection: Collection, measures: Sequence[str]) -> list[str]:
+    """Return a list with one warning if gold spans stand in no document, and are read; else []."""
+    lost = [query for query, spans in collection.gold_spans.items() if not spans]
+    if not lost or all(measure.spec.reads != "spans" for measure in parse_measures(measures)):
+        return []
+    return [
+        f"{len(lost)} of {len(collection.gold_spans)} questions have a gold span or quote that "
+        f"stands in no document as it is written, such as '{lost[0]}': measures of spans have no "
+        "value for them (no_gold_span)"
+    ]
+
+
 def _judgement_warnings(
     config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
 ) -> list[str]:
@@ -335,7 +348,7 @@ def _judgement_warnings(
     Raises:
         DataError: None of the judged documents is in the corpus.
     """
-    reads_qrels = any(measure.spec.reads != "passages" for measure in parse_measures(measures))
+    reads_qrels = any(measure.spec.reads_ids for measure in parse_measures(measures))
     if qrels is None or collection.documents is None or not reads_qrels:
         return []
     match, places = config.metrics.retrieval.match, collection.gold_places

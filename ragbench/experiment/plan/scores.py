@@ -100,7 +100,7 @@ def _check_needs(
     """Check that the data have what a measure of the config reads.
 
     Raises:
-        DataError: They lack gold answers, judgements or subtopics.
+        DataError: They lack gold answers, gold spans, judgements or subtopics.
         OptionError: Ties are averaged, and the measure has no average over ties.
     """
     rules, reads = config.metrics.retrieval, measure.spec.reads
@@ -109,7 +109,13 @@ def _check_needs(
     lacks = allowed = ""
     if reads == "passages" and not collection.answers:
         lacks, allowed = "gold answers", "answers in the data set, or measures of judgements"
-    elif reads != "passages" and collection.qrels is None and not fills:
+    elif reads == "spans" and not any(collection.gold_spans.values()):
+        lacks = "gold spans"
+        allowed = (
+            "records with a column reference_spans ({document, start, end} or {document, quote}), "
+            "or with a column quote beside a corpus that holds the quotes; or other measures"
+        )
+    elif measure.spec.reads_ids and collection.qrels is None and not fills:
         lacks = "relevance judgements"
         allowed = (
             "answer_hit@k, which needs gold answers only, qrels in the data set, relevance judged "

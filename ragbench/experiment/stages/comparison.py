@@ -74,6 +74,8 @@ def with_reasons(
                 if reason is not None and not (family.tells_nothing or _all_zero(columns)):
                     doubts.append(f"{name}: {reason}")
                     reason = None
+            elif _all_zero(columns) and parse_measure(name).spec.reads == "spans":
+                reason = "no passage up to the cut-off holds a character of a gold span"
             elif _all_zero(columns):
                 reason = _no_hit_reason(plan, results)
         if reason is not None:

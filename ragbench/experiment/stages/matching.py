@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, islice
-from pathlib import PurePosixPath
 
-from ragbench.adapters.libraries import FILE_KEYS, text_id
+from ragbench.adapters.libraries import text_id
+from ragbench.comparison.passage_places import document_resolver
 from ragbench.config.schema import Match
 from ragbench.data.files.fields import content_id
-from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import FileRankings, Outcome
@@ -48,9 +47,18 @@ def ranked_passages(
     None too for an id that no hit has. Of a repeated hit the first one counts; a failed outcome has
     no hits.
     """
-    hits = [] if outcome.value is None else outcome.value.documents
-    documents = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
+    documents = {hit.id: document_of(hit, corpus) for hit in ranked_hits(outcome, ranked)}
     return [documents.get(name) for name in ranked]
+
+
+def ranked_hits(outcome: Outcome[Retrieved], ranked: Sequence[str]) -> list[ScoredDocument]:
+    """Return the hits with the ids `ranked`, in this order; an id that no hit has is left out.
+
+    Of a repeated hit the first one counts; a failed outcome has no hits.
+    """
+    hits = [] if outcome.value is None else outcome.value.documents
+    by_id = {hit.id: hit for hit in reversed(hits)}
+    return [by_id[name] for name in ranked if name in by_id]
 
 
 def passages_of(
@@ -120,7 +128,7 @@ def rank_outcomes(
     # an index of all other names of the documents is only worth its time for other ids, and the
     # hits of a run file only their memory if the first ones have a document
     if corpus is not None and 2 * n_unknown > len(run):
-        document_of_hit, n_hits = _hit_resolver(corpus), len(run)
+        document_of_hit, n_hits = document_resolver(corpus), len(run)
         values = [outcome.value for outcome in outcomes[:_BLOCK] if outcome.value is not None]
         if any(document_of_hit(hit) not in (None, hit.id) for v in values for hit in v.documents):
             outcomes = Mapped(partial(_name_documents, document_of_hit=document_of_hit), outcomes)
@@ -161,31 +169,6 @@ def rank_outcomes(
         warnings=[f"{name}: {warning}" for warning in warnings],
         is_cut=is_cut,
     )
-
-
-def _hit_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], str | None]:
-    """Return a function from a hit to the id of its document; None for an unknown document.
-
-    The id of the hit, and the file that its metadata names, are read as gold ids are: as a path, a
-    file name with or without its ending, or a title, if exactly one document has it.
-    """
-    names = DocumentNames(corpus)
-
-    @cache
-    def resolve(text: str) -> str | None:
-        steps = text.replace("\\", "/").split("/")
-        # a path may begin anywhere above the corpus; only a text with an ending is surely a path
-        starts = range(len(steps) if PurePosixPath(steps[-1]).suffix else 1)
-        for ids in (names.resolve("/".join(steps[start:])) for start in starts):
-            if ids:
-                return ids[0] if len(ids) == 1 else None
-        return None
-
-    def document_of_hit(hit: ScoredDocument) -> str | None:
-        texts = (hit.id, *(str(hit.metadata[key]) for key in FILE_KEYS if key in hit.metadata))
-        return next(filter(None, map(resolve, texts)), None)
-
-    return document_of_hit
 
 
 def _name_documents(
@@ -270,7 +253,7 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     if any(name in judged or name in corpus for name in chain(run.documents, names)):
         return ranking
     marked = replace(ranking, has_unknown_ids=plan.fill is None)
-    if all(measure.spec.reads == "passages" for measure in parse_measures(plan.measures)):
+    if all(not measure.spec.reads_ids for measure in parse_measures(plan.measures)):
         return marked
     hits = [hit for _, hits in _hits(ranking) for hit in hits]
     problem = f"none of its {len(run)} hits is known to the judgements"
@@ -326,7 +309,7 @@ def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
         DataError: No passage has the id of its document, or a text.
     """
     rules, qrels = plan.config.metrics.retrieval, plan.qrels
-    measures = [m for m in parse_measures(plan.measures) if m.spec.reads != "passages"]
+    measures = [m for m in parse_measures(plan.measures) if m.spec.reads_ids]
     if qrels is None or not measures:
         return ranking
     if rules.match.level == "text":

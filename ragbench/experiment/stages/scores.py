@@ -9,6 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
+from ragbench.comparison.passage_places import PlacedRankings, place_rankings, unplaced_warning
 from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
@@ -18,7 +19,7 @@ from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
 from ragbench.experiment.stages.controls import CANARY, canary_columns
-from ragbench.experiment.stages.matching import ranked_passages
+from ragbench.experiment.stages.matching import ranked_hits, ranked_passages, scored_ids
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
@@ -27,7 +28,7 @@ from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.score.retrieval.score_run import Rules, score_passages, score_run
+from ragbench.score.retrieval.score_run import Rules, score_passages, score_run, score_spans
 from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
@@ -99,7 +100,9 @@ class ScoreRanking(StoredStage):
             "none" if judgements.qrels is None else judgements.qrels.fingerprint(),
             repr(judgements.source),
             fingerprint_of("answers") or "none",
+            fingerprint_of("spans") or "none",
             fingerprint_of("corpus") or "none",
+            stored_items.code_of(PlacedRankings),
         ]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
@@ -108,14 +111,18 @@ class ScoreRanking(StoredStage):
         A query whose retrieval failed has its cause, without a value.
         """
         measures = parse_measures([self.plan.measures[position] for position in todo])
-        by_id = [measure for measure in measures if measure.spec.reads != "passages"]
+        by_id = [measure for measure in measures if measure.spec.reads_ids]
         by_text = [measure for measure in measures if measure.spec.reads == "passages"]
+        by_place = [measure for measure in measures if measure.spec.reads == "spans"]
         columns, counts, warnings = dict[str, ScoreColumn](), None, tuple[str, ...]()
         if by_id and self._judgements.qrels is not None:
             columns, counts = self._score_ids(self._judgements.qrels, by_id)
         if by_text:
             text_columns, warnings = self._score_texts(by_text)
             columns |= text_columns
+        if by_place:
+            span_columns, unplaced = self._score_spans(by_place)
+            columns, warnings = columns | span_columns, (*warnings, *unplaced)
         failed = dict(without_value(self._ranking.outcomes))
         for position, measure in zip(todo, measures, strict=True):
             column = columns[measure.label]
@@ -178,10 +185,7 @@ class ScoreRanking(StoredStage):
             DataError: No passage that a measure reads has a text.
         """
         plan, ranking, warnings = self.plan, self._ranking, tuple[str, ...]()
-        rules = plan.config.metrics.retrieval
-        run = ranking.run if ranking.unmatched is None else ranking.unmatched
-        order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
-        passages = []
+        order, rules, passages = self._order, plan.config.metrics.retrieval, []
         for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
             hits = ranked_passages(outcome, order.get(name, ()), plan.corpus)
             passages.append([None if hit is None else hit.full_text for hit in hits])
@@ -197,10 +201,47 @@ class ScoreRanking(StoredStage):
             [[text or "" for text in texts] for texts in passages],
             [plan.collection.answers.get(name, ()) for name in plan.ids],
         )
-        missing = [row for row, name in enumerate(plan.ids) if name not in order]
-        run_rules = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
-        columns = score_passages(retrieved, measures, run_rules, missing=missing)
+        columns = score_passages(retrieved, measures, self._rules, missing=self._missing)
         return {column.name: column for column in columns}, warnings
+
+    def _score_spans(
+        self, measures: Sequence[Measure]
+    ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
+        """Return (columns of measures that compare places with gold spans, warnings).
+
+        Passages are those that were retrieved, before they are folded or matched. One warning
+        counts those that cannot be placed.
+        """
+        plan, ranking, rules = self.plan, self._ranking, self.plan.config.metrics.retrieval
+        deepest = max(measure.k or rules.top_k for measure in measures)
+        documents = scored_ids(ranking, plan) if rules.match.level == "document" else {}
+        rankings = []
+        for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
+            hits = ranked_hits(outcome, self._order.get(name, ())[:deepest])
+            of_hit = documents.get(name, {})
+            rankings.append([replace(h, document=h.document or of_hit.get(h.id)) for h in hits])
+        gold = [plan.collection.gold_spans.get(name, ()) for name in plan.ids]
+        spans, unplaced = place_rankings(rankings, gold, plan.collection.documents)
+        warnings = unplaced_warning(ranking.name, plan.ids, spans, unplaced)
+        columns = score_spans(spans, measures, self._rules, missing=self._missing)
+        return {column.name: column for column in columns}, tuple(warnings)
+
+    @cached_property
+    def _order(self) -> Mapping[str, Sequence[str]]:
+        """Query -> ids of the passages as they were retrieved, in the order that is scored."""
+        ranking, rules = self._ranking, self.plan.config.metrics.retrieval
+        run = ranking.run if ranking.unmatched is None else ranking.unmatched
+        return ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
+
+    @property
+    def _missing(self) -> list[int]:
+        """Rows of the queries that the ranking lacks, ascending."""
+        return [row for row, name in enumerate(self.plan.ids) if name not in self._order]
+
+    @property
+    def _rules(self) -> Rules:
+        rules = self.plan.config.metrics.retrieval
+        return Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
 
     def read(self, stored: object) -> tuple[ScoreColumn, _StoredColumn]:
         """Return (column of a stored item, the item).
@@ -220,7 +261,7 @@ class ScoreRanking(StoredStage):
             columns |= {
                 measure.label: columns[measure.label].without_scores(True, Cause.UNKNOWN_IDS)
                 for measure in parse_measures(self.plan.measures)
-                if measure.spec.reads != "passages"
+                if measure.spec.reads_ids
             }
         counts = next((item.counts for _, item in pairs if item.counts), None)
         results.add_scores(self.system, columns, "retrieval", counts)

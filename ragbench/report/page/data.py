@@ -229,8 +229,8 @@ class _Packer:
     def query(self, view: QueryView) -> dict[str, object]:
         """Return the JSON object of a query.
 
-        Keys are `id`, `text`, `gold`, `relevant`, `hits`, `systems`, and `row`, `pairs` and
-        `graded` if there are any.
+        Keys are `id`, `text`, `gold`, `relevant`, `hits`, `systems`, and `row`, `pairs`, `graded`
+        and `spans` if there are any.
         """
         hits = {name: self.views.hits(of[0], view.id) for name, of in self.rankings.items()}
         ranked = [[document for document, _ in ranking] for ranking in hits.values()]
@@ -253,7 +253,15 @@ class _Packer:
             ],
             "hits": [self._hits(view, name, r[:SHOWN_HITS]) for name, r in hits.items()],
             "systems": self._systems(view),
-        } | _filled(row=view.row, pairs=[_verdict(row) for row in view.pairs], graded=graded)
+        } | _filled(
+            row=view.row,
+            pairs=[_verdict(row) for row in view.pairs],
+            graded=graded,
+            spans=[
+                (f"{span.document} {span.start}-{span.end}", _shortened(span.quote, "answer"))
+                for span in view.spans[:_MOST_RELEVANT]
+            ],
+        )
 
     def _hits(
         self, view: QueryView, ranking: str, hits: Sequence[tuple[str, float]]

@@ -21,11 +21,11 @@ from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
 from ragbench.score.retrieval.positions import TieGroups
-from ragbench.types import Aggregate, Cause, Direction, FloatArray, IntArray
+from ragbench.types import Aggregate, Cause, Direction, FloatArray, IntArray, Span
 
-# Record that a measure reads: `RankedGrades`, a `RankedSubtopics` per query, or
-# `RetrievedPassages`.
-Reads = Literal["grades", "subtopics", "passages"]
+# Record that a measure reads: `RankedGrades`, a `RankedSubtopics` per query, `RetrievedPassages`,
+# or `RetrievedSpans`.
+Reads = Literal["grades", "subtopics", "passages", "spans"]
 
 # Groups of `ragbench list`, in its order; measures of other packages are in `others`.
 Group = Literal[
@@ -33,6 +33,7 @@ Group = Literal[
     "precision and recall",
     "average precision",
     "graded gain",
+    "gold spans",
     "models of a reader",
     "incomplete judgements",
     "diversity",
@@ -45,6 +46,7 @@ _NEEDS: Mapping[Reads, str] = {
     "grades": "judgements",
     "subtopics": "judgements with subtopics",
     "passages": "gold answers and the texts of the passages",
+    "spans": "gold spans or quotes",
 }
 
 P = ParamSpec("P")
@@ -261,6 +263,37 @@ class RetrievedPassages:
 
 
 @dataclass(frozen=True)
+class RetrievedSpans:
+    """Places of the passages that n queries retrieved, and the gold spans of the queries.
+
+    DataError if the two lists differ in length.
+
+    Attributes:
+        passages: Query -> the span of each passage, best first; None for a passage that cannot be
+            placed in a document.
+        gold: Query -> its gold spans; none where it has no gold.
+    """
+
+    passages: Sequence[Sequence[Span | None]]
+    gold: Sequence[Sequence[Span]]
+
+    def __post_init__(self) -> None:
+        if len(self.passages) != len(self.gold):
+            raise DataError(
+                f"passages of {len(self.passages)} queries, gold spans of {len(self.gold)}",
+                allowed="one list of gold spans for each list of passages",
+            )
+
+    def unplaced(self, k: int | None) -> NDArray[np.bool_]:
+        """Return True for each query with gold that has an unplaced passage among its first k.
+
+        Shape (n,); None looks at all passages.
+        """
+        pairs = zip(self.passages, self.gold, strict=True)
+        return np.array([bool(gold) and None in spans[:k] for spans, gold in pairs], np.bool_)
+
+
+@dataclass(frozen=True)
 class MeasureSpec:
     """Properties of a measure that `@measure` declares; notation, report and docs read them.
 
@@ -305,6 +338,11 @@ class MeasureSpec:
     def needs(self) -> str:
         """Data that the measure needs, in words."""
         return _NEEDS[self.reads]
+
+    @property
+    def reads_ids(self) -> bool:
+        """True if the measure compares ids of documents with judgements."""
+        return self.reads in ("grades", "subtopics")
 
 
 def measure(

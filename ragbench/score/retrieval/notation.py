@@ -66,6 +66,7 @@ _NO_QUERIES: Mapping[base.Reads, Any] = {
     "grades": rank({}, {}),
     "subtopics": (),
     "passages": base.RetrievedPassages((), ()),
+    "spans": base.RetrievedSpans((), ()),
 }
 
 

@@ -23,6 +23,7 @@ from ragbench.signature import Signature, fingerprint
 from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run, ScoreColumn
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.rows import borders
+from ragbench.types.spans import spans_fingerprint
 
 # Forms of judgements with subtopics.
 SUBTOPICS_ALLOWED = (
@@ -60,10 +61,10 @@ def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> 
         DataError: A measure reads subtopics, and the qrels have none.
     """
     for measure in measures:
-        if measure.spec.reads == "passages":
+        if not measure.spec.reads_ids:
             allowed = (
-                "measures of a run and qrels; it looks for gold answers in the texts of the "
-                "passages: name it under metrics.retrieval.measures of a config"
+                f"measures of a run and qrels; it needs {measure.spec.needs}: name it under "
+                "metrics.retrieval.measures of a config"
             )
             raise OptionError("measure", "", measure.label, allowed)
         if ties == "average" and not measure.spec.averages_ties:
@@ -354,26 +355,61 @@ def score_passages(
     gold = fingerprint(piece for texts in retrieved.answers for piece in (str(len(texts)), *texts))
     columns = []
     for measure in measures:
-        if rules.ties == "average" and not measure.spec.averages_ties:
-            raise base.no_average(measure.spec.name)
         values, causes = _scored(measure, retrieved)
-        if rules.missing == "skip":
-            absent = [row for row in missing if causes[row] == Cause.SCORED]
-            values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
-        columns.append(
-            column_of(
-                measure,
-                values,
-                causes,
-                **measure.signature_parts(),
-                ties=rules.ties,
-                trec_eval=rules.trec_eval,
-                missing=rules.missing,
-                depth=rules.depth,
-                gold=gold,
-            )
-        )
+        columns.append(_with_rules(measure, values, causes, rules, missing, gold=gold))
     return columns
+
+
+def score_spans(
+    retrieved: base.RetrievedSpans,
+    measures: Sequence[Measure],
+    rules: Rules,
+    *,
+    missing: Collection[int] = (),
+) -> list[ScoreColumn]:
+    """Score the places of the passages of every query by every measure.
+
+    A query has no value without a gold span, or if a passage up to the cut-off is not placed.
+    Arguments and order are those of `score_passages`; OptionError if a measure cannot average over
+    ties.
+    """
+    spans = fingerprint(spans_fingerprint(gold) for gold in retrieved.gold)
+    columns = []
+    for measure in measures:
+        values, causes = _scored(measure, retrieved)
+        causes[retrieved.unplaced(measure.k)] = Cause.UNPLACED_PASSAGE
+        columns.append(_with_rules(measure, values, causes, rules, missing, spans=spans))
+    return columns
+
+
+def _with_rules(
+    measure: Measure,
+    values: FloatArray,
+    causes: CauseArray,
+    rules: Rules,
+    missing: Collection[int],
+    **gold: str,
+) -> ScoreColumn:
+    """Return the column of a measure that reads no judgements; `gold` is a part of its signature.
+
+    OptionError if ties are averaged, and the measure cannot.
+    """
+    if rules.ties == "average" and not measure.spec.averages_ties:
+        raise base.no_average(measure.spec.name)
+    if rules.missing == "skip":
+        absent = [row for row in missing if causes[row] == Cause.SCORED]
+        values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
+    return column_of(
+        measure,
+        values,
+        causes,
+        **measure.signature_parts(),
+        ties=rules.ties,
+        trec_eval=rules.trec_eval,
+        missing=rules.missing,
+        depth=rules.depth,
+        **gold,
+    )
 
 
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from math import fsum, log, log2, nan
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from ragbench.errors import OptionError
 from ragbench.registry import checked
@@ -30,11 +30,15 @@ from ragbench.score.retrieval.options import (
 )
 from ragbench.types.checks import LARGEST_GRADE, grade_row
 from ragbench.types.scores import Value
+from ragbench.types.spans import Span, count_characters
 
 P = ParamSpec("P")
 # Id -> grade, or the relevant ids.
 Judged = Mapping[Hashable, int] | Collection[Hashable]
+# Span, or its document, start and end by name.
+SpanLike = Span | Mapping[str, Any]
 
+_SPAN_KEYS = ("document", "start", "end")
 _UNJUDGED = -1  # like a negative grade: no gain, and ignored by bpref
 
 
@@ -385,6 +389,92 @@ def err(
             total += unsatisfied * satisfies / rank
             unsatisfied *= 1.0 - satisfies
     return total
+
+
+@_measure("span_recall")
+def span_recall(
+    hits: Iterable[SpanLike], spans: Iterable[SpanLike], *, k: Cutoff | None = None
+) -> float:
+    """Return the share of the characters of the gold spans that the first k hits hold.
+
+    NaN without a gold character. Hits and gold are spans: `Span`, or mappings with `document`,
+    `start` and `end`. Hits are best first, and k counts them as they are.
+
+    Raises:
+        OptionError: `k` is not allowed, or an argument is no list of spans.
+        DataError: A span has impossible positions.
+
+    Example:
+        >>> span_recall([{"document": "d1", "start": 0, "end": 50}], [Span("d1", 20, 60)], k=5)
+        0.75
+    """
+    _, gold, both = _overlap(hits, spans, k)
+    return both / gold if gold else nan
+
+
+@_measure("span_precision")
+def span_precision(
+    hits: Iterable[SpanLike], spans: Iterable[SpanLike], *, k: Cutoff | None = None
+) -> float:
+    """Return the share of the characters of the first k hits that are gold.
+
+    Overlapping hits count once. 0 for hits without a character; NaN without a gold character.
+    Arguments are those of `span_recall`.
+
+    Raises:
+        OptionError: `k` is not allowed, or an argument is no list of spans.
+        DataError: A span has impossible positions.
+
+    Example:
+        >>> span_precision([Span("d1", 0, 50)], [Span("d1", 20, 60)])
+        0.6
+    """
+    retrieved, gold, both = _overlap(hits, spans, k)
+    return both / (retrieved or 1) if gold else nan
+
+
+@_measure("span_iou")
+def span_iou(
+    hits: Iterable[SpanLike], spans: Iterable[SpanLike], *, k: Cutoff | None = None
+) -> float:
+    """Return the characters that are gold and in the first k hits, over those that are either.
+
+    NaN without a gold character. Arguments are those of `span_recall`.
+
+    Raises:
+        OptionError: `k` is not allowed, or an argument is no list of spans.
+        DataError: A span has impossible positions.
+
+    Example:
+        >>> span_iou([Span("d1", 0, 50)], [Span("d1", 20, 60)])
+        0.5
+    """
+    retrieved, gold, both = _overlap(hits, spans, k)
+    return both / (retrieved + gold - both) if gold else nan
+
+
+def _overlap(
+    hits: Iterable[SpanLike], spans: Iterable[SpanLike], k: int | None
+) -> tuple[int, int, int]:
+    """Return the number of characters of the first k hits, of the gold spans, and of both.
+
+    Raises as `span_recall`.
+    """
+    retrieved, gold = _spans("hits", hits)[:k], _spans("spans", spans)
+    n_retrieved, n_gold = count_characters(retrieved), count_characters(gold)
+    return n_retrieved, n_gold, n_retrieved + n_gold - count_characters([*retrieved, *gold])
+
+
+def _spans(name: str, values: Iterable[SpanLike]) -> list[Span]:
+    """Return spans and mappings as spans, in order; raise as `span_recall`."""
+    try:
+        return [
+            value if isinstance(value, Span) else Span(*(value[key] for key in _SPAN_KEYS))
+            for value in values
+        ]
+    except (KeyError, TypeError) as error:
+        allowed = "a list of Span, or of mappings with document, start and end"
+        raise OptionError("", name, values, allowed) from error
 
 
 def ranks_of_hits(

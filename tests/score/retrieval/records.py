@@ -1,15 +1,18 @@
 """The record that a measure reads, made of generated qrels and a run."""
 
-from ragbench.score.retrieval.base import RetrievedPassages
+from ragbench.score.retrieval.base import RetrievedPassages, RetrievedSpans
 from ragbench.score.retrieval.ranking import rank, ranked_documents
 from ragbench.score.retrieval.score_run import gather
-from ragbench.types import Qrels, Run
+from ragbench.types import Qrels, Run, Span
 
 
 def record(measure, qrels, run):
-    """Grades; or as many subtopics as the grade; or ids as texts, the relevant ones as answers."""
-    make = {"grades": rank, "subtopics": subtopics, "passages": passages}[measure.spec.reads]
-    return make(qrels, run)
+    """Grades; or as many subtopics as the grade; or ids as texts, the relevant ones as answers.
+
+    Or ids as documents of one character each, the relevant ones as gold spans.
+    """
+    makers = {"grades": rank, "subtopics": subtopics, "passages": passages, "spans": spans}
+    return makers[measure.spec.reads](qrels, run)
 
 
 def subtopics(qrels, run):
@@ -28,3 +31,11 @@ def passages(qrels, run):
     lists = ranked_documents(Run.from_dict(run))
     answers = [[doc for doc, g in judged.items() if g >= 1] for judged in qrels.values()]
     return RetrievedPassages([lists.get(query, []) for query in qrels], answers)
+
+
+def spans(qrels, run):
+    record = passages(qrels, run)
+    places = (
+        [[Span(doc, 0, 1) for doc in docs] for docs in part] for part in vars(record).values()
+    )
+    return RetrievedSpans(*places)

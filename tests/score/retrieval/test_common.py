@@ -25,7 +25,7 @@ def forms(name):
 
 # the length of the list, or what is judged in it, counts, not only the ranks of hits
 COUNT_THE_LIST = {
-    *("judged", "num_ret", "rndcg", "unjudged", "utility"),
+    *("judged", "num_ret", "rndcg", "span_iou", "span_precision", "unjudged", "utility"),
     *("set_f", "set_map", "set_p", "set_relative_p"),
 }
 # their largest value takes ever more relevant documents

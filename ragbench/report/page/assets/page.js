@@ -507,6 +507,8 @@
 
   function goldOf(query, grades) {
     const gold = query.gold.map((text) => h("p", { class: "gold", dir: "auto" }, visible(text)));
+    const spans = (query.spans || []).map(([place, text]) =>
+      h("p", { dir: "auto" }, h("small", { class: "soft" }, bdi(place)), " ", visible(text)));
     const rows = query.relevant.map(([k, grade, ranks]) => {
       const [id, title] = passageAt(k);
       const by = grades.get(id);
@@ -517,7 +519,8 @@
     const heads = ["passage", "grade", ...index.rankings];
     return h("section", { class: "sides" },
       h("div", null, h("h3", null, gold.length > 1 ? "Gold answers" : "Gold answer"),
-        gold.length ? gold : h("p", { class: "soft" }, "none")),
+        gold.length ? gold : h("p", { class: "soft" }, "none"),
+        spans.length ? [h("h3", null, "Gold spans"), spans] : null),
       rows.length
         ? table("rank of the relevant passages in each ranking", heads, rows)
         : h("p", { class: "soft" }, "No passage is judged relevant."));

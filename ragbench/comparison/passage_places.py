@@ -1,0 +1,182 @@
+"""Places of retrieved passages in the documents of a corpus, for measures of gold spans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from ragbench.adapters.libraries import FILE_KEYS
+from ragbench.data.files.gold import DocumentNames, QuotedPassages
+from ragbench.score.retrieval.base import RetrievedSpans
+from ragbench.types import Document, ScoredDocument, Span
+from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.spans import locate_quote
+
+# Metadata with the start and end of a passage: of chunks by `chunk:`, of LangChain and Chroma, and
+# of records.
+_STARTS = ("chunk_start", "start_index", "start")
+_ENDS = ("chunk_end", "end_index", "end")
+
+
+def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], str | None]:
+    """Return a function from a hit to the id of its document; None for an unknown document.
+
+    The id of the hit, and the file that its metadata name, are read as gold ids are: as a path, a
+    file name with or without its ending, or a title, if exactly one document has it.
+    """
+    names = DocumentNames(corpus)
+
+    @cache
+    def resolve(text: str) -> str | None:
+        steps = text.replace("\\", "/").split("/")
+        # a path may begin anywhere above the corpus; only a text with an ending is surely a path
+        starts = range(len(steps) if PurePosixPath(steps[-1]).suffix else 1)
+        for ids in (names.resolve("/".join(steps[start:])) for start in starts):
+            if ids:
+                return ids[0] if len(ids) == 1 else None
+        return None
+
+    def document_of_hit(hit: ScoredDocument) -> str | None:
+        texts = (hit.id, *(str(hit.metadata[key]) for key in FILE_KEYS if key in hit.metadata))
+        return next(filter(None, map(resolve, texts)), None)
+
+    return document_of_hit
+
+
+class PlacedRankings(NamedTuple):
+    """Places of the passages of all queries, and the passages without one.
+
+    Attributes:
+        spans: Places and gold spans of each query.
+        unplaced: (row of the query, id of the passage) of each passage that cannot be placed.
+    """
+
+    spans: RetrievedSpans
+    unplaced: list[tuple[int, str]]
+
+
+def place_rankings(
+    rankings: Sequence[Sequence[ScoredDocument]],
+    gold: Sequence[Sequence[Span]],
+    documents: Sequence[Document] | None,
+) -> PlacedRankings:
+    """Return the places of ranked hits in the documents; queries without gold have no places.
+
+    A hit is placed in the document that it names: by the positions in its metadata if its text
+    stands there, else at the first place of its text; white space does not matter. One without text
+    is the whole document. The text of a hit without a document of the corpus is searched in all
+    documents; a gold document of the query comes first. Without a corpus, positions are taken as
+    they are.
+
+    Args:
+        rankings: Hits of each query, best first.
+        gold: Gold spans of each query.
+        documents: Corpus; None without one.
+    """
+    placer = _Placer(documents)
+    passages = [(row, hit) for row, hits in enumerate(rankings) if gold[row] for hit in hits]
+    placer.index(hit for _, hit in passages)
+    spans: list[list[Span | None]] = [[] for _ in rankings]
+    unplaced = []
+    for row, hit in passages:
+        span = placer.place(hit, gold[row])
+        spans[row].append(span)
+        if span is None:
+            unplaced.append((row, hit.id))
+    return PlacedRankings(RetrievedSpans(spans, gold), unplaced)
+
+
+def unplaced_warning(
+    system: str,
+    query_ids: Sequence[str],
+    spans: RetrievedSpans,
+    unplaced: Sequence[tuple[int, str]],
+) -> list[str]:
+    """Return a list with one warning that counts unplaced passages and names one; else []."""
+    if not unplaced:
+        return []
+    row, name = unplaced[0]
+    n_passages, n_queries = sum(map(len, spans.passages)), len({row for row, _ in unplaced})
+    return [
+        f"{system}: {len(unplaced)} of {n_passages} passages cannot be placed in a document of the "
+        f"corpus, such as '{name}' of query '{query_ids[row]}': {n_queries} of "
+        f"{sum(map(bool, spans.gold))} queries with gold spans have no value by measures of spans "
+        "whose k reaches one (unplaced_passage)"
+    ]
+
+
+class _Placer:
+    """Search for the places of hits in a corpus."""
+
+    def __init__(self, documents: Sequence[Document] | None) -> None:
+        self._documents = documents or ()
+        self._by_id: Mapping[str, Document] | None = None
+        if documents is not None:
+            self._by_id = documents_by_id(documents)
+        self._resolve = document_resolver(self._documents)
+        self._holders = dict[str, list[str]]()
+
+    def index(self, hits: Iterable[ScoredDocument]) -> None:
+        """Search the corpus for the texts of all hits whose document is unknown."""
+        if self._by_id is None:
+            return
+        texts = dict.fromkeys(
+            hit.text for hit in hits if hit.text and self._document(hit) not in self._by_id
+        )
+        if texts:
+            quoted = QuotedPassages(texts, self._documents)
+            self._holders = {text: quoted.place(text)[0] for text in texts}
+
+    def place(self, hit: ScoredDocument, gold: Iterable[Span]) -> Span | None:
+        """Return the place of a hit; None if its document or its place is unknown."""
+        name, place = self._document(hit), _positions(hit)
+        if self._by_id is None:
+            return None if place is None else Span(name, *place)
+        if name in self._by_id:
+            return _place_in(self._by_id[name], hit, place)
+        holders, of_gold = self._holders.get(hit.text or "", ()), {span.document for span in gold}
+        spans = [_place_in(self._by_id[holder], hit, None) for holder in holders]
+        placed = [span for span in spans if span is not None]
+        return max(placed, key=lambda span: span.document in of_gold, default=None)
+
+    def _document(self, hit: ScoredDocument) -> str:
+        """Return the id of the document of a hit, or its own id if no document is known."""
+        if hit.document is not None or self._by_id is None:
+            return hit.document or str(hit.metadata.get("document", hit.id))
+        if hit.id in self._by_id:
+            return hit.id
+        return self._resolve(hit) or hit.id
+
+
+def _positions(hit: ScoredDocument) -> tuple[int, int] | None:
+    """Return start and end of a hit by its metadata; None if they are unknown or impossible.
+
+    Without an end it is the start and the length of the text.
+    """
+    start = next((hit.metadata[key] for key in _STARTS if key in hit.metadata), None)
+    end = next((hit.metadata[key] for key in _ENDS if key in hit.metadata), None)
+    if end is None and isinstance(start, int):
+        end = start + len(hit.text or "")
+    # `True` is an int, and LangChain writes -1 for a text that it did not find
+    return (start, end) if type(start) is type(end) is int and 0 <= start <= end else None
+
+
+def _place_in(
+    document: Document, hit: ScoredDocument, place: tuple[int, int] | None
+) -> Span | None:
+    """Return the place of a hit in its document; None if its text does not stand there.
+
+    The positions `place` count only if the text of the hit stands there.
+    """
+    if hit.text is None:
+        return Span(document.id, 0, len(document.text))
+    if place is not None and document.text[slice(*place)].split() == hit.text.split():
+        return Span(document.id, *place)
+    if not hit.text.strip():
+        return Span(document.id, 0, 0)
+    # some systems put the title before the text
+    texts = (hit.text, hit.text.removeprefix(document.title))
+    place = next(filter(None, (locate_quote(text, document.text) for text in texts)), None)
+    return None if place is None else Span(document.id, *place)

@@ -1,0 +1,103 @@
+"""Overlap of retrieved passages with gold spans, in characters: chunkers compared on one gold.
+
+A character counts once, however many passages hold it. The cut-off counts passages as they were
+retrieved. Functions of one list are in `ragbench.score.retrieval.single`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import nan
+
+import numpy as np
+
+from ragbench.score.retrieval import base, single
+from ragbench.score.retrieval.base import Cutoff, RetrievedSpans
+from ragbench.types import Cause, FloatArray
+
+_measure = partial(
+    base.measure,
+    group="gold spans",
+    range=(0.0, 1.0),
+    reads="spans",
+    cutoff="required",
+    nan_means=Cause.NO_GOLD_SPAN,
+)
+
+
+def _scores(
+    of_one: Callable[..., float], retrieved: RetrievedSpans, k: Cutoff | None
+) -> FloatArray:
+    """Return the value of a function of one list for each query; NaN with an unplaced passage.
+
+    NaN without gold too. Shape (n,).
+    """
+    rows = (
+        (spans[:k], gold) for spans, gold in zip(retrieved.passages, retrieved.gold, strict=True)
+    )
+    values = [of_one(spans, gold) if gold and None not in spans else nan for spans, gold in rows]
+    return np.array(values, np.float64)
+
+
+@_measure("span_recall")
+def span_recall(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
+    """Compute the share of the gold characters that the first k passages hold.
+
+    NaN for a query without a gold span, or with a passage that cannot be placed.
+
+    Example:
+        The passage holds 30 of 40 gold characters.
+
+        >>> from ragbench.types import Span
+        >>> spans = RetrievedSpans([[Span("d1", 0, 50)]], [[Span("d1", 20, 60)]])
+        >>> span_recall(spans, k=5)
+        array([0.75])
+
+    References:
+        Smith and Troynikov (2024), Evaluating Chunking Strategies for Retrieval. Chroma technical
+        report: recall, of tokens.
+    """
+    return _scores(single.span_recall, retrieved, k)
+
+
+@_measure("span_precision")
+def span_precision(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
+    """Compute the share of the characters of the first k passages that are gold.
+
+    It is 0 if they have no characters. NaN for a query without a gold span, or with a passage that
+    cannot be placed. In the report overlapping passages count twice in the divisor; here once.
+
+    Example:
+        30 of 50 retrieved characters are gold.
+
+        >>> from ragbench.types import Span
+        >>> spans = RetrievedSpans([[Span("d1", 0, 50)]], [[Span("d1", 20, 60)]])
+        >>> span_precision(spans, k=5)
+        array([0.6])
+
+    References:
+        Smith and Troynikov (2024), as for `span_recall`: precision, of tokens.
+    """
+    return _scores(single.span_precision, retrieved, k)
+
+
+@_measure("span_iou")
+def span_iou(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
+    """Compute the characters that are both gold and retrieved over those that are either.
+
+    NaN for a query without a gold span, or with a passage that cannot be placed.
+
+    Example:
+        30 characters are both, 60 are either.
+
+        >>> from ragbench.types import Span
+        >>> spans = RetrievedSpans([[Span("d1", 0, 50)]], [[Span("d1", 20, 60)]])
+        >>> span_iou(spans, k=5)
+        array([0.5])
+
+    References:
+        Jaccard (1912), The Distribution of the Flora in the Alpine Zone. New Phytologist 11.
+        Smith and Troynikov (2024), as for `span_recall`: IoU, of tokens.
+    """
+    return _scores(single.span_iou, retrieved, k)

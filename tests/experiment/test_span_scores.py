@@ -1,0 +1,179 @@
+"""Measures of gold spans in whole experiments: chunkers, baselines, gates, pages, other tools."""
+
+import csv
+from math import isnan
+
+import pytest
+import yaml
+
+import ragbench as rb
+from ragbench.data.runs.query_view import QueryViews
+from ragbench.errors import DataError
+from ragbench.report.query import render_query
+from tests.commands import run_command
+
+IO = "Io has volcanoes. Io is hot. It orbits Jupiter in 42 hours."
+EUROPA = "Europa has ice. Europa is cold."
+MEASURES = ["span_recall@1", "span_precision@2", "span_iou@2"]
+ROWS = [
+    ("q1", "Which volcanoes has Io?", "io.md", "Io has volcanoes."),
+    ("q2", "How long does Io orbit Jupiter?", "io.md", "orbits Jupiter in 42\nhours"),
+    ("q3", "Is Europa hot or cold?", "europa.md", "Europa is cold."),
+    ("q4", "Which lava has Io?", "io.md", "Io has lava."),
+]
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """Four questions with quotes, the last of which its document does not hold."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "io.md").write_text(IO)
+    (tmp_path / "docs" / "europa.md").write_text(EUROPA)
+    write_rows(ROWS)
+    return {
+        "name": "spans",
+        "dataset": {"type": "records", "path": str(tmp_path / "qa.csv"), "corpus": "docs"},
+        "metrics": {"retrieval": {"measures": MEASURES}},
+    }
+
+
+def write_rows(rows):
+    with open("qa.csv", "w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([("id", "question", "relevant", "quote"), *rows])
+
+
+def langchain_chunks(question, top_k):
+    """Hits as a LangChain store has them: ids of its own, and places in the metadata."""
+    text = "Io has volcanoes. Io"
+    first = {"id": "1a", "text": text, "metadata": {"source": "/x/io.md", "start_index": 0}}
+    second = {"id": "2b", "text": "orbits Jupiter", "metadata": {"source": "/x/io.md"}}
+    lost = {"id": "3c", "text": "Io and Europa are moons."}
+    return [second, first] if "orbit" in question else [first, lost]
+
+
+def test_chunkers_and_stores_are_scored_on_one_gold(config):
+    config["retrievers"] = {
+        "whole": {"type": "bm25"},
+        "sentences": {"type": "bm25", "chunk": {"by": "sentences", "size": 1}},
+    }
+
+    experiment = rb.run_experiment(config, retrievers={"store": langchain_chunks})
+
+    scores = experiment.per_query
+    whole, sentences, store = (scores[name] for name in ("whole", "sentences", "store"))
+    # the whole document: all of a gold of 17 characters, which are 17 of its 59
+    assert whole["span_recall@1"]["q1"] == 1.0
+    assert sentences["span_recall@1"]["q1"] == 1.0
+    assert sentences["span_recall@1"]["q3"] == 1.0
+    # the first two chunks of q2: the sentence of 30 characters that has the gold of 26, and one
+    # of the two other sentences of Io, of 17 or 10
+    assert sentences["span_precision@2"]["q2"] in (26 / 47, 26 / 40)
+    # "orbits Jupiter" is 14 of 26 gold characters; with "Io has volcanoes. Io" 34 are retrieved
+    assert store["span_recall@1"]["q2"] == 14 / 26
+    assert store["span_precision@2"]["q2"] == 14 / 34
+    assert store["span_iou@2"]["q2"] == 14 / (26 + 34 - 14)
+    assert store["span_recall@1"]["q1"] == 1.0
+    assert isnan(store["span_precision@2"]["q1"])
+
+    (summary,) = (s for s in experiment.summary["systems"] if s["name"] == "store")
+    assert summary["scores"]["span_recall@1"]["not_applicable"] == 1
+    assert summary["scores"]["span_recall@1"]["n"] == 3
+    assert summary["scores"]["span_iou@2"]["n"] == 1
+    causes = {
+        (row.measure, row.query_id): row.cause
+        for query in ("q1", "q4")
+        for row in QueryViews(experiment.path).unscored(query)
+        if row.system == "store"
+    }
+    assert causes["span_iou@2", "q1"] == "unplaced_passage"
+    assert causes["span_iou@2", "q4"] == "no_gold_span"
+    assert [warning for warning in experiment.summary["warnings"] if "span" in warning] == [
+        "1 of 4 questions have a gold span or quote that stands in no document as it is written, "
+        "such as 'q4': measures of spans have no value for them (no_gold_span)",
+        "store: 2 of 6 passages cannot be placed in a document of the corpus, such as '3c' of "
+        "query 'q1': 2 of 3 queries with gold spans have no value by measures of spans whose k "
+        "reaches one (unplaced_passage)",
+    ]
+
+
+def test_spans_are_in_the_run_folder_on_the_page_and_in_show(config):
+    config["retrievers"] = {"bm25": {"type": "bm25"}}
+
+    experiment = rb.run_experiment(config)
+
+    view = QueryViews(experiment.path)["q2"]
+    (span,) = view.spans
+    assert (span.document, IO[span.start : span.end]) == ("io.md", "orbits Jupiter in 42 hours")
+    shown = render_query(view)
+    assert "io.md 32-58: orbits Jupiter in 42 hours" in shown
+    assert "span_recall@1 1.00" in shown
+    rows = (experiment.path / "per_query.csv").read_text().splitlines()
+    assert rows[0] == "system,query_id,span_recall@1,span_precision@2,span_iou@2"
+    assert rows[2].startswith("bm25,q2,1.0,")
+    assert "no_gold_span" in (experiment.path / "unscored.jsonl").read_text()
+
+
+def test_baselines_and_gates_hold_spans_and_leave_edited_gold_out(config, tmp_path):
+    config["retrievers"] = {"bm25": {"type": "bm25"}}
+    base = rb.run_experiment(config).path
+    baseline = tmp_path / "base.json"
+    result = run_command("baseline", base, "-o", baseline)
+    assert result.returncode == 0, result.stderr
+
+    edited = [*ROWS[:2], ("q3", ROWS[2][1], "europa.md", "Europa is"), ROWS[3]]
+    write_rows(edited)
+    config["retrievers"]["bm25"]["chunk"] = {"by": "words", "size": 3}
+    config["gates"] = [
+        {"measure": "span_recall@1", "system": "bm25", "min": 0.95},
+        {"measure": "span_recall@1", "system": "bm25", "against": str(baseline), "max_drop": 0.1},
+    ]
+    (tmp_path / "spans.yaml").write_text(yaml.safe_dump(config))
+    head = rb.run_experiment(config)
+    gates = head.summary["gates"]
+    assert gates[0]["verdict"] == "fail"
+    assert gates[1]["verdict"] == "undecided"
+    assert "1 edited" in gates[1]["why"]
+
+    with pytest.raises(DataError, match="gold spans differ"):
+        rb.compare(base, head.path, measures=["span_recall@1"])
+    compared = rb.compare(base, head.path, measures=["span_recall@1"], intersect=True)
+    assert "gold spans" in str(compared.to_dict())
+
+
+def test_measures_of_spans_need_gold_spans(config):
+    write_rows([(*row[:3], "") for row in ROWS])
+    config["retrievers"] = {"bm25": {"type": "bm25"}}
+
+    with pytest.raises(DataError, match=r"span_recall@1 needs gold spans.*reference_spans"):
+        rb.run_experiment(config)
+
+
+def test_list_names_the_measures_and_what_they_need():
+    result = run_command("list", "measures")
+
+    assert "gold spans" in result.stdout
+    assert "span_iou" in result.stdout
+
+
+def test_evaluate_scores_places_of_contexts():
+    gold = [{"document": "io.md", "start": 4, "end": 8}]
+    contexts = [{"id": "a", "document": "io.md", "text": "abcdef"}, {"id": "b", "text": "xyz"}]
+    placed = [{**contexts[0], "start": 0}, {**contexts[1], "document": "io.md", "start_index": 9}]
+    rows = [
+        {"id": "q1", "question": "?", "contexts": placed, "reference_spans": gold},
+        {"id": "q2", "question": "??", "contexts": contexts, "reference_spans": gold},
+        {"id": "q3", "question": "???", "contexts": [], "reference_spans": gold},
+    ]
+
+    with pytest.warns(UserWarning, match="evaluate: 2 of 4 passages cannot be placed"):
+        result = rb.evaluate(rows, ["span_precision@2", "span_recall@1"])
+
+    assert {*result.mean} == {"span_precision@2", "span_recall@1"}
+    # 2 of the 6 + 3 characters of both passages are gold
+    assert result.per_query["span_precision@2"]["q1"] == 2 / 9
+    assert result.per_query["span_recall@1"]["q3"] == 0.0
+    assert result.causes["span_recall@1"] == {"q2": "unplaced_passage"}
+
+    with pytest.raises(DataError, match="span_iou@3 needs gold spans"):
+        rb.evaluate([{"question": "?", "contexts": ["a"]}], ["span_iou@3"])
