@@ -12,22 +12,48 @@ from ragbench.cli import output
 @click.command(name="fix")
 @output.run_argument
 @click.option("--system", metavar="S", help="Start from this system. Default: the baseline.")
+@output.number_option(
+    "--passages",
+    type=click.IntRange(min=1),
+    help="Let a generator read N passages after the change. Default: as many as now.",
+)
+@output.file_option("--write", help="Write the config with the best change, if it is better.")
+@click.option("--best", is_flag=True, help="Write it even if it is not shown to be better.")
 @output.json_option(help="Print all changes, with all questions, as JSON.")
-def command(run: Path, system: str | None, as_json: bool) -> None:
+def command(
+    run: Path,
+    system: str | None,
+    passages: int | None,
+    write: Path | None,
+    best: bool,
+    as_json: bool,
+) -> None:
     """Show what to change in RUN: the questions that each change rescues and loses.
 
     RUN is a run folder, or the folder of an experiment (the newest run). Changes are counted from
     its stored rankings: another retriever, a reranker, a fusion, more or fewer passages. Counts are
     exact; gains have an interval, confirmed on questions that did not choose. Nothing is run.
+    `ragbench run` of the file of --write gives the right questions that are promised.
     """
-    from ragbench.data.runs.run_folder import to_json
-    from ragbench.experiment.fix import list_fixes
+    output.refuse((best and write is None, "--best needs --write FILE"))
+    from ragbench.data.runs.run_folder import resolve_run_folder, to_json
+    from ragbench.experiment.best_config import write_best
+    from ragbench.experiment.fix import RunReader, list_fixes
     from ragbench.records import codec
     from ragbench.report.fixes import fix_lines
 
-    fixes = list_fixes(run, system)
+    reader = RunReader(resolve_run_folder(run), system)
+    fixes = list_fixes(reader, passages)
     if as_json:
         output.write_json(to_json(codec.to_json(fixes)))
-        return
-    for line in fix_lines(fixes, str(run), output.terminal_width()):
+    for line in () if as_json else fix_lines(fixes, str(run), output.terminal_width()):
         output.echo(line)
+    promise = fixes.best
+    if write is None:
+        return
+    if promise is None or promise.change.net <= 0 or not (best or promise.is_better):
+        output.echo(f"nothing written to {write}: no change is surely better", err=True)
+        return
+    retriever = write_best(reader.config, reader.folder, fixes, promise.change, write)
+    right = f"{promise.change.right} of {promise.change.of} at {promise.change.passages}"
+    output.echo(f"{write}: `ragbench run {write}` gives {retriever}, which finds {right}", err=True)

@@ -399,7 +399,12 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
         metrics["generation"] = [
             _metric(entries[row], text, path_text) for row, text in enumerate(metrics["generation"])
         ]
-    return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return to_yaml(resolved)
+
+
+def to_yaml(value: Mapping[str, Any]) -> str:
+    """Return plain data as YAML that this package reads back as the same data."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _with_texts(value: Any, path_text: Callable[[str], str]) -> Any:

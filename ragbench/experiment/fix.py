@@ -229,18 +229,16 @@ def _ranks_by_score(entry: Mapping[str, Any]) -> bool:
     return name in RETRIEVERS.table and bool(RETRIEVERS.load(str(name)).ranks_by_score)
 
 
-def list_fixes(run: Path, system: str | None = None, reads: int | None = None) -> FixList:
-    """Return the fix list of a run folder, or of the newest run of an experiment.
+def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
+    """Return the fix list of a run folder.
 
     Args:
-        run: The folder.
-        system: System that the changes start from; None for the baseline.
+        reader: Reader of the folder.
         reads: Passages that a generator reads after a change of the ranking; None as many as now.
 
     Raises:
         DataError: There is no run or no such system, a file is damaged, or nothing is judged.
     """
-    reader = RunReader(run_folder.resolve_run_folder(run), system)
     priced = reader.priced_run(reads)
     changes, best = price_changes(priced)
     return FixList(

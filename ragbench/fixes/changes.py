@@ -174,6 +174,9 @@ class _Fusions:
 def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
     """Return all changes, the most gain first, and the best of those that a config can state."""
     candidates: list[tuple[PricedChange, BoolArray]] = []
+    if run.reads != run.read:
+        change = _reading(run, run.reads)
+        candidates.append((change, run.hits(run.base, run.reads)[None]))
     for name in run.rankings.runs:
         if name != run.base:
             is_reranker = run.sources.get(name) == run.base
@@ -186,10 +189,8 @@ def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
     changes = [change for change, _ in candidates]
     promise = _promise(run, candidates)
     for k in sorted({*_PASSAGES, run.deepest}):
-        if k != run.read and k <= run.deepest:
-            text = f"read {k} passage{'s' if k > 1 else ''}"
-            hits = run.hits(run.base, k)
-            changes.append(run.price("passages", text, hits, passages=k, retriever=run.base))
+        if k not in (run.read, run.reads) and k <= run.deepest:
+            changes.append(_reading(run, k))
     for depth in _DEPTHS:
         if run.read < depth <= run.deepest:
             text, hits = f"rerank {depth}, perfect", run.rankings.perfect(run.base, depth, run.read)
@@ -197,6 +198,13 @@ def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
                 run.price("perfect_reranker", text, hits, passages=run.read, reach=depth)
             )
     return sorted(changes, key=lambda change: -change.net), promise
+
+
+def _reading(run: PricedRun, k: int) -> PricedChange:
+    """Return the change that a generator reads k passages of the retriever."""
+    text = f"read {k} passage{'s' if k > 1 else ''}"
+    hits = run.hits(run.base, k)
+    return run.price("passages", text, hits, passages=k, retriever=run.base)
 
 
 def _promise(

@@ -111,3 +111,39 @@ def test_mistakes_are_one_sentence(quickstart, tmp_path):
     assert done.returncode == 2
     assert "questions.jsonl:1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("passages", [5, 20])
+def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, monkeypatch, passages):
+    promise = fixes(quickstart, "--passages", str(passages))["best"]["change"]
+    best = tmp_path / "elsewhere" / "best.yaml"
+    done = run_command(
+        *("fix", "runs/quickstart", "--passages", str(passages), "--write", str(best)),
+        cwd=quickstart,
+    )
+    assert done.returncode == 0, done.stderr
+
+    monkeypatch.chdir(best.parent)
+    run = rb.run_experiment(str(best), overrides={"output": str(tmp_path / "runs")})
+
+    right = {system["name"]: system["causes"]["right"] for system in run.summary["systems"]}
+    assert right["-".join(promise["fusion"]["retrievers"])] == promise["right"]
+    assert f"finds {promise['right']} of {promise['of']} at {passages}" in done.stderr
+    assert right["bm25"] == (57 if passages == 5 else 59)
+
+
+@pytest.mark.costly
+def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path):
+    best = tmp_path / "best.yaml"
+    command = ("fix", "runs/quickstart", "--system", "minilm", "--write", str(best))
+
+    done = run_command(*command, cwd=quickstart)
+
+    assert done.returncode == 0
+    assert "nothing here is surely better" in done.stdout
+    assert "nothing written" in done.stderr
+    assert not best.exists()
+    assert run_command(*command, "--best", cwd=quickstart).returncode == 0
+    assert best.read_text().startswith("# ")
+    assert run_command("fix", "runs/quickstart", "--best", cwd=quickstart).returncode == 2
