@@ -115,7 +115,7 @@ def _rubric(entry: dict[str, Any]) -> str:
         ", ".join(entry["needs"]),
         entry["method"],
         entry["direction"],
-        "`nli`" if "nli" in entry["judges"] else "",
+        ", ".join(f"`{name}`" for name in ("classifier", "nli") if name in entry["judges"]),
         *(_cell(entry[part]) for part in ("measures", "limits", "source")),
     ]
     return f"| {' | '.join(cells)} |\n"

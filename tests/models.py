@@ -117,3 +117,63 @@ def build_tiny_gpt(folder):
     )
     GPT2LMHeadModel(config).save_pretrained(folder)
     return str(folder)
+
+
+def build_tiny_tagger(folder, *, positions=64, seed=31):
+    """The tiny BERT with two classes for each token, as LettuceDetect's models have them."""
+    import torch
+    from transformers import BertForTokenClassification
+
+    torch.manual_seed(seed)
+    model = BertForTokenClassification(_config(positions, num_labels=2))
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if weights.dim() == 2 and "position" not in name:
+                weights.mul_(20)
+    return _saved(model, folder, 64)
+
+
+def build_tiny_t5(folder, *, kind="T5ForConditionalGeneration", wrapped=False, seed=5):
+    """A T5 of one layer whose tokeniser has words as tokens and reads 64 of them.
+
+    `wrapped`: as HHEM-2.1 is published: its weights have another prefix, its configuration is of a
+    type that transformers lacks, and its tokeniser is that of its `foundation`.
+    """
+    import json
+    from pathlib import Path
+
+    import torch
+    import transformers
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from tokenizers.processors import TemplateProcessing
+
+    words = ["<pad>", "</s>", "<unk>", "no", "yes", "predict", "Determine", "Premise", ":", *WORDS]
+    tokenizer = Tokenizer(WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.post_processor = TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    config = transformers.T5Config(
+        vocab_size=256, d_model=32, d_kv=16, d_ff=64, num_layers=1, num_heads=2, num_labels=2,
+        decoder_start_token_id=0, initializer_factor=1.0,
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    model = getattr(transformers, kind)(config)
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>", pad_token="<pad>",
+        model_max_length=64, model_input_names=["input_ids", "attention_mask"],
+    ).save_pretrained(folder)  # fmt: skip
+    model.save_pretrained(folder)
+    if not wrapped:
+        return str(folder)
+    from safetensors.torch import save_file
+
+    outer = Path(f"{folder}-wrapped")
+    outer.mkdir()
+    weights = {f"t5.{name}": value.clone() for name, value in model.state_dict().items()}
+    save_file(weights, outer / "model.safetensors", metadata={"format": "pt"})
+    names = {"model_type": "HHEMv2", "architectures": ["HHEMv2ForSequenceClassification"]}
+    (outer / "config.json").write_text(json.dumps({**names, "foundation": str(folder)}))
+    return str(outer)

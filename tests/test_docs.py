@@ -166,9 +166,12 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     folder = repository / "datasets" / "example"
     data = {"dataset": {"type": "beir", "path": str(folder)}, "retrievers": {"a": {"type": "bm25"}}}
     checked = [load_config({**data, **yaml.safe_load(config)}).metrics for config in configs]
-    models = [judge.options["model"] for m in checked for judge in m.judges.values()]
-    assert models == [*["gpt-4o-mini"] * 5, "cross-encoder/nli-deberta-v3-base"]
-    assert [m.retrieval.fill is not None for m in checked] == [*[False] * 4, True, False]
+    options = [judge.options for m in checked for judge in m.judges.values()]
+    models = [option.get("model") or option["preset"] for option in options]
+    assert models[:5] == ["gpt-4o-mini"] * 5
+    assert models[5:7] == ["minicheck-flan-t5", "models/my-classifier"]
+    assert models[7:] == ["cross-encoder/nli-deberta-v3-base"]
+    assert [n for n, m in enumerate(checked) if m.retrieval.fill is not None] == [4]
     for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
         assert (repository / "docs" / link).exists()
 

@@ -215,6 +215,8 @@ class _QueryText:
             if claim.ruling:
                 sources = filter(None, [claim.ruling.replace("_", " "), ", ".join(names)])
                 parts.append(" by ".join(sources))
+            if claim.probability is not None:
+                parts.append(f"probability of support {claim.probability:.3g}")
             if claim.other:
                 other = "gold answer" if claim.whose == "answer" else "answer"
                 parts.append(f"{claim.other.replace('_', ' ')} by the {other}")

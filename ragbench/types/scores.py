@@ -183,6 +183,7 @@ class JudgedClaim:
         against: Numbers of the passages that contradict the claim.
         other: Statement of the reference about a claim of the answer, or of the answer about a
             claim of the reference; None if they were not compared.
+        probability: Probability that the passages support the claim; None without a classifier.
     """
 
     text: Prose
@@ -191,6 +192,7 @@ class JudgedClaim:
     passages: tuple[int, ...] = optional(())
     against: tuple[int, ...] = optional(())
     other: Ruling | None = optional()
+    probability: float | None = optional()
 
 
 @dataclass(frozen=True, slots=True)

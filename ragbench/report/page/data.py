@@ -341,6 +341,7 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
                 supports=claim.passages,
                 against=claim.against,
                 other=claim.other,
+                probability=_rounded(claim.probability),
             )
             for claim in row.claims[:_MOST_CLAIMS]
         ],

@@ -224,10 +224,11 @@ def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:
     )
 
 
-# Formulas over claims that measure whether an answer is grounded.
+# Formulas over claims that measure whether an answer is grounded, and the rubric without claims.
 GROUNDED = frozenset(
     ("faithfulness", "factual_consistency", "hallucination", "self_knowledge", "noise_sensitivity")
 )
+_SUPPORTED = "supported"
 
 
 def with_evidence(item: JudgedItem, rubric: Rubric) -> JudgedItem:
@@ -251,7 +252,8 @@ def with_evidence(item: JudgedItem, rubric: Rubric) -> JudgedItem:
         True
     """
     # retrieval scores and citations are about the passages of this answer only
-    if rubric.formula not in GROUNDED or not (item.turns or item.tool_calls):
+    is_grounding = rubric.formula in GROUNDED or rubric.name == _SUPPORTED
+    if not is_grounding or not (item.turns or item.tool_calls):
         return item
     passages, evidence = set(item.contexts or ()), []
     # the origin is part of the text, inside its fence: others wrote the arguments of the calls

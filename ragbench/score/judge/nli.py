@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from ragbench.embed import sentence_transformers
-from ragbench.embed.base import (
-    BatchTokens,
-    ComputeDevice,
-    choose_device,
-    find_checkpoint,
-    need_packages,
-)
+from ragbench.embed.base import BatchTokens, ComputeDevice, find_checkpoint
+from ragbench.embed.classifier import TextClassifier
 from ragbench.embed.entailment import EntailmentModel, check_entailment
-from ragbench.errors import RagbenchError
-from ragbench.executors.base import blocks_of
-from ragbench.registry import Option, check_allowed, declared_options
-from ragbench.score.base import Advance
-from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
+from ragbench.registry import Option, declared_options
+from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.items import judge_with_evidence
+from ragbench.score.judge.local import LocalJudge
 from ragbench.score.judge.sentences import Pair, Rule, judge_sentences
-from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyzer import Analyzer
 from ragbench.types.scores import Ruling, Verdict
 
 DEFAULT_MODEL = "cross-encoder/nli-deberta-v3-base"
 _OWNER = "nli"
-_BLOCK = 64  # items: enough pairs to batch equal lengths, few enough to report progress
 _THRESHOLD = 0.5  # more probable than the other two classes together
 
 
-class NLI(RubricJudge):
+class NLI(LocalJudge[Ruling]):
     """Judge claims by a local entailment model.
 
     The sentences of a text are its claims. The source is the premise and the claim the hypothesis:
@@ -48,7 +35,7 @@ class NLI(RubricJudge):
         Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.
     """
 
-    computes = takes_many = True
+    _blank: Ruling = "not_mentioned"
     label = "a local model: it checks sentences one by one, and sees nothing around them"
 
     served: Sequence[str] = (
@@ -96,19 +83,9 @@ class NLI(RubricJudge):
                 nor a possible hub name.
         """
         declared_options(NLI)["threshold"].check(_OWNER, threshold)
-        self._checkpoint = find_checkpoint(_OWNER, model)
+        super().__init__(_OWNER, find_checkpoint(_OWNER, model), device, batch_tokens)
         self._threshold, self._language = threshold or _THRESHOLD, language
-        self._device, self._batch_tokens = device, batch_tokens
         self._analyze = Analyzer.for_language(language)
-        self._model: EntailmentModel | None = None
-        # shared by all rubrics and systems: many of their pairs are equal
-        self._rulings: dict[Pair, Ruling] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def model(self) -> str:
-        """Name of the model on the hub, or a hash of the folder's content."""
-        return self._checkpoint.identity
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -123,95 +100,16 @@ class NLI(RubricJudge):
             OptionError: The model is no entailment model, or the device is missing.
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
-        need_packages(
-            f"judge '{_OWNER}'", sentence_transformers.EXTRA, sentence_transformers.PACKAGES
-        )
+        self._check_device()
         check_entailment(self._checkpoint)
-        choose_device(_OWNER, self._device)
 
-    def judge_all(
-        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
-    ) -> list[dict[str, Verdict]]:
-        """Return rubric -> verdict per item, in order; pairs of similar length share a batch.
+    def _load(self) -> TextClassifier:
+        return EntailmentModel(
+            self._checkpoint, device=self._device, batch_tokens=self._batch_tokens
+        )
 
-        No items give an empty list; a failure is a verdict. `advance` is called with the number of
-        items that were completed since the last call. RagbenchError if the model cannot be loaded
-        or apply a rubric.
-        """
-        verdicts: list[dict[str, Verdict]] = []
-        for block in blocks_of(items, _BLOCK):
-            verdicts += self._judge_block(block, rubrics)
-            if advance is not None:
-                advance(len(block))
-        return verdicts
-
-    async def ajudge_all(
-        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
-    ) -> list[dict[str, Verdict]]:
-        """Return the result of `judge_all`, from a thread; cancelling stops between two blocks.
-
-        Errors are those of `judge_all`.
-        """
-        verdicts: list[dict[str, Verdict]] = []
-        for block in blocks_of(items, _BLOCK):
-            verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)
-        return verdicts
-
-    def close(self) -> None:
-        """Unload the model and forget its rulings.
-
-        It is loaded again by the next item.
-        """
-        with self._lock:
-            self._model = None
-            self._rulings = {}
-
-    def _judge_block(
-        self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
-    ) -> list[dict[str, Verdict]]:
-        """Return rubric -> verdict per item of a block; all failed if the model raises an error.
-
-        Raises:
-            RagbenchError: The model cannot be loaded, or it cannot apply a rubric.
-        """
-        with self._lock:
-            model, new = self._loaded_model(rubrics), dict[Pair, Ruling]()
-
-            def record_pair(pair: Pair) -> Ruling:
-                return self._rulings.get(pair) or new.setdefault(pair, "not_mentioned")
-
-            try:
-                # the first round only records the pairs, so that the model reads them in batches
-                for item, rubric in itertools.product(items, rubrics):
-                    self._verdict(item, rubric, record_pair)
-                rows = model.probabilities(list(new)).tolist()
-                self._rulings.update(zip(new, map(self._ruling, rows), strict=True))
-            except RagbenchError:
-                raise
-            except Exception as error:  # noqa: BLE001 - one odd text must not end the others
-                failure = failed_verdict(error)
-                return [{rubric.name: failure for rubric in rubrics} for _ in items]
-            rule = self._rulings.__getitem__
-            return [
-                {rubric.name: self._verdict(item, rubric, rule) for rubric in rubrics}
-                for item in items
-            ]
-
-    def _loaded_model(self, rubrics: Sequence[Rubric]) -> EntailmentModel:
-        """Return the model, loaded at the first call, after checking that it serves the rubrics.
-
-        Errors are those of `check` too.
-
-        Raises:
-            OptionError: The model cannot apply a rubric.
-        """
-        check_allowed(_OWNER, "rubric", [rubric.name for rubric in rubrics], self.served)
-        if self._model is None:
-            self.check()
-            self._model = EntailmentModel(
-                self._checkpoint, device=self._device, batch_tokens=self._batch_tokens
-            )
-        return self._model
+    def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Ruling]:
+        return [self._ruling(row) for row in classifier.probabilities(pairs).tolist()]
 
     def _ruling(self, probabilities: Sequence[float]) -> Ruling:
         """Return the ruling by the probabilities of entailment, neutral and contradiction.
@@ -223,6 +121,6 @@ class NLI(RubricJudge):
             return "not_mentioned"
         return "supported" if entails >= contradicts else "contradicted"
 
-    def _verdict(self, item: JudgedItem, rubric: Rubric, rule: Rule) -> Verdict:
-        judge = partial(judge_sentences, analyze=self._analyze, rule=rule)
+    def _verdict(self, item: JudgedItem, rubric: Rubric, value_of: Rule) -> Verdict:
+        judge = partial(judge_sentences, analyze=self._analyze, rule=value_of)
         return judge_with_evidence(item, rubric, judge)

@@ -35,13 +35,16 @@ def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str,
     """Return the default rubrics of a judge, as names or as the keys of a function's rubric.
 
     A plain function has its own rubric. Other judges have those of `DEFAULT_RUBRICS` that they can
-    apply; a judge that can apply none of these has all its rubrics as default. In the order of
-    `DEFAULT_RUBRICS`, else of the judge.
+    apply; a judge that can apply none of these has all its rubrics as default. A classifier has
+    `supported`. In the order of `DEFAULT_RUBRICS`, else of the judge.
     """
     if judge.own_rubric is not None:
         return (judge.own_rubric,)
     if judge.served is None:
         return DEFAULT_RUBRICS
+    # the rubric of classifiers: `faithfulness` takes a chat model as well
+    if "supported" in judge.served:
+        return ("supported",)
     return tuple(name for name in DEFAULT_RUBRICS if name in judge.served) or tuple(judge.served)
 
 

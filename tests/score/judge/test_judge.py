@@ -180,7 +180,7 @@ def test_a_judge_that_raises_gives_a_failed_verdict():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"type": "nly"}, "judge: type: found 'nly', allowed: openai, langchain, nli"),
+        ({"type": "nly"}, "judge: type: found 'nly', allowed: openai, langchain, classifier, nli"),
         ({"model": "x"}, "Words: options: found 'model', allowed: language"),
         ({"langage": "de"}, "found 'langage', allowed: .*did you mean 'language'"),
         ({"client": object()}, "Words: client: found .*, allowed: a judge that takes one"),

@@ -404,11 +404,11 @@
     for (const verdict of verdicts) {
       if (verdict.sample) continue;
       const counts = { true: 0, false: 0 };
-      for (const { text, gold = false, ruling = null, supports = [], against = [], other = null } of verdict.claims || []) {
+      for (const { text, gold = false, ruling = null, supports = [], against = [], other = null, probability = null } of verdict.claims || []) {
         counts[gold] += 1;
         const key = JSON.stringify([gold, text]);
         const claim = claims.get(key);
-        if (!claim) claims.set(key, { number: counts[gold], text, gold, ruling, supports, against, other });
+        if (!claim) claims.set(key, { number: counts[gold], text, gold, ruling, supports, against, other, probability });
         else {
           if (claim.ruling === null) Object.assign(claim, { ruling, supports, against });
           claim.other ??= other;
@@ -625,6 +625,7 @@
     return h("div", null, h("h4", null, title), h("ol", { class: "claims" }, claims.map((claim) =>
       h("li", { dir: "auto", value: claim.number }, visible(claim.text), " ",
         claim.ruling === null ? null : rulingLabel(claim.ruling, passages(claim)),
+        claim.probability === null ? null : h("span", { class: "soft" }, ` probability of support ${number(claim.probability)}`),
         claim.other === null ? null : [" ", rulingLabel(claim.other, `the ${other}`)]))));
   }
 

@@ -1,0 +1,147 @@
+"""Base of judges that compute: batches of texts, each value once, and the loaded model."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from ragbench.embed import sentence_transformers
+from ragbench.embed.base import Checkpoint, Device, choose_device, need_packages
+from ragbench.embed.classifier import TextClassifier
+from ragbench.errors import RagbenchError
+from ragbench.executors.base import blocks_of
+from ragbench.registry import check_allowed
+from ragbench.score.base import Advance
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
+from ragbench.score.judge.sentences import Pair
+from ragbench.score.judge.verdicts import failed_verdict
+from ragbench.types.scores import Verdict
+
+_BLOCK = 64  # items: enough pairs to batch equal lengths, few enough to report progress
+
+Value = TypeVar("Value")
+
+
+class LocalJudge(RubricJudge, Generic[Value]):
+    """Judge by a classifier of pairs of a source and a text, which is loaded at the first item.
+
+    Each pair is computed once per run, for all rubrics and systems. A subclass defines `check`,
+    `_load`, `_compute`, `_verdict` and `_blank`.
+    """
+
+    computes = takes_many = True
+    _blank: Value  # value of a pair while pairs are only recorded
+
+    def __init__(
+        self, owner: str, checkpoint: Checkpoint, device: Device, batch_tokens: int | None
+    ) -> None:
+        self._owner, self._checkpoint = owner, checkpoint
+        self._device, self._batch_tokens = device, batch_tokens
+        self._classifier: TextClassifier | None = None
+        # shared by all rubrics and systems: many of their pairs are equal
+        self._values: dict[Pair, Value] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def model(self) -> str:
+        """Name of the model on the hub, or a hash of the folder's content."""
+        return self._checkpoint.identity
+
+    def judge_all(
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
+    ) -> list[dict[str, Verdict]]:
+        """Return rubric -> verdict per item, in order; pairs of similar length share a batch.
+
+        No items give an empty list; a failure is a verdict. `advance` is called with the number of
+        items that were completed since the last call. RagbenchError if the model cannot be loaded
+        or apply a rubric.
+        """
+        verdicts: list[dict[str, Verdict]] = []
+        for block in blocks_of(items, _BLOCK):
+            verdicts += self._judge_block(block, rubrics)
+            if advance is not None:
+                advance(len(block))
+        return verdicts
+
+    async def ajudge_all(
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
+    ) -> list[dict[str, Verdict]]:
+        """Return the result of `judge_all`, from a thread; cancelling stops between two blocks.
+
+        Errors are those of `judge_all`.
+        """
+        verdicts: list[dict[str, Verdict]] = []
+        for block in blocks_of(items, _BLOCK):
+            verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)
+        return verdicts
+
+    def close(self) -> None:
+        """Unload the model and forget its values.
+
+        It is loaded again by the next item.
+        """
+        with self._lock:
+            self._classifier = None
+            self._values = {}
+
+    def _load(self) -> TextClassifier:
+        """Return the loaded model; errors are those of `check`."""
+        raise NotImplementedError
+
+    def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Value]:
+        """Return the value of each pair, in order."""
+        raise NotImplementedError
+
+    def _verdict(
+        self, item: JudgedItem, rubric: Rubric, value_of: Callable[[Pair], Value]
+    ) -> Verdict:
+        """Return the verdict on an item, from the values of its pairs."""
+        raise NotImplementedError
+
+    def _check_device(self) -> None:
+        """Check package and device; MissingExtra or OptionError if one is missing."""
+        need_packages(
+            f"judge '{self._owner}'", sentence_transformers.EXTRA, sentence_transformers.PACKAGES
+        )
+        choose_device(self._owner, self._device)
+
+    def _judge_block(
+        self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
+    ) -> list[dict[str, Verdict]]:
+        """Return rubric -> verdict per item of a block; all failed if the model raises an error.
+
+        Raises:
+            RagbenchError: The model cannot be loaded, or it cannot apply a rubric.
+        """
+        check_allowed(self._owner, "rubric", [rubric.name for rubric in rubrics], self.served or ())
+        with self._lock:
+            if self._classifier is None:
+                self.check()
+                self._classifier = self._load()
+            new = dict[Pair, None]()
+
+            def record_pair(pair: Pair) -> Value:
+                if pair in self._values:
+                    return self._values[pair]
+                new[pair] = None
+                return self._blank
+
+            try:
+                # the first round only records the pairs, so that the model reads them in batches
+                for item, rubric in itertools.product(items, rubrics):
+                    self._verdict(item, rubric, record_pair)
+                values = self._compute(self._classifier, list(new))
+                self._values.update(zip(new, values, strict=True))
+            except RagbenchError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one odd text must not end the others
+                failure = failed_verdict(error)
+                return [{rubric.name: failure for rubric in rubrics} for _ in items]
+            value_of = self._values.__getitem__
+            return [
+                {rubric.name: self._verdict(item, rubric, value_of) for rubric in rubrics}
+                for item in items
+            ]
