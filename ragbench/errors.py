@@ -13,7 +13,9 @@
     |   |                            its server cannot be reached
     |   `-- Unreadable (ValueError)   a reply that lacks the requested values
     |       `-- Broken               a reply that begins as JSON and is not valid JSON
-    `-- AdapterError                 a user's own component that failed or broke its contract
+    |-- AdapterError                 a user's own component that failed or broke its contract
+    `-- ExportError                  a server that did not take the results of a run; exit code 7 if
+                                     it cannot be reached
 
 A message names the place, what was found, and what is allowed or what to do.
 """
@@ -398,6 +400,18 @@ class MissingExtra(RagbenchError, ImportError):
 
 class AdapterError(RagbenchError):
     """User's own component that failed, returned a wrong type, or refused its options."""
+
+
+class ExportError(RagbenchError):
+    """Server that did not take the results of a run; exit code 7 if it cannot be reached, else 2.
+
+    Attributes:
+        exit_code: Exit code of the command.
+    """
+
+    def __init__(self, text: str, *, unreachable: bool = False) -> None:
+        super().__init__(text)
+        self.exit_code = EXIT_UNREACHABLE if unreachable else EXIT_BAD_INPUT
 
 
 class ModelError(RagbenchError):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @file_option(
     *("-o", "--output"),
-    help="The page, .html or .md; an existing file is replaced. Default for several runs: "
-    "side-by-side.html.",
+    help="The page, .html or .md, or the file of --format and --to every_eval_ever; an existing "
+    "file is replaced. Default for several runs: side-by-side.html.",
 )
 @click.option(
     "--brief",
@@ -47,8 +47,15 @@ if TYPE_CHECKING:
 @click.option(
     *("--format", "kinds"),
     metavar="KIND,...",
-    help="Format of --figures: svg, pdf, png, or several with commas. Default: svg. For pdf and "
+    help="Print the scores of one RUN with their intervals: latex, csv or markdown; or the format "
+    "of --figures: svg, pdf, png, or several with commas. Default: svg. For pdf and "
     f"png: pip install '{DISTRIBUTION}[figures]'.",
+)
+@click.option(
+    "--to",
+    type=click.Choice(["mlflow", "otel", "every_eval_ever"]),
+    help="Send the scores of one RUN to MLflow (MLFLOW_TRACKING_URI), or to an OpenTelemetry "
+    "collector (OTEL_EXPORTER_OTLP_ENDPOINT), or write them in the format Every Eval Ever.",
 )
 def command(
     runs: tuple[Path, ...],
@@ -56,8 +63,9 @@ def command(
     brief: bool,
     figures: Path | None,
     kinds: str | None,
+    to: str | None,
 ) -> None:
-    """Write the page of a finished RUN again, or one page for several runs.
+    """Write the page of a finished RUN again, or one page for several runs, or its scores.
 
     Each RUN is a run folder, or the folder of an experiment (the newest run). For one RUN, the
     command writes its report.html and report.md again, or one page with -o. For several, it writes
@@ -67,14 +75,25 @@ def command(
     """
     from ragbench.experiment.pages import PAGES, write_figures, write_pages
     from ragbench.pictures.svg import FIGURES
+    from ragbench.report.score_tables import RENDERERS
 
     # a dict drops repeated formats and keeps their order
     formats = dict.fromkeys(map(str.strip, (FIGURES[0] if kinds is None else kinds).split(",")))
-    is_page = output is None or output.suffix in PAGES
+    is_table = kinds is not None and figures is None
     refuse(
-        (kinds is not None and figures is None, "--format needs --figures FOLDER"),
         (
-            not set(formats) <= set(FIGURES),
+            to and (len(runs) > 1 or brief or figures or kinds is not None),
+            "--to takes one RUN, without --brief, --figures and --format",
+        ),
+        (to in ("mlflow", "otel") and output, "-o goes with --to every_eval_ever alone"),
+        (
+            is_table and kinds not in RENDERERS,
+            f"--format {kinds}: allowed: {', '.join(RENDERERS)}; with --figures FOLDER: "
+            f"{', '.join(FIGURES)}, with commas",
+        ),
+        (is_table and (len(runs) > 1 or brief), f"--format {kinds} takes one RUN and no --brief"),
+        (
+            figures and not set(formats) <= set(FIGURES),
             f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas",
         ),
         (figures and (len(runs) > 1 or output), "--figures takes one RUN and no -o"),
@@ -82,14 +101,54 @@ def command(
             brief and (len(runs) > 1 or figures or output is None or output.suffix != ".html"),
             "--brief takes one RUN and -o FILE.html; a browser prints it, or saves it as PDF",
         ),
-        (not is_page, f"-o {output}: a page ends in {' or '.join(PAGES)}"),
+        (
+            not (to or is_table or output is None or output.suffix in PAGES),
+            f"-o {output}: a page ends in {' or '.join(PAGES)}",
+        ),
     )
-    if figures is not None:
+    if to is not None:
+        _export(runs[0], to, output)
+    elif kinds is not None and figures is None:
+        _write_table(runs[0], kinds, output)
+    elif figures is not None:
         for path in write_figures(runs[0], figures, list(formats)):
             echo(f"figure: {path}")
+    else:
+        for path in write_pages(runs, output, tell=echo, brief=brief):
+            echo(f"report: {path}")
+
+
+def _write_table(run: Path, form: str, output: Path | None) -> None:
+    """Write the scores of a run as a table, on stdout if `output` is None."""
+    from ragbench.experiment.result import load_experiment
+    from ragbench.files import write_file
+    from ragbench.report.score_tables import RENDERERS
+
+    experiment = load_experiment(run)
+    text = RENDERERS[form](experiment.record, experiment.compared)
+    if output is None:
+        write_result(text, exact=form == "csv")
         return
-    for path in write_pages(runs, output, tell=echo, brief=brief):
-        echo(f"report: {path}")
+    write_file(output, text)
+    echo(f"{form}: {output}")
+
+
+def _export(run: Path, tool: str, output: Path | None) -> None:
+    """Send the scores of a run to a tool, or write its files; a line on stdout for each."""
+    if tool == "mlflow":
+        from ragbench.report.export.mlflow import log_runs
+
+        for line in log_runs(run):
+            echo(f"mlflow: {line}")
+    elif tool == "otel":
+        from ragbench.report.export.otel import send_scores
+
+        echo(f"otel: {send_scores(run)}")
+    else:
+        from ragbench.report.export.every_eval_ever import write_records
+
+        for path in write_records(run, output):
+            echo(f"every_eval_ever: {path}")
 
 
 @click.command(name="runs")

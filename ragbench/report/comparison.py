@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -47,6 +47,8 @@ _SUPERSCRIPTS = str.maketrans(
 )
 _NO_RANKING = "(ranking not stored)"
 _EMPTY_RANKING = "(nothing retrieved)"
+# First line of tables in LaTeX.
+LATEX_PACKAGES = "% needs \\usepackage{booktabs}"
 
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
@@ -415,22 +417,28 @@ def render_latex(comparison: ComparedRuns) -> str:
     """
     caption = [f"{describe_subject(comparison)}."]
     caption += [f"Superscripts: {text}." for sign, text in _legend(comparison) if "letters" in sign]
-    tables = [_latex_table(block, escape_latex(" ".join(caption))) for block in _blocks(comparison)]
-    return "\n".join(["% needs \\usepackage{booktabs}", *tables])
-
-
-def _latex_table(block: Block, caption: str) -> str:
-    """Return a `table` environment with a caption that is escaped already."""
-    heads = " & ".join(["", "System", *map(escape_latex, block.measures)])
-    rows = [
-        " & ".join([letter, escape_latex(system), *map(_latex_cell, cells)]) + r" \\"
-        for letter, system, cells in block.rows()
+    tables = [
+        latex_table(
+            ["", "System", *block.measures],
+            (
+                [letter, escape_latex(system), *map(_latex_cell, cells)]
+                for letter, system, cells in block.rows()
+            ),
+            " ".join(caption),
+        )
+        for block in _blocks(comparison)
     ]
+    return "\n".join([LATEX_PACKAGES, *tables])
+
+
+def latex_table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
+    """Return a `table` environment; `heads` and `caption` are escaped here, cells are LaTeX."""
     lines = [
-        *(r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"),
-        rf"\begin{{tabular}}{{ll{'l' * len(block.measures)}}}",
-        *(r"\toprule", rf"{heads} \\", r"\midrule", *rows, r"\bottomrule"),
-        *(r"\end{tabular}", r"\end{table}", ""),
+        *(r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(caption)}}}"),
+        rf"\begin{{tabular}}{{{'l' * len(heads)}}}",
+        *(r"\toprule", rf"{' & '.join(map(escape_latex, heads))} \\", r"\midrule"),
+        *(rf"{' & '.join(row)} \\" for row in rows),
+        *(r"\bottomrule", r"\end{tabular}", r"\end{table}", ""),
     ]
     return "\n".join(lines)
 

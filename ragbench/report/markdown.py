@@ -65,7 +65,7 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     if page.runs:
         blocks += _chapter(page.runs)
     for section in page.sections:
-        blocks += _section(section)
+        blocks += section_blocks(section)
     blocks += _causes(summary, comparisons)
     blocks += _chapter(base.Chapter("slices", (), (), page.slice_grids)) if page.slice_grids else []
     if page.slices:
@@ -146,8 +146,8 @@ def table_lines(
     return [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
 
 
-def _section(section: base.Section) -> list[list[str]]:
-    """Return the blocks of a section: scores, differences and counts."""
+def section_blocks(section: base.Section) -> list[list[str]]:
+    """Return the blocks of a section: scores, differences if it compares, and counts."""
     measures = section.measures
     titles = [measure.title for measure in measures]
     columns = [map(_score, measure.scores) for measure in measures]

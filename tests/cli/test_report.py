@@ -162,7 +162,7 @@ def test_pictures_are_pdf_and_png_where_their_extra_is_installed(runs):
     [
         (["--figures", "x", "--format", "gif"], "--format gif: allowed: svg, pdf, png"),
         (["--figures", "x", "--format", ""], "allowed: svg, pdf, png"),
-        (["--format", "pdf"], "--format needs --figures FOLDER"),
+        (["--format", "pdf"], "--format pdf: allowed: latex, csv, markdown; with --figures"),
     ],
 )
 def test_a_kind_of_pictures_that_is_none(runs, options, said):

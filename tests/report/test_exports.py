@@ -1,0 +1,437 @@
+"""Results of a run in other tools, as `ragbench report` writes and sends them."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import sys
+from collections import Counter
+from math import isnan
+
+import pytest
+from jsonschema import Draft7Validator
+
+import ragbench as rb
+from ragbench.data.runs.run_folder import read_comparisons, read_summary
+from ragbench.report.export.mlflow import metric_names
+from ragbench.report.export.otel import read_trace_id
+from ragbench.report.score_tables import render_csv, render_latex, render_markdown
+from tests.commands import run_command
+
+TRACES = {
+    "0af7651916cd43dd8448eb211c80319c": ("Which moon is hot?", "Io is hot."),
+    "1bf7651916cd43dd8448eb211c80319c": ("Which moon is icy?", "Europa is made of gold."),
+    "2cf7651916cd43dd8448eb211c80319c": ("Which moon is large?", None),
+}
+DOCUMENTS = {"io": "Io is hot.", "europa": "Europa is icy.", "ganymede": "Ganymede is large."}
+GOLD = dict(zip((question for question, _ in TRACES.values()), DOCUMENTS, strict=True))
+
+
+def spans():
+    """The rows of an OpenInference export: each trace retrieves `io` alone; one call failed."""
+    for trace, (question, answer) in TRACES.items():
+        root = {"input.value": question} | ({} if answer is None else {"output.value": answer})
+        hit = {"document.id": "io", "document.content": DOCUMENTS["io"]}
+        found = {f"retrieval.documents.0.{key}": value for key, value in hit.items()}
+        for number, kind, values in ((1, "CHAIN", root), (2, "RETRIEVER", found)):
+            yield {
+                "name": kind.lower(),
+                "context": {"trace_id": trace, "span_id": str(number)},
+                "parent_id": None if number == 1 else "1",
+                "status_code": "ERROR" if answer is None and number == 1 else "OK",
+                "status_message": "no server" if answer is None and number == 1 else "",
+                "attributes": {"openinference.span.kind": kind, **values},
+            }
+
+
+def write_lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run over traces, with a judge, a failed answer and a retriever beside."""
+    folder = tmp_path_factory.mktemp("exports")
+    gold = ({"question": q, "relevant": [d], "reference": DOCUMENTS[d]} for q, d in GOLD.items())
+    config = {
+        "name": "moons",
+        "dataset": {
+            "type": "traces",
+            "path": write_lines(folder / "traces.jsonl", spans()),
+            "gold": write_lines(folder / "gold.jsonl", gold),
+            "corpus": write_lines(
+                folder / "corpus.jsonl", ({"_id": d, "text": t} for d, t in DOCUMENTS.items())
+            ),
+        },
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "metrics": {
+            "retrieval": {"top_k": 2, "measures": ["mrr", "precision(rel=1)@2"]},
+            "generation": ["rouge1", "bleu.corpus"],
+            "judge": {"type": "python:tests.words:Words", "rubrics": ["faithfulness"]},
+        },
+        "max_failed": 1.0,
+        "output": str(folder / "runs"),
+        "cache": str(folder / "cache"),
+    }
+    return rb.run_experiment(config).path
+
+
+@pytest.fixture(scope="module")
+def summary(run):
+    return read_summary(run)
+
+
+def report(run, *arguments, code=0, env=None):
+    """What the command prints on stdout, and on stderr."""
+    done = run_command("report", run, *arguments, cwd=run.parent, env=env)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+def send(run, url, code=0, **variables):
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_TIMEOUT": "1", **variables}
+    return report(run, "--to", "otel", code=code, env=env)
+
+
+def test_csv_has_every_score_with_all_digits(run, summary):
+    out, _ = report(run, "--format", "csv")
+
+    rows = list(csv.DictReader(io.StringIO(out)))
+    expected = {(s.name, name): e for s in summary.systems for name, e in s.scores.items()}
+    assert [(row["system"], row["score"]) for row in rows] == list(expected)
+    for row in rows:
+        score = expected[row["system"], row["score"]]
+        assert float(row["mean"]) == score.mean
+        assert [float(row["low"]), float(row["high"])] == list(score.interval)
+        assert (int(row["n"]), int(row["n_failed"])) == (score.n, score.n_failed)
+        assert row["signature"] == score.signature
+
+
+def test_markdown_and_latex_have_mean_and_interval_of_each_cell(run, summary, tmp_path):
+    markdown, _ = report(run, "--format", "markdown")
+    printed, _ = report(run, "--format", "latex", "-o", tmp_path / "scores.tex")
+
+    latex = (tmp_path / "scores.tex").read_text(encoding="utf-8")
+    assert printed == f"latex: {tmp_path / 'scores.tex'}\n"
+    # by hand: `io` is first for its own question, and gold of none of the two others; the
+    # interval is Wilson's for 1 of 3
+    assert "| given | 0.333 = [0.0615, 0.792] |" in markdown
+    assert r"given & 0.333$^{=}$ {\scriptsize [0.0615, 0.792]} &" in latex
+    assert "vs " not in markdown
+    tables = re.findall(r"\\begin{tabular}{(l+)}\n\\toprule\n(.*?)\\bottomrule", latex, re.DOTALL)
+    assert len(tables) == len({score.kind for s in summary.systems for score in s.scores.values()})
+    for columns, body in tables:
+        lines = body.replace("\\midrule\n", "").splitlines()
+        assert all(line.count(" & ") == len(columns) - 1 for line in lines)
+        assert all(line.endswith(r" \\") for line in lines)
+
+
+def test_the_best_value_is_bold(run, summary):
+    """bm25 finds each gold document first; three questions cannot show that this is better."""
+    latex = render_latex(summary, read_comparisons(run))
+
+    assert r"bm25 & \textbf{1.00} {\scriptsize" in latex
+
+
+@pytest.mark.parametrize("render", [render_csv, render_latex, render_markdown])
+def test_a_run_without_scores(render, run, summary):
+    from dataclasses import replace
+
+    systems = tuple(replace(system, scores={}) for system in summary.systems)
+    text = render(replace(summary, systems=systems), read_comparisons(run))
+
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--format", "pdf"],
+            "--format pdf: allowed: latex, csv, markdown; with --figures FOLDER:",
+        ),
+        (["--format", "latex,csv"], "--format latex,csv: allowed: latex, csv, markdown"),
+        (["--format", "csv", "--brief"], "--format csv takes one RUN and no --brief"),
+        (
+            ["--format", "csv", "--figures", "f"],
+            "--format csv: allowed: svg, pdf, png, with commas",
+        ),
+        (["--to", "otel", "--format", "csv"], "--to takes one RUN, without --brief, --figures"),
+        (["--to", "mlflow", "."], "--to takes one RUN"),
+        (["--to", "otel", "-o", "x.json"], "-o goes with --to every_eval_ever alone"),
+    ],
+)
+def test_options_that_do_not_go_together(run, arguments, message):
+    _, error = report(run, *arguments, code=2)
+
+    assert message in error
+
+
+def test_the_published_schema_accepts_each_file(run, summary, repository, tmp_path):
+    schema = repository / "tests" / "report" / "every_eval_ever" / "eval.schema.json"
+    validator = Draft7Validator(json.loads(schema.read_text(encoding="utf-8")))
+    printed, _ = report(run, "--to", "every_eval_ever", "-o", tmp_path / "scores.json")
+
+    paths = [tmp_path / f"scores--{name}.json" for name in ("bm25", "given")]
+    assert printed.splitlines() == [f"every_eval_ever: {path}" for path in sorted(paths)]
+    for path, system in zip(sorted(paths), summary.systems, strict=True):
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        assert [error.message for error in validator.iter_errors(entry)] == []
+        assert entry["model_info"]["name"] == system.name
+        results = {e["metric_config"]["metric_id"]: e for e in entry["evaluation_results"]}
+        assert results.keys() == system.scores.keys()
+        for name, score in system.scores.items():
+            details = results[name]["score_details"]
+            ends = details["uncertainty"]["confidence_interval"]
+            assert details["score"] == score.mean
+            assert [ends["lower"], ends["upper"]] == list(score.interval)
+            assert results[name]["metric_config"]["lower_is_better"] is False
+            signature = results[name]["metric_config"]["additional_details"]["signature"]
+            assert signature == score.signature
+
+
+def test_a_second_call_writes_the_same_bytes_into_the_run_folder(run, tmp_path):
+    copied = shutil.copytree(run, tmp_path / "run")
+    report(copied, "--to", "every_eval_ever")
+    first = {path.name: path.read_bytes() for path in copied.glob("every_eval_ever*")}
+    report(copied, "--to", "every_eval_ever")
+
+    assert first.keys() == {"every_eval_ever--bm25.json", "every_eval_ever--given.json"}
+    assert first == {path.name: path.read_bytes() for path in copied.glob("every_eval_ever*")}
+
+
+@pytest.fixture
+def collector():
+    """The class of the collector, where the extra `otel` is installed."""
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    from tests.report.collector import Collector
+
+    return Collector
+
+
+def test_a_collector_gets_each_score_of_each_question(run, summary, collector):
+    from tests.report.collector import attributes
+
+    variables = {
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20s3cr3t-word,x-team=moons",
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+        "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test",
+    }
+    with collector() as server:
+        out, err = send(run, server.url, **variables)
+
+    scores = {(s.name, name): e for s in summary.systems for name, e in s.scores.items()}
+    events = [(record, attributes(record)) for record in server.records]
+    sent = Counter(
+        (e["ragbench.query_id"], e["ragbench.system"], e["gen_ai.evaluation.name"])
+        for _, e in events
+    )
+    assert sent == Counter((trace, *key) for trace in TRACES for key in scores)
+    assert out == (
+        f"otel: sent {len(events)} scores of 3 questions to {server.url}/v1/logs, "
+        f"{3 * sum(system == 'given' for system, _ in scores)} of them on the traces "
+        "that were scored\n"
+    )
+    columns = rb.load_experiment(run).per_query
+    for record, event in events:
+        system, name = event["ragbench.system"], event["gen_ai.evaluation.name"]
+        query = event["ragbench.query_id"]
+        assert record.event_name == "gen_ai.evaluation.result"
+        assert record.trace_id.hex() == (query if system == "given" else "")
+        assert event["gen_ai.evaluation.evaluator.version"] == scores[system, name].signature
+        value = columns[system][name][query]
+        assert event.get("gen_ai.evaluation.score.value", "none") == (
+            "none" if isnan(value) else value
+        )
+    [(path, headers)] = server.headers
+    assert (path, headers["authorization"]) == ("/v1/logs", "Bearer s3cr3t-word")
+    assert "s3cr3t" not in out + err
+    assert server.resources[0]["service.name"] == "ragbench"
+    assert server.resources[0]["deployment.environment"] == "test"
+
+
+def test_the_level_of_a_verdict_is_the_label(run, collector, tmp_path):
+    from tests.report.collector import attributes
+
+    copied = shutil.copytree(run, tmp_path / "run")
+    path = copied / "judgements" / "given.jsonl"
+    rows = [json.loads(line) | {"level": 3.0} for line in path.read_text("utf-8").splitlines()]
+    write_lines(path, rows)
+    with collector() as server:
+        send(copied, server.url)
+
+    labels = {
+        (event["gen_ai.evaluation.name"], event["gen_ai.evaluation.score.label"])
+        for event in map(attributes, server.records)
+        if event["ragbench.query_id"] == next(iter(TRACES))
+    }
+    assert ("faithfulness", "level 3") in labels
+    assert ("rouge1", "scored") in labels
+
+
+def test_events_have_reasons_and_failures(run, collector):
+    """A failed answer has the cause and no number; the judge's reason is the explanation."""
+    from tests.report.collector import attributes
+
+    with collector() as server:
+        send(run, server.url)
+
+    events = {
+        (e["ragbench.query_id"], e["gen_ai.evaluation.name"]): e
+        for e in map(attributes, server.records)
+        if e["ragbench.system"] == "given"
+    }
+    hot, icy, failed = TRACES
+    assert events[hot, "faithfulness"]["gen_ai.evaluation.score.value"] == 1.0
+    assert events[hot, "faithfulness"]["gen_ai.evaluation.score.label"] == "scored"
+    explanation = events[icy, "faithfulness"]["gen_ai.evaluation.explanation"]
+    assert explanation == "0 of 3 words found"
+    explanation = events[hot, "mrr"]["gen_ai.evaluation.explanation"]
+    assert explanation == "the answer has a gold answer word by word"
+    for name in ("faithfulness", "rouge1"):
+        event = events[failed, name]
+        assert "gen_ai.evaluation.score.value" not in event
+        assert event["gen_ai.evaluation.score.label"] == "failed"
+        assert event["error.type"] == event["ragbench.cause"]
+        assert "no server" in event["gen_ai.evaluation.explanation"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ((401, "text/plain", b"bad key s3cr3t-word"), "answered 401 Unauthorized"),
+        ((302, "text/plain", b""), "answered 302 Found"),
+        ((200, "text/html", b"<html>"), "answered with no message of OTLP"),
+        ((200, "application/x-protobuf", b"\xff\xff"), "answered with no message of OTLP"),
+        (
+            (200, "application/json", b'{"partialSuccess": {"rejectedLogRecords": "4"}}'),
+            "rejected 4 scores of a request",
+        ),
+        ((200, "application/x-protobuf", b"\n\x04\x08\x03\x12\x00"), "rejected 3 scores"),
+    ],
+)
+def test_a_collector_that_refuses_is_an_error(run, collector, reply, problem):
+    with collector(reply) as server:
+        out, err = send(run, server.url, code=2)
+
+    assert out == ""
+    [line] = err.splitlines()
+    assert line.startswith(f"the OTLP collector {server.url}/v1/logs {problem}")
+    assert "; 0 of " in line
+    assert "s3cr3t" not in line
+
+
+def test_scores_that_were_taken_before_an_error_are_counted(run, collector, monkeypatch):
+    monkeypatch.setattr("ragbench.report.export.otel._BATCH", 4)
+    taken = (200, "application/json", b"{}")
+    with collector(taken, taken, (400, "text/plain", b"")) as server:
+        _, err = send(run, server.url, code=2)
+
+    assert "answered 400 Bad Request; 8 of " in err
+    assert "a second export repeats them" in err
+
+
+def test_a_collector_that_cannot_be_reached_ends_with_7(run, collector):
+    with collector() as server:
+        pass  # the port is free again
+
+    _, err = send(run, server.url.replace("//", "//me:s3cr3t-word@"), code=7)
+
+    assert "cannot be reached (ConnectionError); 0 of " in err
+    assert "s3cr3t" not in err
+
+
+def test_another_protocol_is_refused(run, collector):
+    _, err = send(run, "http://127.0.0.1:9", code=2, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL: found 'grpc', allowed: http/protobuf" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0AF7651916CD43DD8448EB211C80319C", 0x0AF7651916CD43DD8448EB211C80319C),
+        ("0x0af7651916cd43dd8448eb211c80319c", 0x0AF7651916CD43DD8448EB211C80319C),
+        ("tr-0af7651916cd43dd8448eb211c80319c", 0x0AF7651916CD43DD8448EB211C80319C),
+        ("0af76519-16cd-43dd-8448-eb211c80319c", 0x0AF7651916CD43DD8448EB211C80319C),
+        ("0af7651916cd43dd", 0),
+        ("q1", 0),
+        ("", 0),
+    ],
+)
+def test_ids_of_traces(text, number):
+    assert read_trace_id(text) == number
+
+
+@pytest.mark.parametrize(
+    ("tool", "package", "advice"),
+    [
+        ("otel", "opentelemetry", "pip install 'ragbench-eval[otel]'"),
+        ("mlflow", "mlflow", "pip install mlflow"),
+    ],
+)
+def test_a_missing_package_is_named(run, monkeypatch, tool, package, advice):
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+
+    _, err = report(run, "--to", tool, code=2)
+
+    assert err.startswith(f"report --to {tool} needs ")
+    assert err.endswith(f": {advice}\n")
+
+
+def test_names_are_those_that_mlflow_takes_and_never_equal():
+    scores = ["ndcg@10", "NDCG@10", "f(a)", "f[a]", "f_a", "@", "x" * 300, "x" * 301, "f.low"]
+
+    names = metric_names(scores)
+
+    assert list(names) == scores
+    assert len({name.casefold() for name in names.values()}) == len(scores)
+    assert all(re.fullmatch(r"[\w.-]{1,230}", name) for name in names.values())
+    assert names["f.low"] == "f.low"
+    # a name does not depend on the order of the scores
+    assert metric_names(scores[::-1]) == names
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the packages of MLflow
+def test_mlflow_has_a_run_per_system_and_nothing_behind_a_link(run, summary, tmp_path, monkeypatch):
+    pytest.importorskip("mlflow", reason="MLflow is the user's own package")
+    pytest.importorskip("alembic", reason="a SQLite store needs all of MLflow")
+    from mlflow.tracking import MlflowClient
+
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    copied = shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "private").write_text("not for MLflow", encoding="utf-8")
+    (copied / "report.html").unlink()
+    (copied / "report.html").symlink_to(tmp_path / "private")
+    out, _ = report(copied, "--to", "mlflow", env={"MLFLOW_TRACKING_URI": store})
+
+    client = MlflowClient(store)
+    experiment = client.get_experiment_by_name("moons")
+    runs = {each.info.run_name: each for each in client.search_runs([experiment.experiment_id])}
+    assert out.count("\n") == len(runs) == len(summary.systems)
+    for system in summary.systems:
+        logged = runs[system.name]
+        names = metric_names(system.scores)
+        expected = {}
+        for name, score in system.scores.items():
+            expected[names[name]] = score.mean
+            expected[f"{names[name]}/low"], expected[f"{names[name]}/high"] = score.interval
+            expected[f"{names[name]}/n"] = score.n
+            expected[f"{names[name]}/failed"] = score.n_failed
+            expected[f"{names[name]}/not_applicable"] = score.not_applicable
+            tags = logged.data.tags
+            assert tags[f"ragbench.signature.{names[name]}"] == score.signature
+            assert tags[f"ragbench.score.{names[name]}"] == name
+        assert logged.data.metrics == expected
+        assert logged.info.status == "FINISHED"
+        files = {file.path for file in client.list_artifacts(logged.info.run_id)}
+        # a link in the place of the page may lead to any file
+        assert files == {"summary.json", "manifest.json", "config.yaml", "report.md"}
