@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -44,9 +45,11 @@ def command(
 
     reader = RunReader(resolve_run_folder(run), system)
     fixes = list_fixes(reader, passages)
+    options = (("--system", system), ("--passages", passages))
+    words = shlex.join([str(run), *(f"{o}={v}" for o, v in options if v is not None)])
     if as_json:
         output.write_json(to_json(codec.to_json(fixes)))
-    for line in () if as_json else fix_lines(fixes, str(run), output.terminal_width()):
+    for line in () if as_json else fix_lines(fixes, words, output.terminal_width()):
         output.echo(line)
     promise = fixes.best
     if write is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -211,7 +212,8 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
     """Show where the systems of RUN lose answers: in retrieval, ranking or generation.
 
     The command prints a line per system with the number of queries of each cause, the changes
-    against the baseline, and each query without a right answer with its reason. RUN is a run
+    against the baseline, each query without a right answer with its reason, and what to change
+    (`ragbench fix`). RUN is a run
     folder, or the folder of an experiment (the newest run). Nothing is run, and no module that RUN
     names is imported.
     """
@@ -226,6 +228,20 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
         write_result(explanation.render_markdown(result))
     else:
         write_result(explanation.render_table(result, width=terminal_width()))
+        if system is None and cause is None:
+            _print_changes(run)
+
+
+def _print_changes(run: Path) -> None:
+    """Print what to change in a run, if its fix list is quick to count."""
+    from ragbench.data.runs.run_folder import resolve_run_folder
+    from ragbench.experiment.fix import list_fixes_of_page
+    from ragbench.report.fixes import fix_lines
+
+    fixes = list_fixes_of_page(resolve_run_folder(run))
+    if fixes is not None:
+        lines = ["", *fix_lines(fixes, shlex.quote(str(run)), terminal_width(), brief=True)]
+        write_result("\n".join(lines) + "\n")
 
 
 def _read_explanation(run: Path, system: str | None, cause: str | None) -> Explanation:

@@ -38,6 +38,7 @@ from ragbench.data.runs.run_lines import (
 from ragbench.data.runs.run_list import read_commit
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings
+from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.result import Experiment
@@ -175,7 +176,8 @@ def write_run(
 
     def finish(folder: Path) -> None:
         # from the files, as `ragbench report` reads them: both write the same page
-        write_page(folder / "report.html", summary, results.comparisons, folder)
+        fixes = list_fixes_of_page(folder)
+        write_page(folder / "report.html", summary, results.comparisons, folder, fixes)
 
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
     return Experiment(folder, summary, results.comparisons)

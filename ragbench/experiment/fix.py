@@ -30,6 +30,7 @@ from ragbench.retrieve import RETRIEVERS
 from ragbench.types import Qrels, Query
 from ragbench.types.rows import BoolArray
 
+_LARGEST = 16_000_000  # bytes of the rankings of a run whose page has a fix list
 _TEXTS = 500  # of which the mean length of a passage is taken
 _OF_GENERATOR: tuple[AnswerCause, ...] = (
     "not_used",
@@ -80,8 +81,13 @@ class RunReader:
     def base(self) -> SystemSummary:
         """Retriever that the changes start from; DataError if the run has no such ranking."""
         names = [system.name for system in self.summary.systems]
-        name = self.system or self.summary.baseline or next(iter(self.rankings), "")
+        baseline = self.summary.system(self.summary.baseline or "")
+        is_ranked = baseline is not None and baseline.ranking_of in self.rankings
+        first = self.summary.baseline if is_ranked else next(iter(self.rankings), None)
+        name = self.system or first or "the run"
         system = self.summary.system(name)
+        if system is None and self.system is None:
+            raise DataError("no stored ranking", file=self.folder, allowed="a run with a retriever")
         if system is None:
             near, allowed = nearest(name, names), ", ".join(names)
             raise DataError(
@@ -101,16 +107,10 @@ class RunReader:
 
     @cached_property
     def questions(self) -> Sequence[QuestionRow]:
-        """Questions that count: judged, and with an answer; DataError without judgements."""
+        """Questions that count: judged, and with an answer; empty without any."""
         path = self.folder / QUESTIONS_FILE
         rows = [row for _, row in run_folder.read_records(path, QuestionRow, "a question")]
         judged = {row.query_id: dict(row.judged) for row in rows if row.judged}
-        if not judged:
-            raise DataError(
-                "no judgements: what a change rescues is counted by gold documents",
-                file=self.folder,
-                allowed="a run of a data set with qrels",
-            )
         answers = {row.query_id: row.answers for row in rows}
         queries = [
             Query(row.query_id, row.question, self.metadata.get(row.query_id, {})) for row in rows
@@ -239,6 +239,12 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
     Raises:
         DataError: There is no run or no such system, a file is damaged, or nothing is judged.
     """
+    if not reader.questions:
+        raise DataError(
+            "no judgements of a question with an answer: changes are counted by gold documents",
+            file=reader.folder,
+            allowed="a run of a data set with qrels",
+        )
     priced = reader.priced_run(reads)
     changes, best = price_changes(priced)
     return FixList(
@@ -255,6 +261,18 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
         labels={row.query_id: row.label for row in reader.questions if row.label != row.query_id},
         notes=tuple(_notes(reader, priced)),
     )
+
+
+def list_fixes_of_page(folder: Path) -> FixList | None:
+    """Return the fix list for the page of a run; None without judgements, or for large rankings.
+
+    `ragbench fix` counts these too, but a page has to be quick. DataError as `list_fixes`.
+    """
+    reader = RunReader(folder)
+    size = sum(file.stat().st_size for file in reader.rankings.values())
+    if not 0 < size <= _LARGEST or not reader.questions:
+        return None
+    return list_fixes(reader)
 
 
 def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:

@@ -20,6 +20,7 @@ from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.run_list import RunEntry
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
+from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_atomically, write_file
 from ragbench.pictures.svg import FIGURES, drawer
@@ -139,7 +140,8 @@ def _write(
             if brief:
                 write_brief(path, summary, comparisons)
             elif path.suffix == ".html":
-                write_page(path, summary, comparisons, run)
+                fixes = None if run is None else list_fixes_of_page(run)
+                write_page(path, summary, comparisons, run, fixes)
             else:
                 # a model may send lone surrogates, which UTF-8 cannot encode: written as escapes
                 page = render_markdown(summary, comparisons).encode("utf-8", "backslashreplace")

@@ -168,12 +168,14 @@ class Grid:
         heads: Heads of the columns.
         rows: Cells of each row, one for each head.
         words: True if the cells are words, aligned left; False for numbers, aligned right.
+        has_queries: True if the first cell of each row is the id of a query, which the page links.
     """
 
     caption: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     words: bool = False
+    has_queries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,7 @@ class Layout:
         runs: Changes between several runs; None for one run.
         preferences: A chapter for each pairwise rubric.
         audit: Audit of the test set; None if the run made none.
+        fixes: Changes that stored rankings can price; None without judgements.
         legend: Sign and meaning of each sign in the tables.
         notes: Remarks of the run.
         warnings: Problems of the run.
@@ -233,6 +236,7 @@ class Layout:
     runs: Chapter | None = None
     preferences: tuple[Chapter, ...] = ()
     audit: Chapter | None = None
+    fixes: Chapter | None = None
     legend: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

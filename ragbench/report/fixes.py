@@ -12,10 +12,16 @@ from ragbench.types.display import printable
 _HEADS = ("change", "rescued", "lost", "right", "what to expect")
 _FUSIONS = 3  # that are listed, the best ones
 _LISTED = 10  # ids in the terminal
+_ROWS = 200  # questions on the page
 
 
-def fix_lines(fixes: FixList, run: str, width: int = 100) -> Iterator[str]:
-    """Yield the lines of a fix list; `run` is the folder as the user wrote it."""
+def fix_lines(
+    fixes: FixList, arguments: str, width: int = 100, *, brief: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a fix list; a brief one has the changes and the next step alone.
+
+    `arguments` are those of `ragbench fix`, as the user wrote them.
+    """
     yield f"{_headline(fixes)}; what stored results say about the other {fixes.of - fixes.right}:"
     rows = [_cells(change, fixes) for change in listed(fixes.changes, fixes.read)]
     cells = [
@@ -23,16 +29,16 @@ def fix_lines(fixes: FixList, run: str, width: int = 100) -> Iterator[str]:
         for text, rescued, lost, right, words in rows
     ]
     yield from draw(list(zip(*cells, strict=True)), width) if cells else ()
-    for loss in fixes.remaining:
+    for loss in () if brief else fixes.remaining:
         yield ""
         n = len(loss.queries)
         yield f"{printable(loss.system)}: {n} {loss.reason}; only {loss.advice} can help"
         names = [printable(fixes.labels.get(query, query)) for query in loss.queries[:_LISTED]]
         yield f"  {', '.join(names)}{', ...' if n > _LISTED else ''}"
-    for note in fixes.notes:
+    for note in () if brief else fixes.notes:
         yield f"note: {printable(note)}"
     yield ""
-    yield from _next_steps(fixes, run)
+    yield from _next_steps(fixes, arguments)
 
 
 def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
@@ -59,25 +65,33 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
 
 
 def fix_chapter(fixes: FixList) -> Chapter:
-    """Return the chapter of a fix list, with the ids of the questions of each change."""
+    """Return the chapter of a fix list: changes, and the first 200 questions that they move."""
     changes = listed(fixes.changes, fixes.read)
     grids = [Grid("changes", _HEADS, tuple(_cells(c, fixes) for c in changes), words=True)]
-    for title, ids in (
-        (f"{change.text}: {word}", names)
-        for change in changes
-        for word, names in (("rescued", change.rescued), ("lost", change.lost))
-        if names
-    ):
-        rows = tuple((printable(fixes.labels.get(query, query)),) for query in ids)
-        grids.append(Grid(printable(title), ("question",), rows, words=True))
-    losses = (
-        f"{printable(loss.system)}: {len(loss.queries)} {loss.reason}; only {loss.advice} can help"
+    rescues, losses = dict[str, list[str]](), dict[str, list[str]]()
+    for change in (change for change in changes if not change.is_bound):
+        for names, queries in ((rescues, change.rescued), (losses, change.lost)):
+            for query in queries:
+                names.setdefault(query, []).append(printable(change.text))
+    rows = [
+        (printable(query), "; ".join(rescues.get(query, ())), "; ".join(losses.get(query, ())))
+        for query in {**rescues, **losses}
+    ]
+    if rows:
+        heads = ("question", "rescued by", "lost by")
+        table = tuple(rows[:_ROWS])
+        grids.append(Grid("questions", heads, table, words=True, has_queries=True))
+    remaining = tuple(
+        (printable(loss.system), loss.reason, loss.advice, str(len(loss.queries)))
         for loss in fixes.remaining
     )
+    if remaining:
+        loss_heads = ("system", "reason", "what can help", "questions")
+        grids.append(Grid("no change of the ranking helps", loss_heads, remaining, words=True))
     return Chapter(
         "what to change",
         (_headline(fixes), *_next_steps(fixes, "RUN")),
-        (*losses, *map(printable, fixes.notes)),
+        tuple(map(printable, fixes.notes)),
         tuple(grids),
     )
 
@@ -117,7 +131,7 @@ def _number(value: float) -> str:
     return text.removesuffix(".0")
 
 
-def _next_steps(fixes: FixList, run: str) -> Iterator[str]:
+def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
     """Yield the best change, its gain after the choice, and the commands that write it."""
     best = fixes.best
     if best is None or best.change.net <= 0:
@@ -130,7 +144,7 @@ def _next_steps(fixes: FixList, run: str) -> Iterator[str]:
         low, high = map(_number, best.untouched)
         yield f"next: {printable(best.change.text)}{equals}"
         yield f"surely better: {confirmed}; on {fixes.of} other questions {low} to {high}"
-        yield f"  ragbench fix {printable(run)} --write best.yaml && ragbench run best.yaml"
+        yield f"  ragbench fix {printable(arguments)} --write best.yaml && ragbench run best.yaml"
         return
     promise = f"{printable(best.change.text)}{equals}"
     yield f"nothing here is surely better; the largest promise: {promise}"

@@ -147,3 +147,18 @@ def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path)
     assert run_command(*command, "--best", cwd=quickstart).returncode == 0
     assert best.read_text().startswith("# ")
     assert run_command("fix", "runs/quickstart", "--best", cwd=quickstart).returncode == 2
+
+
+@pytest.mark.costly
+def test_the_page_and_explain_have_the_changes(quickstart):
+    [run] = (quickstart / "runs/quickstart").glob("2*")
+    page = (run / "report.html").read_text()
+    explained = run_command("explain", "runs/quickstart", cwd=quickstart).stdout
+
+    assert "<h2>what to change</h2>" in page
+    assert '<a href="#queries&amp;q=q38">q38</a></th><td class="words">fuse with minilm' in page
+    assert "bm25 finds 57 of 70 at 5; what stored results say" in explained
+    assert "ragbench fix runs/quickstart --write best.yaml" in explained
+    before = page
+    assert run_command("report", "runs/quickstart", cwd=quickstart).returncode == 0
+    assert (run / "report.html").read_text() == before

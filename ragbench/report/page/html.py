@@ -6,6 +6,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -15,8 +16,10 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.files import write_atomically
 from ragbench.pictures.svg import Picture, Scale
 from ragbench.records.comparison import Comparisons
+from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, MeasureColumn, Section
+from ragbench.report.fixes import fix_chapter
 from ragbench.report.layout import lay_out
 from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
@@ -27,12 +30,19 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-def render_html(summary: Summary, comparisons: Comparisons, data: PageData | None = None) -> str:
-    """Return the page of a run as HTML; `data` are its queries, None leaves them out.
+def render_html(
+    summary: Summary,
+    comparisons: Comparisons,
+    data: PageData | None = None,
+    fixes: FixList | None = None,
+) -> str:
+    """Return the page of a run as HTML; without its queries or its fix list, these are left out.
 
     It is the same for equal arguments.
     """
-    return _render(lay_out(summary, comparisons), pictures(summary, comparisons), data)
+    page = lay_out(summary, comparisons)
+    page = page if fixes is None else replace(page, fixes=fix_chapter(fixes))
+    return _render(page, pictures(summary, comparisons), data)
 
 
 def write_brief(path: Path, summary: Summary, comparisons: Comparisons) -> None:
@@ -50,6 +60,7 @@ def write_page(
     summary: Summary,
     comparisons: Comparisons,
     run: Path | None = None,
+    fixes: FixList | None = None,
     **limits: int,
 ) -> None:
     """Write the page of a run.
@@ -62,6 +73,7 @@ def write_page(
         summary: The run.
         comparisons: The tests of the run.
         run: Run folder for the queries; None writes a page without queries.
+        fixes: Fix list of the run; None writes a page without it.
         limits: Limits of `pack_queries`.
 
     Raises:
@@ -69,7 +81,7 @@ def write_page(
         OSError: The page cannot be written.
     """
     data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
-    write_html(path, render_html(summary, comparisons, data))
+    write_html(path, render_html(summary, comparisons, data, fixes))
 
 
 def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[Picture]:
