@@ -6,11 +6,6 @@ import gzip
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
-    ExportLogsServiceRequest,
-    ExportLogsServiceResponse,
-)
-
 
 class Collector:
     """`with Collector() as collector`: its records in `records`, its headers in `headers`.
@@ -19,6 +14,12 @@ class Collector:
     """
 
     def __init__(self, *replies):
+        # here, as the extra `otel` may not be installed
+        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+            ExportLogsServiceRequest,
+            ExportLogsServiceResponse,
+        )
+
         self.records, self.headers, self.resources = [], [], []
         waiting, outer = list(replies), self
 
