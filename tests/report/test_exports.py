@@ -17,6 +17,7 @@ from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.report.export.mlflow import metric_names
 from ragbench.report.export.otel import read_trace_id
 from ragbench.report.score_tables import render_csv, render_latex, render_markdown
+from ragbench.testing import ChatServer
 from tests.commands import run_command
 
 TRACES = {
@@ -170,9 +171,14 @@ def test_options_that_do_not_go_together(run, arguments, message):
     assert message in error
 
 
-def test_the_published_schema_accepts_each_file(run, summary, repository, tmp_path):
+@pytest.fixture
+def validator(repository):
+    """The published schema of the format, version 0.3.0."""
     schema = repository / "tests" / "report" / "every_eval_ever" / "eval.schema.json"
-    validator = Draft7Validator(json.loads(schema.read_text(encoding="utf-8")))
+    return Draft7Validator(json.loads(schema.read_text(encoding="utf-8")))
+
+
+def test_the_published_schema_accepts_each_file(run, summary, validator, tmp_path):
     printed, _ = report(run, "--to", "every_eval_ever", "-o", tmp_path / "scores.json")
 
     paths = [tmp_path / f"scores--{name}.json" for name in ("bm25", "given")]
@@ -191,6 +197,41 @@ def test_the_published_schema_accepts_each_file(run, summary, repository, tmp_pa
             assert results[name]["metric_config"]["lower_is_better"] is False
             signature = results[name]["metric_config"]["additional_details"]["signature"]
             assert signature == score.signature
+
+
+@pytest.mark.costly
+def test_a_judge_is_described_with_its_prompt(validator, tmp_path, monkeypatch):
+    """The words that a chat model got are in the file, without the judged texts."""
+    row = {
+        "id": "q1",
+        "question": "Which moon is hot?",
+        "answer": "Io is hot.",
+        "contexts": ["Io."],
+    }
+    path = write_lines(tmp_path / "rows.jsonl", [row])
+    with ChatServer('{"reasoning": "short", "level": 5}') as server:
+        judge = {"type": "openai", "model": "small", "base_url": server.url}
+        config = {
+            "name": "judged",
+            "dataset": {"type": "records", "path": path},
+            "metrics": {"judge": judge | {"rubrics": ["fluency"]}},
+            "output": str(tmp_path / "runs"),
+            "cache": str(tmp_path / "cache"),
+        }
+        folder = rb.run_experiment(config).path
+        sent = server.received[0].body["messages"]
+    report(folder, "--to", "every_eval_ever", "-o", tmp_path / "scores.json")
+
+    # one system: the file has the name as it was given
+    entry = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert [error.message for error in validator.iter_errors(entry)] == []
+    [result] = (r for r in entry["evaluation_results"] if "fluency" in r["evaluation_name"])
+    scoring = result["metric_config"]["llm_scoring"]
+    [judge] = scoring["judges"]
+    assert judge["model_info"]["name"] == "small"
+    assert sent[0]["content"] in scoring["input_prompt"]
+    assert "Io is hot." in sent[-1]["content"]
+    assert "Io is hot." not in scoring["input_prompt"]
 
 
 def test_a_second_call_writes_the_same_bytes_into_the_run_folder(run, tmp_path):
@@ -338,7 +379,8 @@ def test_a_collector_that_cannot_be_reached_ends_with_7(run, collector):
     with collector() as server:
         pass  # the port is free again
 
-    _, err = send(run, server.url.replace("//", "//me:s3cr3t-word@"), code=7)
+    url = server.url.replace("//", "//me:s3cr3t-word@")
+    _, err = send(run, url, code=7, OTEL_EXPORTER_OTLP_TIMEOUT="0.1")
 
     assert "cannot be reached (ConnectionError); 0 of " in err
     assert "s3cr3t" not in err
