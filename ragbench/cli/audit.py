@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ragbench.cli import output
-from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK
+from ragbench.config.load import load_config
+from ragbench.config.schema import ExperimentConfig
+from ragbench.data.runs.run_folder import to_json
+from ragbench.errors import (
+    EXIT_GATE_FAILED,
+    EXIT_INCOMPLETE,
+    EXIT_OK,
+    EXIT_UNREACHABLE,
+    DataError,
+)
+from ragbench.experiment.audit import doubtful
+from ragbench.experiment.audit.audit import audit_test_set, audited_set
+from ragbench.experiment.audit.judged import JudgedLabels, judge_labels
+from ragbench.experiment.audit.repair import repair_labels
+from ragbench.experiment.plan.plan import load_collection
+from ragbench.files import naming_unwritable, write_file
+from ragbench.records import codec
+from ragbench.records.audit import Repair
+from ragbench.report.audit import audit_lines, repair_lines
+from ragbench.report.page.review import write_label_page
+from ragbench.report.progress import Progress
+from ragbench.report.text import counted
+from ragbench.types import Collection
 
 
 @click.command(name="audit")
@@ -15,13 +40,25 @@ from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK
 @output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are findings.")
 @click.option(
+    "--judge",
+    is_flag=True,
+    help="Also ask the judge of the config about gold passages and unjudged hits.",
+)
+@output.path_option(
+    "--reviewed",
+    help="In place of the audit: read the sheet that the page of --judge saved, and print how far "
+    "people agree with the judge.",
+)
+@click.option(
     "--repair",
     is_flag=True,
     help="In place of the audit: look up the gold quotes in documents that have changed.",
 )
 @output.file_option(
     *("-o", "--output", "target"),
-    help="Write the table with the new places of its quotes; it may be the table itself.",
+    help="With --judge, a page (FILE.html) to grade the doubtful passages; with --reviewed, the "
+    "corrected judgements (FILE.tsv); with --repair, the table with the new places of its quotes, "
+    "which may be the table itself.",
 )
 @output.json_option(help="Print all findings as JSON.")
 @click.pass_context
@@ -31,11 +68,11 @@ def command(
     config: Path,
     overrides: tuple[str, ...],
     strict: bool,
-    repair: bool,
     target: Path | None,
     as_json: bool,
+    **modes: Any,
 ) -> None:
-    """Look for faults of the test set of CONFIG; no model is asked, and nothing is run.
+    """Look for faults of the test set of CONFIG; nothing is run, and no model asked but by --judge.
 
     Each finding has its place, what is wrong and what to do: questions that repeat each other or
     stand in another split, gold that is missing, empty or copied, answers that their gold lacks,
@@ -43,35 +80,110 @@ def command(
     The block `audit:` of CONFIG names the kinds of questions; with it, the page of a run has the
     findings, too.
 
+    With --judge, the judge of CONFIG grades gold passages and the best unjudged hits of stored
+    rankings: labels that it doubts are findings, and -o writes a page to grade them.
+
     With --repair, the table of questions of CONFIG was written for earlier documents. Labels that
     were kept, or moved to one other place, are written to -o; those that were split, merged or are
     gone are listed for a person, and count as findings.
     """
-    from ragbench.config.load import load_config
-    from ragbench.data.runs.run_folder import to_json
-    from ragbench.experiment.audit.audit import audit_test_set
-    from ragbench.experiment.audit.repair import repair_labels
-    from ragbench.experiment.plan.plan import load_collection
-    from ragbench.records import codec
-    from ragbench.report.audit import audit_lines, repair_lines
-    from ragbench.report.text import counted
-
-    output.refuse((target and not repair, "-o goes with --repair"))
+    judge, reviewed, repair = (modes[name] for name in ("judge", "reviewed", "repair"))
+    n_modes = sum(map(bool, modes.values()))
+    output.refuse(
+        (n_modes > 1, "pass one of --judge, --reviewed and --repair"),
+        (target and not n_modes, "-o goes with --repair, --judge or --reviewed"),
+        (judge and target and target.suffix != ".html", "--judge needs -o FILE.html"),
+        (reviewed and (as_json or strict), "--reviewed takes CONFIG and -o alone"),
+    )
     settings = load_config(config, overrides=overrides)
     if repair:
         result = repair_labels(settings, target)
-        if as_json:
-            output.write_json(to_json(codec.to_json(result)))
-        for line in () if as_json else repair_lines(result):
-            output.echo(line)
-        if target is not None:
-            n_open = counted(result.open_rows, "rows")
-            has = "has" if result.open_rows == 1 else "have"
-            output.write_notes([f"wrote {target}; {n_open} to correct {has} keep = no"])
+        _print_repair(result, target, as_json=as_json)
         ctx.exit(EXIT_GATE_FAILED if strict and result.open_rows else EXIT_OK)
-    audit = audit_test_set(settings, load_collection(settings))
+    collection = load_collection(settings)
+    if reviewed:
+        _read_back(collection, reviewed, target)
+        return
+    audit, code = audit_test_set(settings, collection), EXIT_OK
+    if judge:
+        labels = _judge(settings, collection)
+        audit = replace(audit, findings=(*audit.findings, *labels.findings))
+        if target is not None:
+            _write_page(target, labels, collection, config)
+        if sum(labels.failed.values()) > settings.max_failed * (labels.judged or 1):
+            code = EXIT_UNREACHABLE if labels.is_unreachable else EXIT_INCOMPLETE
     if as_json:
         output.write_json(to_json(codec.to_json(audit)))
     for line in () if as_json else audit_lines(audit):
         output.echo(line)
-    ctx.exit(EXIT_GATE_FAILED if strict and audit.findings else EXIT_OK)
+    ctx.exit(EXIT_GATE_FAILED if strict and audit.findings else code)
+
+
+def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
+    """Return the labels that the judge doubts, and print calls and failures as notes."""
+    progress = Progress(brief=not sys.stderr.isatty(), stream=output.progress_stream())
+    with (
+        output.resumable(),
+        progress.stage("judge labels", None, "passages") as stage,
+    ):
+        labels = judge_labels(config, collection, audited_set(config, collection), stage.advance)
+    totals = labels.totals
+    calls, stored = counted(totals.calls, "calls"), counted(totals.stored, "stored replies")
+    usd = "cost unknown" if totals.unknown_cost else f"{totals.cost_usd:.2g} USD"
+    judged = f"{counted(labels.judged, 'passages')} judged: {calls}, {stored}, {usd}"
+    causes = ", ".join(f"{number} {cause}" for cause, number in labels.failed.items())
+    failed = [f"{sum(labels.failed.values())} could not be judged: {causes}"] if causes else []
+    output.write_notes([judged, *failed])
+    return labels
+
+
+def _write_page(target: Path, labels: JudgedLabels, collection: Collection, config: Path) -> None:
+    """Write the page to grade doubtful passages, and print its name; none without such passages.
+
+    Raises a UsageError if the file exists, and a DataError if it cannot be written.
+    """
+    if not labels.doubtful:
+        output.write_notes([f"no label is doubtful: {target} is not written"])
+        return
+    rows = doubtful.doubtful_rows(labels.doubtful, collection)
+    scales = {doubtful.RUBRIC: doubtful.grade_scale(collection.qrels)}
+    with naming_unwritable(target):
+        write_label_page(
+            target,
+            rows,
+            scales,
+            noun="passage",
+            command=f"ragbench audit {config} -o corrected.tsv --reviewed",
+        )
+    output.write_notes([f"wrote {target}: {counted(len(rows), 'passages')} to grade in a browser"])
+
+
+def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> None:
+    """Print the agreement of people with the judge, and write the corrected judgements.
+
+    Raises:
+        DataError: The sheet cannot be read, or the file exists and holds something else.
+    """
+    graded, n_empty = doubtful.read_graded(reviewed, collection)
+    text = doubtful.corrected_judgements(graded, collection.qrels)
+    if target is not None:
+        if target.exists() and target.read_bytes() != text.encode():
+            problem = "exists and holds something else"
+            raise DataError(problem, file=target, allowed="another file")
+        write_file(target, text)
+    for line in doubtful.graded_lines(graded, n_empty):
+        output.echo(line)
+    if target is not None:
+        output.write_notes([f"wrote {target}"])
+
+
+def _print_repair(repair: Repair, target: Path | None, *, as_json: bool) -> None:
+    """Print the labels of a repaired table, and the name of the file if there is one."""
+    if as_json:
+        output.write_json(to_json(codec.to_json(repair)))
+    for line in () if as_json else repair_lines(repair):
+        output.echo(line)
+    if target is not None:
+        has = "has" if repair.open_rows == 1 else "have"
+        n_open = counted(repair.open_rows, "rows")
+        output.write_notes([f"wrote {target}; {n_open} to correct {has} keep = no"])

@@ -34,6 +34,15 @@ FINDING_KINDS = {
         "questions of another length",
         "check that it is one question, and all of it",
     ),
+    # of a judge alone
+    "label_suspected_wrong": (
+        "gold that the judge calls irrelevant",
+        "read it, and correct the judgement or the question",
+    ),
+    "label_suspected_missing": (
+        "unjudged hits that the judge calls relevant",
+        "read it, and judge it",
+    ),
 }
 
 

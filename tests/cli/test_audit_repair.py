@@ -307,4 +307,4 @@ def test_a_data_set_without_a_table_is_refused(tmp_path):
     assert "has no table with gold quotes" in result.stderr
     result = run_command("audit", "c.yaml", "-o", "x.csv", cwd=tmp_path)
     assert result.returncode == 2
-    assert "-o goes with --repair" in result.stderr
+    assert "-o goes with --repair, --judge or --reviewed" in result.stderr

@@ -48,7 +48,7 @@ def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
         DataError: A file has changed since it was loaded and cannot be read, or `statistics.slices`
             names metadata that no query has.
     """
-    audited = _audited_set(config, collection)
+    audited = audited_set(config, collection)
     findings = [finding for check in _CHECKS for finding in check(audited)]
     findings.sort(key=lambda finding: [*FINDING_KINDS].index(finding.kind))
     return Audit(
@@ -59,7 +59,7 @@ def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
     )
 
 
-def _audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
+def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
     """Return the parts of a data set that checks read; raises as `audit_test_set`."""
     dataset, qrels = config.dataset, collection.qrels
     places = Places({})

@@ -43,14 +43,21 @@ def write_review_page(path: Path, entries: Sequence[Entry], documents: Sequence[
 
 
 def write_label_page(
-    path: Path, rows: Sequence[Sequence[str | float | None]], scales: Mapping[str, LabelScale]
+    path: Path,
+    rows: Sequence[Sequence[str | float | None]],
+    scales: Mapping[str, LabelScale],
+    *,
+    noun: str = "answer",
+    command: str = "ragbench calibrate RUN --labels",
 ) -> None:
-    """Write the page on which a person labels the answers of a sheet, and which saves the sheet.
+    """Write the page on which a person labels the rows of a sheet, and which saves the sheet.
 
     Args:
         path: The HTML file; the saved sheet has its name, ending in .csv.
-        rows: Rows of `sheet_rows`, at least one.
+        rows: Rows with the cells of `COLUMNS`, at least one.
         scales: Rubric -> scale of its labels, for the digit keys.
+        noun: Name of what is labelled, a singular.
+        command: Command that reads the saved sheet.
 
     Raises:
         OSError: The page cannot be written.
@@ -67,7 +74,7 @@ def write_label_page(
         "levels": [[f"{level:g}" for level in scales[row["rubric"]].levels] for row in answers],
         "name": f"{path.stem}.csv",
     }
-    _write(path, data, is_labels=True)
+    _write(path, data, is_labels=True, noun=noun, command=command)
 
 
 def _write(path: Path, data: Mapping[str, object], **values: object) -> None:

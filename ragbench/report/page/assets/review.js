@@ -1,4 +1,4 @@
-// Review of questions, or labels of answers, by keys, saved as CSV. No library, no request, no
+// Review of questions, or labels of answers or passages, by keys, saved as CSV. No library, no request, no
 // markup from text: every foreign text is set by textContent or as the value of a field.
 "use strict";
 (() => {
