@@ -248,6 +248,34 @@ def test_one_of_several_documents_is_renamed_and_an_unclear_one_is_not(tmp_path)
     assert [row["keep"] for row in new] == ["", "no", "", "", ""]
 
 
+def test_gold_documents_follow_their_spans(tmp_path):
+    io, air = "Io is a moon of Jupiter.", "Titan has a thick air."
+    spans = [
+        {"document": "a", "quote": io, "note": 1},
+        {"document": "a", "quote": air, "start": 40, "end": 62},
+        {"document": "c", "start": 0, "end": 5},
+    ]
+    rows = [
+        {"id": "q1", "question": "Io?", "relevant": {"a": 2, "c": 1}, "reference_spans": spans},
+        {"id": "q2", "question": "Air?", "relevant": "c; d", "reference_spans": [spans[1]]},
+    ]
+    small(tmp_path, ("q", "", ""))
+    write_lines(tmp_path / "qa.jsonl", rows)
+    _, report, _ = repair(tmp_path, "qa.jsonl", "-o", "new.jsonl")
+
+    assert [label["status"] for label in report["labels"]] == ["moved"] * 3
+    first, second = read_lines(tmp_path / "new.jsonl")
+    moved = [
+        {"document": "b", "quote": io, "note": 1},
+        {"document": "c", "quote": air, "start": 0, "end": 22},
+    ]
+    assert first == rows[0] | {
+        "relevant": {"b": 2, "c": 2},
+        "reference_spans": [*moved, spans[2]],
+    }
+    assert second == rows[1] | {"reference_spans": [moved[1]]}
+
+
 def test_a_name_that_two_documents_have_today_is_looked_up_by_its_quote(tmp_path):
     (tmp_path / "qa.csv").write_text("id,question,relevant,quote\nq,Io?,a.md,Io is a moon.\n")
     corpus = [{"_id": "x/a.md", "text": "Io is a moon."}, {"_id": "y/a.md", "text": "Titan."}]
@@ -281,12 +309,12 @@ def test_the_text_lists_every_label_to_correct(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "problem"),
     [
-        ('[{"quote": "x"}]', "column 'reference_spans' cannot be read"),
+        ('[{"quote": "x"}]', "column 'reference_spans': {'quote': 'x'}"),
         (
             '[{"document": "b", "quote": "x", "start": 1}]',
-            "column 'reference_spans' cannot be read",
+            "column 'reference_spans': {'document': 'b', 'quote': 'x', 'start': 1}",
         ),
-        ('[{"document": "b"}]', "no gold has a quote to look for"),
+        ('[{"document": "b", "start": 0, "end": 2}]', "no gold has a quote to look for"),
         ("oops", "column 'reference_spans'"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.data.files.fields import parse_cell
 from ragbench.data.files.gold import GoldIds, without_hop_mark
@@ -17,6 +17,48 @@ _FORMS = (
     "a list of {document, start, end} or {document, quote}; positions are characters in the text "
     "of the document, the end is exclusive"
 )
+
+
+class WrittenSpan(NamedTuple):
+    """Gold span as a file has it.
+
+    Attributes:
+        fields: The object, with further keys.
+        document: Name of the document.
+        place: Start and end in the text of the document; None without them.
+        quote: Quoted text; None without one, or if it is blank.
+    """
+
+    fields: Mapping[str, Any]
+    document: str
+    place: tuple[int, int] | None
+    quote: str | None
+
+
+def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
+    """Yield the items of a column with gold spans, in order; nothing for an empty cell.
+
+    Raises:
+        DataError: An item has another form.
+    """
+    value = entry.values.get(column)
+    if isinstance(value, str):
+        value = parse_cell(entry, column, value, _FORMS) if value.strip() else None
+    if value is None or value != value:  # an empty cell is NaN in tables that pandas wrote
+        return
+    for item in value if isinstance(value, list) else [value]:
+        fields: Mapping[str, Any] = item if isinstance(item, Mapping) else {}
+        name, quote = fields.get("document"), fields.get("quote")
+        start: Any = fields.get("start")
+        end: Any = fields.get("end")
+        place, is_number = None, type(start) is type(end) is int  # True is an int, too
+        if is_number and 0 <= start < end:
+            place = start, end
+        text = quote if isinstance(quote, str) and quote.strip() else None
+        has_gold = place is not None or (text is not None and start is end is None)
+        if not isinstance(name, str) or not has_gold:
+            raise entry.error(f"column '{column}': {shown(item)}", allowed=_FORMS)
+        yield WrittenSpan(fields, name, place, text)
 
 
 class SpanReader:
@@ -40,33 +82,15 @@ class SpanReader:
             DataError: An item has another form, a name fits several documents, or there is a quote
                 without positions and no corpus.
         """
-        value = entry.values.get(column)
-        if isinstance(value, str):
-            value = parse_cell(entry, column, value, _FORMS) if value.strip() else None
-        if value is None or value != value:  # an empty cell is NaN in tables that pandas wrote
-            return
-        for item in value if isinstance(value, list) else [value]:
-            yield self._read_item(entry, column, item)
-
-    def _read_item(self, entry: Entry, column: str, item: Any) -> tuple[str, Span | None]:
-        fields: Mapping[str, Any] = item if isinstance(item, Mapping) else {}
-        name, quote = fields.get("document"), fields.get("quote")
-        start: Any = fields.get("start")
-        end: Any = fields.get("end")
-        place, is_number = None, type(start) is type(end) is int  # True is an int, too
-        if is_number and 0 <= start < end:
-            place = start, end
-        has_quote = isinstance(quote, str) and bool(quote.strip())
-        has_gold = place is not None or (has_quote and start is end is None)
-        if not isinstance(name, str) or not has_gold:
-            raise entry.error(f"column '{column}': {shown(item)}", allowed=_FORMS)
-        document = self._ids.resolve(entry, column, name)
-        if self._documents is not None:
-            return document, self._span(document, place, quote if has_quote else None)
-        if place is None:
-            problem = f"column '{column}': a quote, and there is no corpus to look it up"
-            raise entry.error(problem, allowed="{document, start, end}; or `corpus:`")
-        return document, Span(document, *place, quote or "")
+        for _, name, place, quote in read_written_spans(entry, column):
+            document = self._ids.resolve(entry, column, name)
+            if self._documents is not None:
+                yield document, self._span(document, place, quote)
+            elif place is not None:
+                yield document, Span(document, *place, quote or "")
+            else:
+                problem = f"column '{column}': a quote, and there is no corpus to look it up"
+                raise entry.error(problem, allowed="{document, start, end}; or `corpus:`")
 
     def quoted(
         self, quote: str, relevant: Iterable[str], documents: Iterable[str]

@@ -6,16 +6,17 @@ import csv
 import io
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.collection import read_corpus
-from ragbench.data.files.fields import parse_cell, read_texts
+from ragbench.data.files.fields import read_texts
 from ragbench.data.files.formulas import is_own_table
 from ragbench.data.files.gold import DocumentNames, GoldIds
+from ragbench.data.files.gold_spans import read_written_spans
 from ragbench.data.files.lines import plain_suffix
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.questions import KEEP, map_columns
@@ -30,8 +31,6 @@ from ragbench.types.spans import locate_quote
 from ragbench.types.tables import columns_named
 
 _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
-_SPANS = "reference_spans"
-_SPAN_FORMS = "a list of {document, quote}, with start and end or without"
 _REPAIRABLE = ("kept", "moved")
 
 
@@ -96,7 +95,7 @@ def repair_labels(config: ExperimentConfig, target: Path | None) -> Repair:
     table = _StaleTable(config, target)
     labels = table.labels()
     if not labels:
-        allowed = f"columns relevant and quote, or {_SPANS} with quotes"
+        allowed = "columns relevant and quote, or reference_spans with quotes"
         raise DataError("no gold has a quote to look for", file=table.path, allowed=allowed)
     anchors = anchor_quotes([label.quote for label in labels], table.corpus.documents, table.names)
     anchored = [
@@ -157,6 +156,7 @@ class _StaleTable:
         mapping = options["columns"] or {}
         self._rows, self._columns, _ = map_columns(self._entries, mapping, self.names, self.path)
         self._quotes = self._columns.get("reference_contexts", "quote")
+        self._spans = self._columns.get("reference_spans", "reference_spans")
         self._ids = GoldIds(self.names, is_stale=True)
 
     def labels(self) -> list[_RowLabel]:
@@ -167,12 +167,12 @@ class _StaleTable:
         """Yield the labels of a row; raise a `DataError` if a cell cannot be read."""
         column = self._columns.get("id") or self._columns.get("question", "")
         question = str(row.values.get(column) or row.place)
-        for number, span in enumerate(_read_spans(row)):
-            if quote := span.get("quote"):
-                place = None if span.get("start") is None else (span["start"], span["end"])
-                yield _RowLabel(row, GoldQuote(question, span["document"], quote, place), number)
-            else:
+        for number, span in enumerate(read_written_spans(row, self._spans)):
+            if span.quote is None:
                 self.unquoted += 1
+            else:
+                label = GoldQuote(question, span.document, span.quote, span.place)
+                yield _RowLabel(row, label, number)
         if "relevant" not in self._columns:
             return
         documents = [name for name, _ in self._ids.read(row, self._columns["relevant"])]
@@ -199,21 +199,29 @@ class _StaleTable:
         Raises:
             DataError: The column is made of others, or a path within an object.
         """
-        cells: dict[str, Any] = {}
+        row, cells = group[0][0].row, dict[str, Any]()
+        old_spans = list(read_written_spans(row, self._spans))
+        spans = [dict(span.fields) for span in old_spans]
+        # old document -> documents that have its quotes now; a span without a quote stays
+        moves = defaultdict[str, dict[str, None]](dict)
+        for name in (span.document for span in old_spans if span.quote is None):
+            moves[self._ids.resolve(row, self._spans, name)][name] = None
         for label, anchor in group:
-            if anchor.status == "kept" or anchor.span is None:
-                continue
-            row, span = label.row, anchor.span
-            if label.number is not None:
-                spans = cells.setdefault(_SPANS, _read_spans(row))
-                place = {"document": span.document, "start": span.start, "end": span.end}
-                spans[label.number] |= {
-                    key: value
-                    for key, value in place.items()
-                    if spans[label.number].get(key) is not None
-                }
-            else:
-                cells |= self._renamed(row, label.quote.document, span.document)
+            if anchor.span is not None:
+                name = self._ids.resolve(row, self._spans, label.quote.document)
+                moves[name][anchor.span.document] = None
+            if anchor.span is not None and anchor.status == "moved" and label.number is not None:
+                span = spans[label.number]
+                place = zip(("document", "start", "end"), astuple(anchor.span), strict=False)
+                span |= {key: value for key, value in place if span.get(key) is not None}
+                cells[self._spans] = spans
+        if "relevant" in self._columns:
+            changed = {old: [*new] for old, new in moves.items() if [*new] != [old]}
+            cells |= self._renamed(row, changed)
+        for column in cells:
+            if column not in self._entries[row.number - 1].values:
+                problem = f"'{column}' is no column of the file, and cannot be rewritten"
+                raise row.error(problem, allowed="a column of ids or spans, no path")
         if is_csv(self.path):
             cells = {
                 column: cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
@@ -221,21 +229,24 @@ class _StaleTable:
             }
         return cells
 
-    def _renamed(self, row: Entry, old: str, new: str) -> dict[str, Any]:
-        """Return the cell `relevant` of a row with another name for one of its documents.
+    def _renamed(self, row: Entry, moves: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+        """Return the cell `relevant` of a row with the new names of documents; {} if none is new.
 
-        One document is a text; several are a list, or an object with their grades. Raise a
-        `DataError` if the column does not stand in the file.
+        One document is a text; several are a list, or an object with their grades. Documents that
+        `moves` lacks stay.
         """
         column = self._columns["relevant"]
-        if column not in self._entries[row.number - 1].values:
-            raise row.error(f"'{column}' is no column of the file, and cannot be rewritten")
-        grades = {
-            new if name == old else name: grade for name, grade in self._ids.read(row, column)
-        }
-        if any(grade is not None for grade in grades.values()):
-            return {column: {name: 1 if g is None else g for name, g in grades.items()}}
-        return {column: new if len(grades) == 1 else [*grades]}
+        gold, grades = self._ids.read(row, column), dict[str, int]()
+        if not moves.keys() & {name for name, _ in gold}:
+            return {}
+        for name, optional_grade in gold:
+            grade = 1 if optional_grade is None else optional_grade
+            for document in moves.get(name, (name,)):
+                # of two documents that are one now, the better grade counts
+                grades[document] = max(grades.get(document, grade), grade)
+        if any(grade is not None for _, grade in gold):
+            return {column: grades}
+        return {column: next(iter(grades), "") if len(grades) < 2 else [*grades]}
 
     def write(self, target: Path, cells: Mapping[int, Mapping[str, Any]]) -> None:
         """Write all rows, with the changed cells of some row numbers (from 1), in one step.
@@ -266,25 +277,3 @@ class _StaleTable:
         delimiter = "\t" if self._suffix == ".tsv" else ","
         csv.writer(stream, delimiter=delimiter, lineterminator="\n").writerows([header, *cells])
         return stream.getvalue()
-
-
-def _read_spans(row: Entry) -> list[dict[str, Any]]:
-    """Return the objects of `reference_spans`, new ones; [] without any.
-
-    Raise a `DataError` if one is no object with a document, or its positions are no integers.
-    """
-    value: Any = row.values.get(_SPANS)
-    if isinstance(value, str) and value.strip():
-        value = parse_cell(row, _SPANS, value, _SPAN_FORMS)
-    spans = [value] if isinstance(value, Mapping) else value or []
-    if not isinstance(spans, list) or not all(map(_is_span, spans)):
-        raise row.error(f"column '{_SPANS}' cannot be read", allowed=_SPAN_FORMS)
-    return [dict(span) for span in spans]
-
-
-def _is_span(value: Any) -> bool:
-    """Return True for an object with a document, and and with both positions or neither."""
-    if not isinstance(value, Mapping) or not isinstance(value.get("document"), str):
-        return False
-    kinds = (type(value.get("start")), type(value.get("end")))
-    return kinds in ((int, int), (type(None), type(None)))
