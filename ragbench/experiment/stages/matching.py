@@ -302,24 +302,22 @@ def _has_own_id(hit: ScoredDocument) -> bool:
 def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
     """Return the ranking as it is scored: with documents or gold passages in place of passages.
 
-    By `metrics.retrieval.match`: unchanged for level `id` without chunks, and without qrels or
-    measures that read them. Generators still get the passages.
+    By `metrics.retrieval.match`: unchanged without qrels, for level `id` without chunks, and for
+    other levels without measures that read the qrels. Generators still get the passages.
 
     Raises:
         DataError: No passage has the id of its document, or a text.
     """
     rules, qrels = plan.config.metrics.retrieval, plan.qrels
     measures = [m for m in parse_measures(plan.measures) if m.spec.reads_ids]
-    if qrels is None or not measures:
+    if qrels is not None and rules.match.level == "id" and ranking.is_cut:
+        # chunks of `chunk:` are folded into their documents, for the causes without measures, too
+        run = passage_matching.fold(ranking.run, _chunks_of(ranking))
+        return replace(ranking, scored=run, unmatched=ranking.run)
+    if qrels is None or not measures or rules.match.level == "id":
         return ranking
     if rules.match.level == "text":
         return _match_texts(ranking, qrels, plan)
-    if rules.match.level == "id":
-        # chunks of `chunk:` are folded into their documents; other hits are documents
-        if not ranking.is_cut:
-            return ranking
-        run = passage_matching.fold(ranking.run, _chunks_of(ranking))
-        return replace(ranking, scored=run, unmatched=ranking.run)
     # measures without a cut-off read the whole ranking
     deepest = max((m.k for m in measures if m.k is not None), default=rules.top_k)
     return _fold(ranking, deepest, plan)
