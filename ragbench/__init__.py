@@ -32,6 +32,10 @@ if TYPE_CHECKING:
         RagbenchError as RagbenchError,
     )
     from ragbench.experiment.gates import check_gates as check_gates
+    from ragbench.experiment.collections import (
+        CollectionRuns as CollectionRuns,
+        run_collections as run_collections,
+    )
     from ragbench.experiment.compare import Comparison as Comparison, compare as compare
     from ragbench.experiment.result import (
         Experiment as Experiment,
@@ -100,6 +104,7 @@ _NAMES = {
     "data.files.trec_files": "read_qrels read_run write_run",
     "errors": "AdapterError ConfigError DataError MissingExtra OptionError Problem RagbenchError",
     "experiment.gates": "check_gates",
+    "experiment.collections": "CollectionRuns run_collections",
     "experiment.compare": "Comparison compare",
     "experiment.result": "Experiment load_experiment",
     "experiment.runner": "run_experiment",

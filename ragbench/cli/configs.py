@@ -23,6 +23,7 @@ from ragbench.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from ragbench.config.schema import ExperimentConfig
     from ragbench.types import Collection
 
 # Characters of a value, and rows of the data, that `validate` prints.
@@ -132,24 +133,31 @@ def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
     imported, but none of their classes and functions is called.
     """
     from ragbench.config.load import load_config
+
+    settings = load_config(config, overrides=overrides)
+    for name, part in (settings.collections or {"": settings}).items():
+        _validate(part, f"{config} ({name})" if name else str(config), judge=not no_judge)
+
+
+def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
+    """Read the data of one collection, and list its systems and scores; raise as `validate`."""
     from ragbench.data.loaders.base import Previewed
     from ragbench.experiment.plan.components import loads_by_code, uncalled_components
     from ragbench.experiment.plan.plan import check_without_data, load_collection
     from ragbench.records.manifest import Choices
 
-    settings = load_config(config, overrides=overrides)
     notes = [f"{name} is created by a run only" for name in uncalled_components(settings)]
     if loads_by_code(settings):
-        check_without_data(settings, Choices(judge=not no_judge))
-        echo(f"ok: {config}")
+        check_without_data(settings, Choices(judge=judge))
+        echo(f"ok: {subject}")
         _show("data", [f"{settings.dataset.type}: loaded by a run only"])
         systems = (settings.retrievers, settings.generators, settings.apps)
         _show("named", [", ".join(name for block in systems for name in block) or "none"])
         _show("note", notes)
         return
     collection = load_collection(settings)
-    plan = _plan_lines(settings, collection, judge=not no_judge)
-    echo(f"ok: {config}")
+    plan = _plan_lines(settings, collection, judge=judge)
+    echo(f"ok: {subject}")
     _show("data", [f"{settings.dataset.type}: {_sizes(collection)}", *collection.notes])
     dataset = settings.dataset
     # `python:` may name a function, which has no preview
@@ -165,7 +173,9 @@ def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
         _show("warning", ["nothing would be scored: the data have no judgements and no answers"])
 
 
-def _plan_lines(config: Any, collection: Any, *, judge: bool) -> list[tuple[str, list[str]]]:
+def _plan_lines(
+    config: ExperimentConfig, collection: Collection, *, judge: bool
+) -> list[tuple[str, list[str]]]:
     """Return (label, names of the systems and scores of a run, or notes) in the printed order.
 
     Errors of `make_plan` and `check_startup` pass through.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,12 @@ import click
 from ragbench.cli import output
 
 if TYPE_CHECKING:
+    from ragbench.config.schema import ExperimentConfig
     from ragbench.experiment.plan.records import Plan
     from ragbench.experiment.result import Experiment
     from ragbench.experiment.stages.base import Step
     from ragbench.experiment.stages.graph import Forecast
+    from ragbench.records.manifest import Choices
 
 _NAMES = 44  # columns for the names of stages
 
@@ -106,6 +108,13 @@ def command(
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
     chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
     settings = load_config(config, overrides=overrides)
+    if settings.collections:
+        ctx.exit(
+            _run_collections(
+                settings, chosen, config, junit, as_json=as_json, quiet=quiet, verbose=verbose,
+                strict=strict,
+            )
+        )  # fmt: skip
     try:
         # text that a component prints would spoil the result on stdout
         with contextlib.redirect_stdout(sys.stderr), output.resumable(output.RESUMES):
@@ -125,6 +134,53 @@ def command(
     seconds = read_manifest(experiment.path).seconds
     output.report_gates(page, summary, config, junit, strict=strict, seconds=seconds)
     ctx.exit(summary.exit_code(strict=strict))
+
+
+def _run_collections(
+    settings: ExperimentConfig,
+    choices: Choices,
+    config: Path,
+    junit: Path | None,
+    *,
+    as_json: bool,
+    strict: bool,
+    **options: bool,
+) -> int:
+    """Run a config with several data sets, print its tables, and return the exit code.
+
+    `options` has `quiet` and `verbose`; other parameters are those of `command`.
+    """
+    from ragbench.data.runs.run_folder import to_json
+    from ragbench.errors import AdapterError
+    from ragbench.experiment.collections import run_collections
+    from ragbench.report.collections import render_markdown, render_terminal
+    from ragbench.report.progress import Progress
+    from ragbench.secrets import redact
+
+    quiet = options["quiet"]
+
+    def tell(line: str) -> None:
+        if not quiet:
+            output.echo(line, err=True)
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr), output.resumable(output.RESUMES):
+            progress = Progress(quiet=quiet, stream=output.progress_stream())
+            runs = run_collections(settings, choices=choices, progress=progress, tell=tell)
+    except AdapterError as error:  # the component wrote the message, which may contain a key
+        raise AdapterError(redact(Exception.__str__(error), settings.secrets)) from error
+    if as_json:
+        output.write_json(to_json(runs.summary))
+    else:
+        text = render_terminal(runs.record, verbose=options["verbose"])
+        pages = [f"{name}: {e.path / 'report.html'}" for name, e in runs.experiments.items()]
+        pages.append(f"report: {runs.path / 'report.html'}")
+        output.write_result("" if quiet else text + "\n".join(["", *pages, ""]))
+        if quiet:
+            output.echo(pages[-1])
+    page = partial(render_markdown, runs.record)
+    output.report_gates(page, runs.gated, config, junit, strict=strict)
+    return runs.gated.exit_code(strict=strict)
 
 
 def _kept_failures(counts: Mapping[str, int]) -> Iterator[str]:
@@ -218,7 +274,34 @@ def plan(
     exit code is 2.
     """
     from ragbench.config.load import load_config
+    from ragbench.records.manifest import Choices
+
+    settings = load_config(config, overrides=overrides)
+    chosen = Choices(judge=not choices.pop("no_judge"), **choices)
+    if not settings.collections:
+        _plan(settings, chosen, _write_record if as_json else None)
+        return
+    records: list[object] = []
+    for part in settings.collections.values():
+        _plan(part, chosen, records.append if as_json else None)
+    if as_json:
+        record = {"schema": "ragbench.plan/1", "name": settings.name, "collections": records}
+        _write_record(record)
+
+
+def _write_record(record: object) -> None:
     from ragbench.data.runs.run_folder import to_json
+
+    output.write_json(to_json(record))
+
+
+def _plan(
+    settings: ExperimentConfig, chosen: Choices, write: Callable[[object], None] | None
+) -> None:
+    """Print the plan of a run on one data set, then raise for a missing key or package.
+
+    `write` gets its record instead; None prints text.
+    """
     from ragbench.experiment.plan.components import (
         check_startup,
         loads_by_code,
@@ -227,15 +310,12 @@ def plan(
     from ragbench.experiment.plan.plan import check_without_data, load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents
     from ragbench.experiment.stages.graph import forecast, plan_record
-    from ragbench.records.manifest import Choices
 
-    settings = load_config(config, overrides=overrides)
-    chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     not_created = list(uncalled_components(settings))
     if loads_by_code(settings):
         unknown = f"data set ({settings.dataset.type})"
-        if as_json:
-            output.write_json(to_json(plan_record(settings.name, [unknown, *not_created], None)))
+        if write is not None:
+            write(plan_record(settings.name, [unknown, *not_created], None))
             check_without_data(settings, chosen)
             return
         output.echo(f"{settings.name}: queries and stages are unknown; nothing is sent")
@@ -245,8 +325,8 @@ def plan(
         return
     plan = make_plan(settings, load_collection(settings), chosen, LiveComponents(), calls=False)
     plan_forecast = forecast(plan)
-    if as_json:
-        output.write_json(to_json(plan_record(settings.name, not_created, plan_forecast)))
+    if write is not None:
+        write(plan_record(settings.name, not_created, plan_forecast))
         check_startup(settings, plan.retrievers, plan.generators, plan.all_judges)
         return
     output.echo(f"{settings.name}: {len(plan.queries)} queries; nothing is sent")

@@ -18,6 +18,7 @@ from ragbench.config.schema import (
     Fill,
     Match,
     RetrievalMetrics,
+    Selection,
     Statistics,
     Top,
 )
@@ -53,7 +54,7 @@ def config_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ragbench experiment",
         **_object(declared_options(Top).values(), summary_line(Top)),
-        "required": ["dataset"],
+        "oneOf": [{"required": ["dataset"]}, {"required": ["datasets"]}],
         "$defs": {
             "variable": {
                 "type": "string",
@@ -76,6 +77,7 @@ def config_schema() -> Schema:
     }
     schema["properties"] |= {
         "dataset": {"$ref": "#/$defs/dataset"},
+        "datasets": {**_mapping("dataset"), "minProperties": 1},
         "retrievers": _mapping("retriever"),
         "generators": _mapping("generator"),
         "apps": _mapping("app"),
@@ -171,6 +173,9 @@ def _types(
             # no key is required in it, as a sweep may have the key instead
             schema["properties"][CHUNK] = _object(declared_options(Chunking).values(), CHUNK_HELP)
         schemas.append(_with_required(schema, options, sweeps))
+        if family.noun in ("retriever", "reranker"):
+            select = _object(declared_options(Selection).values(), summary_line(Selection))
+            schema["properties"]["select"] = {**select, "required": ["on", "measure"]}
     code_common = {**common, **common_keys(family, is_code=True)}
     help_text = "Your own component; its options are its arguments."
     python_schema = _object(code_common.values(), help_text)

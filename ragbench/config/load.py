@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config import resolved, schema
 from ragbench.config.components import check_component, check_dataset_options, retriever_family
-from ragbench.config.metrics import check_audit, check_causes, check_metrics, check_statistics
+from ragbench.config.metrics import (
+    check_audit,
+    check_causes,
+    check_measure,
+    check_metrics,
+    check_statistics,
+)
 from ragbench.config.options import Context, report_cycles
 from ragbench.config.tree import Node, PythonReader, Report
 from ragbench.config.variables import (
@@ -23,7 +30,7 @@ from ragbench.config.variables import (
     interpolate,
 )
 from ragbench.config.yaml_reader import read_file
-from ragbench.data.runs.run_folder import LONGEST_NAME, unfit_names
+from ragbench.data.runs.run_folder import LATEST, LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError
 from ragbench.registry import Family, declared_options, looking_in
 from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_process
@@ -38,6 +45,7 @@ _ORDER = (
     *("cache", "cache_also", "output"),
 )
 
+DATASETS = "datasets"
 # Blocks that an override may create; any other key on its way must exist
 _CREATED_BLOCKS = (
     *((block,) for block in schema.BLOCKS if block != "gates"),
@@ -82,39 +90,87 @@ def load_config(
             order.
         OptionError: `source` is no path or mapping.
     """
-    report, variables = Report(), os.environ if environment is None else environment
-    hidden = secrets_of_process(variables)
     if not isinstance(source, (str, os.PathLike, Mapping)):
         raise OptionError("load_config", "source", source, "a path, a mapping")
+    parent = Path() if isinstance(source, Mapping) else Path(source).parent
+    base = parent if base_dir is None else Path(base_dir)
+    folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
+    surroundings = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
+    variables = os.environ if environment is None else environment
+    return _load(source, overrides, variables, surroundings)
+
+
+def _load(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    overrides: Overrides,
+    variables: Mapping[str, str],
+    around: Surroundings,
+) -> schema.ExperimentConfig:
+    """Return the checked config; with several data sets that of the first one, which has all.
+
+    Raises:
+        ConfigError: As `load_config`.
+    """
+    report, hidden = Report(), secrets_of_process(variables)
     path = None if isinstance(source, Mapping) else Path(source)
     original = PythonReader(report).read(source) if path is None else read_file(path, report)
-    base = Path(base_dir) if base_dir is not None else path.parent if path else Path()
-    config = None
+    checks: dict[str, TreeCheck] = {}
+    configs: dict[str, schema.ExperimentConfig | None] = {}
     if original is not None:
         tree = apply_overrides(original, overrides, _CREATED_BLOCKS, report)
         tree = interpolate(tree, variables, report)
-        folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
         hidden |= resolved.environment_of(tree).secrets
         note_secrets(hidden)
-        surroundings = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
-        with looking_in(folders):
-            check = TreeCheck(tree, report, path, surroundings)
-            config = check.build()
-    if config is not None and not report:
-        expanded = check.expanded()
-        declared = {*resolved.secret_places(expanded, check.context.blocks)}
-        variables_used = resolved.environment_of(tree, declared)
-        resolved.report_secret_paths(tree, variables_used, report)
-    if config is None or report:
+        with looking_in(around.code or ()):
+            for name, part in _trees_by_collection(tree, report).items():
+                checks[name] = TreeCheck(part, report, path, around)
+                configs[name] = checks[name].build()
+    if "" not in configs:
+        _refuse_baseline_files(configs.values(), report)
+    if None not in configs.values() and not report:
+        for check in checks.values():
+            resolved.report_secret_paths(check.tree, _variables_of(check), report)
+    complete = {name: config for name, config in configs.items() if config is not None}
+    if report or not complete:
         clean = redactor(hidden)
         subject = os.fspath(path) if path else "the config"
         raise report.error(subject, lambda text: mask_addresses(clean(text)))
+
+    def reload(chosen: Mapping[str, str], collection: str = "") -> schema.ExperimentConfig:
+        """Return the config, or that of a collection, with only these combinations of sweeps."""
+        again = _load(source, overrides, variables, replace(around, chosen=chosen))
+        return again.collections[collection] if collection else again
+
+    finished = {
+        name: replace(
+            _finish(config, checks[name], variables, hidden),
+            reload=partial(reload, collection=name),
+        )
+        for name, config in complete.items()
+    }
+    if "" in finished:
+        return finished[""]
+    collections = {name: _of_collection(config, name) for name, config in finished.items()}
+    return replace(next(iter(finished.values())), collections=collections)
+
+
+def _finish(
+    config: schema.ExperimentConfig,
+    check: TreeCheck,
+    variables: Mapping[str, str],
+    hidden: Mapping[str, str],
+) -> schema.ExperimentConfig:
+    """Return a checked config with its resolved form, its variables and its secrets, noted.
+
+    `hidden` has the secrets that are known already.
+    """
+    variables_used = _variables_of(check)
     keys = {name: variables.get(name) for name in named_keys(config)}
     hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **variables_used.secrets}
     note_secrets(hidden)
     return replace(
         config,
-        resolved=resolved.resolve_config(expanded, check.context, variables_used),
+        resolved=resolved.resolve_config(check.expanded(), check.context, variables_used),
         environment={
             **{name: resolved.variable_record(value, secret=True) for name, value in keys.items()},
             **variables_used.record(),
@@ -122,6 +178,58 @@ def load_config(
         secrets=hidden,
         literal_secrets=tuple(variables_used.literal),
     )
+
+
+def _variables_of(check: TreeCheck) -> resolved.Environment:
+    """Return the variables of a tree, and the secrets among them, as its options declare them."""
+    declared = {*resolved.secret_places(check.expanded(), check.context.blocks)}
+    return resolved.environment_of(check.tree, declared)
+
+
+def _trees_by_collection(tree: Node, report: Report) -> dict[str, Node]:
+    """Return name -> the config with one of its `datasets` as `dataset`; {"": tree} without any.
+
+    A config with both keys, names that cannot be folders, and a block that is no mapping are
+    reported; without a data set the result is empty.
+    """
+    entry = tree.entries.get(DATASETS)
+    if entry is None:
+        return {"": tree}
+    without = tree.without(DATASETS)
+    if (single := tree.entries.get("dataset")) is not None:
+        report.wrong(entry, "'datasets' beside 'dataset'", "one of the two")
+        return {"": without.with_entry("dataset", single.node)}
+    if not entry.node.entries:
+        problem = f"{entry.node.quote()} is not a mapping of data sets"
+        report.wrong(entry.node, problem, "datasets: {name: {type: beir, path: ...}, ...}")
+    for name, _, allowed in unfit_names(entry.node.entries):
+        report.wrong(entry.node.entries[name], f"'{name}' cannot be a folder", allowed)
+    for name, part in entry.node.entries.items():
+        if not _NAME.fullmatch(name) or set(name) == {"."} or name == LATEST:
+            report.wrong(part, f"{name!r} is not a name", f"{_NAME_ALLOWED}; not '{LATEST}'")
+    return {
+        name: without.with_entry("dataset", part.node, part.place)
+        for name, part in entry.node.entries.items()
+    }
+
+
+def _refuse_baseline_files(
+    configs: Iterable[schema.ExperimentConfig | None], report: Report
+) -> None:
+    """Report gates against a baseline file, which has the queries of one collection."""
+    from ragbench.gates.drop import Change
+
+    for gate in (gate for config in configs if config is not None for gate in config.gates):
+        if isinstance(gate, Change) and gate.file is not None:
+            allowed = "no file: min, max, or the baseline of the run; or a config for each data set"
+            report.add(gate.place, ("gates",), "'against' a file, of one data set", allowed)
+
+
+def _of_collection(config: schema.ExperimentConfig, name: str) -> schema.ExperimentConfig:
+    """Return the config of the run on one collection, in `<output>/<experiment>/<collection>`."""
+    output = f"{config.output}/{config.name}"
+    resolved_part = {**config.resolved, "name": name, "output": output}
+    return replace(config, name=name, output=output, resolved=resolved_part)
 
 
 def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.ExperimentConfig:
@@ -193,6 +301,7 @@ class Surroundings:
         retrievers: Names of retrievers that the caller adds as objects.
         generators: Names of generators that the caller adds.
         apps: Names of apps that the caller adds.
+        chosen: Swept retriever -> the one combination that is left.
     """
 
     base: Path
@@ -200,6 +309,7 @@ class Surroundings:
     retrievers: Collection[str] = ()
     generators: Collection[str] = ()
     apps: Collection[str] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
 
 class TreeCheck:
@@ -246,6 +356,7 @@ class TreeCheck:
         self._require_a_system()
         # before causes and gates, which name its scores
         metrics = check_metrics(self.tree.get("metrics"), self.context)
+        sweeps = self._sweeps(dataset, metrics.retrieval.top_k)
         statistics = check_statistics(self._item("statistics"), self.context)
         causes = check_causes(self._item("causes"), metrics, self.context)
         audit = check_audit(self.tree.get("audit"), self.context)
@@ -263,6 +374,7 @@ class TreeCheck:
             name=name,
             dataset=dataset,
             retrievers=_complete(retrievers),
+            sweeps=sweeps,
             generators=_complete(generators),
             apps=_complete(apps),
             controls=controls,
@@ -369,7 +481,7 @@ class TreeCheck:
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
                 problem = f"{name!r} is not a name"
                 self.report.add(entry.place, node.path, problem, _NAME_ALLOWED)
-        return expand_sweeps(node, self.report)
+        return expand_sweeps(node, self.report, self.live.chosen)
 
     def _components(
         self, block: str, family_of: Callable[[Node], Family]
@@ -382,6 +494,26 @@ class TreeCheck:
             name: check_component(name, entry, family_of(entry.node), self.context)
             for name, entry in self.swept[block].components.items()
         }
+
+    def _sweeps(self, dataset: schema.Component | None, top_k: int) -> dict[str, schema.Sweep]:
+        """Return the sweeps of the retrievers by name, with their checked `select`.
+
+        A `select` with a problem is None.
+        """
+        swept = self.swept["retrievers"]
+        sweeps = {name: schema.Sweep(members) for name, members in swept.members.items()}
+        for name, entry in swept.selects.items():
+            n_problems = len(self.report)
+            declared = declared_options(schema.Selection)
+            values = self.context.check(entry.node, declared, place=entry.place)
+            if "measure" in values:
+                check_measure(entry.node.entries["measure"].node, top_k, self.report)
+            if dataset is not None and not isinstance(dataset.options.get("split"), str):
+                allowed = "a data set with named splits: type beir or huggingface, split: test"
+                self.report.wrong(entry, "'select' needs another split of the data set", allowed)
+            if len(self.report) == n_problems:
+                sweeps[name] = replace(sweeps[name], select=schema.Selection(**values))
+        return sweeps
 
     def _check_names(self) -> None:
         """Report systems that cannot have a file of their own, such as `A` and `a`, or long names.

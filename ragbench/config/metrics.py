@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.cause_rules import CauseRules, RightAnswer, SupportedAnswer
 from ragbench.config import schema
@@ -19,6 +19,9 @@ from ragbench.errors import OptionError, Place, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 from ragbench.score.text.base import Metric
+
+if TYPE_CHECKING:
+    from ragbench.score.retrieval.notation import Measure
 
 _BLOCKS = ("retrieval", "generation", "judge")
 # YAML reads a comma in an unquoted list element as the end of the element
@@ -77,11 +80,30 @@ def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
         parsed = _parse_names(names, parse_measures, "measure", report)
         top_k = values.get("top_k")
         for node, measures in parsed:
-            deepest = max((measure.k or 0 for measure in measures), default=0)
-            if top_k is not None and deepest > top_k:
-                problem = f"{node.quote()} looks deeper than top_k"
-                report.wrong(node, problem, f"k up to top_k, which is {top_k}")
+            _check_depth(node, measures, top_k, report)
     return schema.RetrievalMetrics(**values)
+
+
+def check_measure(node: Node, top_k: int, report: Report) -> None:
+    """Report a name that is not one measure, or a cut-off beyond `top_k`."""
+    from ragbench.score.retrieval.notation import parse_measures
+
+    measures = _parse(node, parse_measures, "measure", report)
+    if measures is None:
+        return
+    _check_depth(node, measures, top_k, report)
+    if len(measures) > 1:
+        report.wrong(node, f"{node.quote()} names several measures", "one measure")
+
+
+def _check_depth(
+    node: Node, measures: Sequence[Measure], top_k: int | None, report: Report
+) -> None:
+    """Report measures with a cut-off beyond `top_k`; None is a `top_k` that has a problem."""
+    deepest = max((measure.k or 0 for measure in measures), default=0)
+    if top_k is not None and deepest > top_k:
+        problem = f"{node.quote()} looks deeper than top_k"
+        report.wrong(node, problem, f"k up to top_k, which is {top_k}")
 
 
 def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] | None:

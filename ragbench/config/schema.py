@@ -6,7 +6,7 @@ Validation, the JSON Schema and the docs read that declaration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -24,6 +24,7 @@ from ragbench.text.chunk import Chunking
 # loading these takes longer than reading a config
 if TYPE_CHECKING:
     from ragbench.gates.base import Gate
+    from ragbench.records.summary import SelectedSystem
     from ragbench.score.text.base import Metric
 
 
@@ -185,6 +186,7 @@ class Top:
 # Top-level keys with a mapping, or a list for `gates`; `Top` declares the other keys
 BLOCKS: Mapping[str, str] = {
     "dataset": "The questions, documents and judgements.",
+    "datasets": "Several data sets by name, in place of `dataset`: all systems run on each.",
     "retrievers": "Retrievers, by name.",
     "generators": "Generators, by name; combined with the retrievers.",
     "apps": "Applications that retrieve and answer in one call, by name.",
@@ -323,11 +325,45 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Choice of the best combination of a sweep on one split of the data."""
+
+    on: Annotated[
+        str, Option("Split that decides: `train`; the run reports on the split of the data set.")
+    ]
+    measure: Annotated[str, Option("Retrieval measure that decides, such as ndcg@10.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Combinations of a swept retriever, and how one of them is chosen.
+
+    Attributes:
+        members: Names of the combinations; the chosen one alone after the choice.
+        select: Rule of the choice; None runs all combinations.
+    """
+
+    members: tuple[str, ...]
+    select: Selection | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if one of several combinations is still to be chosen."""
+        return self.select is not None and len(self.members) > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentConfig:
     """A config that was checked as a whole; `Top` and `BLOCKS` describe its keys.
 
     Attributes:
         retrievers: Retrievers by name, sweeps written out, in the order of the file.
+        collections: Name of each of several data sets -> the config of its run; empty for one. The
+            config itself then has the first data set.
+        sweeps: Swept retriever -> its combinations.
+        selected: Combinations that were chosen on another split.
+        reload: Function that loads the config again, with one combination of some sweeps: swept
+            retriever -> combination.
         generators: Generators by name.
         apps: Apps by name.
         executor: Where work is computed; None means this process.
@@ -379,4 +415,10 @@ class ExperimentConfig:
     environment: Mapping[str, EnvironmentVariable] = field(default_factory=dict, compare=False)
     secrets: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     literal_secrets: tuple[str, ...] = field(default=(), compare=False)
+    collections: Mapping[str, ExperimentConfig] = field(default_factory=dict, compare=False)
+    sweeps: Mapping[str, Sweep] = field(default_factory=dict, compare=False)
+    selected: tuple[SelectedSystem, ...] = field(default=(), compare=False)
+    reload: Callable[[Mapping[str, str]], ExperimentConfig] | None = field(
+        default=None, compare=False, repr=False
+    )
     resolved: Mapping[str, Any] = field(default_factory=dict, repr=False)

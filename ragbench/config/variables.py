@@ -35,6 +35,7 @@ _REFERENCE = re.compile(
 )
 
 SWEEP = "sweep"
+SELECT = "select"
 # Combinations of one sweep
 MAX_MEMBERS = 1000
 
@@ -339,31 +340,40 @@ class Expanded:
     Attributes:
         components: Name -> entry, one for each combination of a sweep.
         members: Swept entry -> the names of its combinations; empty if the sweep is malformed.
+        selects: Swept retriever -> its `select`; absent without one.
     """
 
     components: Mapping[str, KeyEntry]
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    selects: Mapping[str, KeyEntry] = field(default_factory=dict)
 
 
-def expand_sweeps(block: Node, report: Report) -> Expanded:
+def expand_sweeps(block: Node, report: Report, chosen: Mapping[str, str]) -> Expanded:
     """Return the components of a block, an entry with `sweep` as one component per combination.
 
     These are named `swept-k1=0.9-b=0.4`; the last key varies fastest. A malformed sweep, and a name
     that exists already, are reported; a malformed sweep is left out, and the later of two equal
     names replaces the earlier one. In the order of the file, combinations in the place of their
-    entry. Without sweeps `members` is empty.
+    entry. Without sweeps `members` is empty. Of a sweep in `chosen` only that combination is left.
     """
     components: dict[str, KeyEntry] = {}
     members: dict[str, tuple[str, ...]] = {}
+    selects: dict[str, KeyEntry] = {}
     for name, entry in block.entries.items():
-        sweep = entry.node.get(SWEEP)
+        sweep, select = entry.node.get(SWEEP), entry.node.entries.get(SELECT)
+        # other components keep the key, which is unknown there
+        if sweep is not None and select is not None and block.path == ("retrievers",):
+            selects[name] = select
+            entry = replace(entry, node=entry.node.without(SELECT))
         combinations = {name: entry} if sweep is None else _grid(name, entry, sweep, report)
         if sweep is not None:
+            if name in chosen:
+                combinations = {chosen[name]: combinations[chosen[name]]}
             members[name] = tuple(combinations)
         for clash in components.keys() & combinations.keys():
             report.wrong(entry, f"the name '{clash}' is used already", "another name")
         components |= combinations
-    return Expanded(components, members)
+    return Expanded(components, members, selects)
 
 
 def _grid(name: str, entry: KeyEntry, sweep: Node, report: Report) -> dict[str, KeyEntry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from ragbench.errors import DataError
 from ragbench.experiment.gates import gated_run, method_of_run, scored_without_controls
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.selection import choose_combinations
 from ragbench.gates.base import Gate, decide_gates
 from ragbench.gates.drop import Change, NotWorse
 from ragbench.records.manifest import Choices
@@ -50,6 +52,7 @@ def run_gate(
             cannot be read.
         ConfigError: A gate names what the base lacks.
     """
+    config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
     experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
     head = replace(scored_without_controls(experiment.path), source="head")
     comparable = list(_comparable(base, head))

@@ -17,9 +17,11 @@ from ragbench.comparison.compare_runs import (
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import read_scored
+from ragbench.data.runs.run_folder import collections_folder
 from ragbench.data.runs.run_list import RunEntry
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
+from ragbench.experiment.collections import read_collections, write_collections
 from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_atomically, write_file
@@ -63,6 +65,10 @@ def write_pages(
         DataError: A folder is no run, its files are wrong, or a page cannot be written.
     """
     run = None
+    if len(runs) == 1 and not brief and (over_all := collections_folder(runs[0])) is not None:
+        paths = [over_all / f"report{suffix}" for suffix in PAGES] if output is None else [output]
+        write_collections(read_collections(over_all), paths)
+        return paths
     if len(runs) == 1:
         experiment = load_experiment(runs[0])
         summary, comparisons, folder = experiment.record, experiment.compared, experiment.path

@@ -24,6 +24,7 @@ from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Repetition
 from ragbench.experiment.result import Experiment
+from ragbench.experiment.selection import choose_combinations
 from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
 from ragbench.experiment.summary import make_summary
@@ -93,8 +94,11 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             `overrides` of a checked config.
     """
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
-    config = _load_config(source, overrides or {}, live, has_dataset=dataset is not None)
+    config = load_run_config(source, overrides or {}, live, has_dataset=dataset is not None)
     progress, choices = progress or Progress(quiet=True), choices or Choices()
+    config = choose_combinations(
+        config, choices, partial(run_experiment, progress=progress, retrievers=live.retrievers)
+    )
     started = time.time()
     with progress.stage("load", 1, "data sets") as stage:
         collection = _load_data(config, dataset, documents)
@@ -154,7 +158,7 @@ def _load_data(config: ExperimentConfig, dataset: object, documents: object) -> 
     return load_collection(config, keep=True)
 
 
-def _load_config(
+def load_run_config(
     source: str | Path | Mapping[str, Any] | ExperimentConfig | None,
     overrides: Mapping[str, Any],
     live: LiveComponents,

@@ -26,6 +26,7 @@ from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.plan.systems import names_of
 from ragbench.experiment.records import Results, failed_answers, tokens_of
+from ragbench.experiment.selection import sweep_notes
 from ragbench.gates.cheapest import CostComparison, scored_by
 from ragbench.gates.drop import NOT_WORSE_MARGIN
 from ragbench.llm import Budget
@@ -58,8 +59,6 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
     budget left no items out. Systems are in the order of the tables. A run without systems is
     complete.
     """
-    # two runs may start in the same second: the random end keeps their names apart
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     systems = tuple(_summarize_systems(plan, results))
     pairs = [pair for preferences in results.preferences for pair in preferences.pairs]
     allowed = plan.config.max_failed
@@ -90,14 +89,22 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
             entry for preferences in results.preferences for entry in preferences.summaries()
         ),
         audit=None if plan.config.audit is None else audit_test_set(plan.config, plan.collection),
+        selected=plan.config.selected,
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
-        notes=tuple(results.notes),
+        notes=(*results.notes, *sweep_notes(plan.config)),
         timing=Timing(
-            run_id=f"{stamp}-{secrets.token_hex(2)}",
+            run_id=new_run_id(started),
             systems={system.name: _timing(plan, results, system.name) for system in systems},
             cheapest=tuple(_cheapest_systems(plan, results)),
         ),
     )
+
+
+def new_run_id(started: float) -> str:
+    """Return a name for the folder of a run that started at an epoch time."""
+    # two runs may start in the same second: the random end keeps their names apart
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
+    return f"{stamp}-{secrets.token_hex(2)}"
 
 
 def _user_system(plan: Plan) -> str | None:

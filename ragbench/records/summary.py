@@ -382,6 +382,31 @@ class PreferenceSummary(Ranking):
     judging: Judging
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedSystem(Record):
+    """Combination of a sweep that was chosen by a measure on one split of the data.
+
+    Attributes:
+        sweep: Name of the swept retriever.
+        system: The chosen combination.
+        combinations: Number of combinations.
+        on: Split that decided.
+        measure: Measure that decided.
+        score: Score of the chosen combination on that split.
+        tied: Other combinations that are not surely worse there, in the order of the config.
+        run: Folder of the run that decided.
+    """
+
+    sweep: str
+    system: str
+    combinations: int
+    on: str
+    measure: str
+    score: SystemScore
+    tied: tuple[str, ...]
+    run: Prose
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary(Record):
     """A whole run: `summary.json`.
@@ -407,6 +432,7 @@ class Summary(Record):
         fill: Counts of passages that a model graded; None without `fill`.
         systems: Every system, in the order of the tables.
         preferences: Rankings by preference.
+        selected: Combinations of sweeps that were chosen on another split.
         gates: Decisions on gates.
         audit: Audit of the test set; None without the block `audit` in the config.
         warnings: Doubts about the numbers, a sentence each.
@@ -432,6 +458,7 @@ class Summary(Record):
     fill: FillCounts | None = optional()
     systems: tuple[SystemSummary, ...]
     preferences: tuple[PreferenceSummary, ...] = optional(())
+    selected: tuple[SelectedSystem, ...] = optional(())
     gates: tuple[Decision, ...] = ()
     audit: Audit | None = optional()
     warnings: tuple[Prose, ...] = ()

@@ -8,8 +8,9 @@ belong together: `cluster_sums`; what queries cost: `increase_interval`. A famil
 `holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Groups of
 items with too many marked ones: `overrepresentation`. Pairs that were compared:
 `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
-`queries_to_exclude`. Raters: `cohen_kappa`, `krippendorff_alpha`, `pearson`, `spearman`,
-`kendall_tau_b`, `mean_correlation`, `roc_auc`; their labels correct a judge's mean by `ppi_mean`.
+`queries_to_exclude`. Several collections: `macro_mean`, `stratified_units`. Raters: `cohen_kappa`,
+`krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
+labels correct a judge's mean by `ppi_mean`.
 """
 
 # ruff: noqa: F403 - for type checkers alone: what runs reads the table
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ragbench.stats.correlation import *
     from ragbench.stats.difference import *
     from ragbench.stats.increase import *
+    from ragbench.stats.macro import *
     from ragbench.stats.marked_groups import *
     from ragbench.stats.mean import *
     from ragbench.stats.multiple_comparisons import *
@@ -45,6 +47,7 @@ _HOMES = {
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
     "increase": "Increase increase_interval queries_for",
+    "macro": "macro_mean stratified_units",
     "marked_groups": "Overrepresentation overrepresentation",
     "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "

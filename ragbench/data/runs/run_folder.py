@@ -107,6 +107,8 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
+# Summary of an experiment over several collections
+COLLECTIONS = "collections.json"
 _PAGES = ("report.html", "report.md", "junit.xml")
 # Bytes of a system's name in a file name: file systems take 255, with suffixes.
 LONGEST_NAME = 200
@@ -378,6 +380,10 @@ def resolve_run_folder(path: Path) -> Path:
     if os.path.isfile(path / "summary.json"):
         check_links(path)
         return path
+    if os.path.isfile(path / COLLECTIONS):
+        runs = sorted(str(p.parent) for p in path.parent.glob(f"*/{LATEST}"))
+        allowed = f"the run on one of them: {', '.join(runs)}"
+        raise DataError("a summary over several data sets", file=path, allowed=allowed)
     if os.path.exists(path / LATEST):
         return resolve_run_folder(path / LATEST)
     inside = sorted(p.parent.name for p in path.glob(f"*/{LATEST}"))
@@ -388,6 +394,22 @@ def resolve_run_folder(path: Path) -> Path:
         file=path,
         allowed="a run folder with summary.json, or the folder of an experiment",
         nearest=str(path / inside[0]) if inside else near,
+    )
+
+
+def collections_folder(path: Path) -> Path | None:
+    """Return the folder with the summary over several collections of a path; None for other runs.
+
+    The path is the folder itself, or that of the experiment, whose `latest` names it. A DataError
+    if `latest` cannot be read.
+    """
+    if path.name == LATEST and (path.is_symlink() or os.path.isfile(path)):
+        return collections_folder(_read_pointer(path))
+    if os.path.isfile(path / COLLECTIONS):
+        return path
+    is_run = os.path.isfile(path / "summary.json")
+    return (
+        None if is_run or not os.path.exists(path / LATEST) else collections_folder(path / LATEST)
     )
 
 

@@ -69,11 +69,13 @@ def load_collection(config: ExperimentConfig, *, keep: bool = False) -> Collecti
             read from there in any case.
 
     Raises:
-        DataError: A file is missing or malformed, or an id refers to nothing.
+        DataError: A file is missing or malformed, an id refers to nothing, or the config has
+            several data sets.
         AdapterError: The user's loader fails.
         MissingExtra: The loader or a file needs a package that is not installed.
         OptionError: The loader refuses an option.
     """
+    check_single(config)
     cls, options = config.dataset.cls, config.dataset.options
     is_own = config.dataset.type.startswith(PYTHON)
     loader = as_loader(cls, options) if is_own else cls(**options)
@@ -81,6 +83,18 @@ def load_collection(config: ExperimentConfig, *, keep: bool = False) -> Collecti
         loader.arrays = ArrayStore(cache_folder(config.cache), config.cache_also, writes=keep)
     collection: Collection = loader.load()
     return collection
+
+
+def check_single(config: ExperimentConfig) -> None:
+    """Check that a config has one data set.
+
+    Raises:
+        DataError: It has several, by `datasets`.
+    """
+    if config.collections:
+        problem = f"several data sets ({', '.join(config.collections)}) where one is read"
+        allowed = "a config with `dataset`; `datasets` is for ragbench run, plan and validate"
+        raise DataError(problem, file=config.path, record="datasets", allowed=allowed)
 
 
 def make_plan(
@@ -121,6 +135,12 @@ def make_plan(
     warnings = [*collection.warnings, *sampled, *scores.warnings]
     warnings += _judgement_warnings(config, collection, qrels, scores.measures)
     warnings += _lost_span_warning(collection, scores.measures)
+    warnings += [
+        f"a run chooses one of the {len(sweep.members)} combinations of '{name}' on "
+        f"'{sweep.select.on}', by {sweep.select.measure}, and has that one alone"
+        for name, sweep in config.sweeps.items()
+        if sweep.select is not None and sweep.is_open and not choices.only
+    ]
     clusters, cluster_warnings = cluster_labels(config, queries)
     warnings += [*cluster_warnings, *map(_secret_warning, config.literal_secrets)]
     retrievers = build_retrievers(config, collection, systems, live, calls=calls)

@@ -1,0 +1,190 @@
+"""Systems compared over several collections: macro means, intervals, and one test over all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragbench import stats
+from ragbench.comparison.method import Method, adjust_family
+from ragbench.comparison.pairs import PairedScores, pair_systems
+from ragbench.data.runs.scored_systems import ScoredSystems
+from ragbench.records.collections import MacroMeasure, MacroScore
+from ragbench.records.comparison import Comparisons, Difference
+from ragbench.records.score import Ends, SystemScore
+from ragbench.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionScores:
+    """Scores and comparisons of all systems on one collection.
+
+    Attributes:
+        name: Name of the collection.
+        scored: Score per query of each system, without controls, with the summary of the run.
+        comparisons: Comparisons of the run.
+        clusters: Cluster of each query; None if queries are units.
+    """
+
+    name: str
+    scored: ScoredSystems
+    comparisons: Comparisons
+    clusters: Sequence[str] | None = None
+
+    @property
+    def pairs(self) -> Mapping[tuple[str, str, str], PairedScores]:
+        """Paired scores by measure, system and baseline, in the order of the tables."""
+        by_measure = pair_systems([*self.scored.systems.values()], self.scored.baseline)
+        return {(m, *pair.names): pair for m, pairs in by_measure.items() for pair in pairs}
+
+    @property
+    def scores(self) -> Mapping[tuple[str, str], SystemScore]:
+        """Score by measure and system, in the order of the tables."""
+        systems = () if self.scored.summary is None else self.scored.summary.systems
+        return {
+            (measure, system.name): score
+            for system in systems
+            if system.name in self.scored.systems
+            for measure, score in system.scores.items()
+        }
+
+    def units(self, pair: PairedScores) -> FloatArray:
+        """Return the differences of a pair by query, or the sums of them by cluster."""
+        if self.clusters is None:
+            return pair.differences
+        n = np.count_nonzero(~np.isnan(pair.differences))
+        sums = stats.cluster_sums(pair.differences[:, np.newaxis], np.asarray(self.clusters))[:, 0]
+        # so that the mean of the clusters with a score is that of the queries
+        return sums * np.count_nonzero(~np.isnan(sums)) / n
+
+
+def compare_collections(
+    collections: Sequence[CollectionScores], method: Method
+) -> tuple[MacroMeasure, ...]:
+    """Return macro means, differences and tests of each measure that every collection has.
+
+    A measure and a system that a collection lacks are left out. The test is the stratified
+    randomization test: signs flip per query, or per cluster, within its collection. Measures
+    whose values of queries do not make a mean, such as corpus BLEU, have no comparisons. Measures
+    and systems have the order of the first collection; without collections there are none.
+    """
+    if not collections:
+        return ()
+    scores = [collection.scores for collection in collections]
+    pairs = [collection.pairs for collection in collections]
+    common = [key for key in scores[0] if all(key in by_key for by_key in scores)]
+    measures = []
+    for measure in dict.fromkeys(name for name, _ in common):
+        systems = [system for name, system in common if name == measure]
+        first = scores[0][measure, systems[0]]
+        # pairs without a common query have no difference
+        tested = [
+            key
+            for key in pairs[0]
+            if key[0] == measure
+            and first.aggregate == "mean"
+            and all(key in of and not np.isnan(of[key].differences).all() for of in pairs)
+        ]
+        measures.append(
+            MacroMeasure(
+                measure=measure,
+                kind=first.kind or "generation",
+                direction=first.direction,
+                systems=tuple(
+                    _macro_score(
+                        system,
+                        {
+                            c.name: by[measure, system]
+                            for c, by in zip(collections, scores, strict=True)
+                        },
+                    )
+                    for system in systems
+                ),
+                comparisons=tuple(_differences(tested, collections, pairs, method)),
+            )
+        )
+    return tuple(measures)
+
+
+def _macro_score(system: str, scores: Mapping[str, SystemScore]) -> MacroScore:
+    """Return the macro mean of a system; `scores` has its score on each collection by name."""
+    means = {name: score.mean for name, score in scores.items()}
+    mean, interval = _combined([(score.mean, score.interval) for score in scores.values()])
+    return MacroScore(system=system, means=means, mean=mean, interval=interval)
+
+
+def _combined(
+    parts: Sequence[tuple[float | None, Ends | None]],
+) -> tuple[float | None, Ends | None]:
+    """Return the macro mean of estimates and its interval; None where one part lacks it."""
+    values = [value for value, _ in parts if value is not None]
+    if len(values) < len(parts):
+        return None, None
+    estimates = [
+        (value, low, high)
+        for value, (low, high) in ((value, ends or (None, None)) for value, ends in parts)
+        if value is not None and low is not None and high is not None
+    ]
+    if len(estimates) < len(parts):
+        return stats.macro_mean([(value, value, value) for value in values])[0], None
+    mean, lower, upper = stats.macro_mean(estimates)
+    return mean, (lower, upper)
+
+
+def _differences(
+    keys: Sequence[tuple[str, str, str]],
+    collections: Sequence[CollectionScores],
+    pairs: Sequence[Mapping[tuple[str, str, str], PairedScores]],
+    method: Method,
+) -> Iterator[Difference]:
+    """Yield the macro difference of each pair of one measure, with its adjusted p-value."""
+    if not keys:
+        return
+    columns = [
+        stats.stratified_units([c.units(of[key]) for c, of in zip(collections, pairs, strict=True)])
+        for key in keys
+    ]
+    alpha = 1 - method.confidence
+    result = adjust_family(
+        np.column_stack(columns),
+        correction=method.correction,
+        alpha=alpha,
+        resamples=method.resamples,
+        seed=method.seed,
+    )
+    for place, key in enumerate(keys):
+        parts = [_difference(collection.comparisons, key) for collection in collections]
+        _, interval = _combined([(row.difference, row.interval) for row in parts])
+        low, high = interval or (None, None)
+        has_0 = low is None or high is None or low <= 0 <= high
+        yield Difference(
+            system=key[1],
+            baseline=key[2],
+            difference=float(np.nansum(columns[place])),
+            interval=interval,
+            n=sum(int(np.isfinite(of[key].differences).sum()) for of in pairs),
+            n_changed=sum(
+                int(np.count_nonzero(np.nan_to_num(of[key].differences))) for of in pairs
+            ),
+            rule="macro",
+            test="stratified randomization",
+            resamples=result.resamples,
+            p=float(result.p[place]),
+            p_adjusted=float(result.adjusted[place]),
+            differs=bool(result.adjusted[place] <= alpha) and not has_0,
+        )
+
+
+def _difference(comparisons: Comparisons, key: tuple[str, str, str]) -> Difference:
+    """Return the comparison of a pair by a measure; one without numbers if there is none."""
+    measure, system, baseline = key
+    rows = [
+        row
+        for family in comparisons.measures
+        if family.measure == measure
+        for row in family.comparisons
+        if (row.system, row.baseline) == (system, baseline)
+    ]
+    return rows[0] if rows else Difference(system=system, baseline=baseline)

@@ -1,0 +1,196 @@
+"""`run_collections`: one config on several data sets, and the summary over them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ragbench.comparison.collections import CollectionScores, compare_collections
+from ragbench.comparison.method import IntervalsAndTests, Method
+from ragbench.config.schema import ExperimentConfig
+from ragbench.data.runs.run_folder import COLLECTIONS, read_record, to_json, write_run_folder
+from ragbench.errors import OptionError
+from ragbench.experiment.gates import scored_without_controls
+from ragbench.experiment.plan.groups import source_clusters
+from ragbench.experiment.plan.records import LiveComponents
+from ragbench.experiment.result import Experiment
+from ragbench.experiment.runner import load_run_config, run_experiment
+from ragbench.experiment.summary import new_run_id
+from ragbench.files import naming_unwritable, write_atomically
+from ragbench.records.codec import to_json as to_mapping
+from ragbench.records.collections import CollectionRun, CollectionsSummary
+from ragbench.records.manifest import Choices
+from ragbench.records.summary import Summary
+from ragbench.registry import declared_options
+from ragbench.report.collections import lay_out_collections, render_markdown, render_terminal
+from ragbench.report.page.html import write_runs_page
+from ragbench.report.progress import Progress
+
+
+@dataclass(frozen=True, repr=False)
+class CollectionRuns:
+    """Results of one config on several data sets; `print` shows what `ragbench run` prints.
+
+    Attributes:
+        path: Folder of the summary.
+        record: Record of `collections.json`.
+        experiments: Collection -> the finished run on it.
+    """
+
+    path: Path
+    record: CollectionsSummary
+    experiments: Mapping[str, Experiment]
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """Mapping of `collections.json`."""
+        return to_mapping(self.record)
+
+    @property
+    def gated(self) -> Summary:
+        """Summary with the gates of all collections: the system of a gate is `scifact: bm25`.
+
+        It is complete if all runs are; its systems are those of the first run.
+        """
+        records = {name: experiment.record for name, experiment in self.experiments.items()}
+        return replace(
+            next(iter(records.values())),
+            name=self.record.name,
+            complete=all(record.complete for record in records.values()),
+            unreachable=tuple(
+                dict.fromkeys(part for record in records.values() for part in record.unreachable)
+            ),
+            gates=tuple(
+                replace(gate, system=f"{name}: {gate.system}" if gate.system else name)
+                for name, record in records.items()
+                for gate in record.gates
+            ),
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of `ragbench run`: that of the gates of all collections together."""
+        return self.gated.exit_code()
+
+    def __str__(self) -> str:
+        return render_terminal(self.record, verbose=False).rstrip()
+
+
+def run_collections(
+    source: str | Path | Mapping[str, Any] | ExperimentConfig,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    retrievers: Mapping[str, Any] | None = None,
+    generators: Mapping[str, Any] | None = None,
+    apps: Mapping[str, Any] | None = None,
+    choices: Choices | None = None,
+    progress: Progress | None = None,
+    tell: Callable[[str], object] = lambda line: None,
+) -> CollectionRuns:
+    """Run a config with `datasets`: all systems on each collection, then the summary over all.
+
+    The run on a collection is an experiment in `<output>/<name>/<collection>`, with the gates of
+    the config; the summary is a folder beside them, to which `latest` points. The collections
+    share the cache, and the same command resumes a stopped run.
+
+    Args:
+        source: A YAML file, the same as a mapping, or a checked config.
+        overrides: Dotted key -> value, as `--set` has it. None or empty for a checked config.
+        retrievers: Live retrievers by name; each indexes one corpus after the other.
+        generators: Live generators by name.
+        apps: Live whole apps by name.
+        choices: Options of these runs alone; a sample is one of each collection.
+        progress: Display of the progress; None shows nothing.
+        tell: Function that gets the name of each collection before its run.
+
+    Raises:
+        OptionError: The config has one data set, which `run_experiment` runs.
+        ConfigError: The config is wrong; all its problems at once.
+        DataError: As `run_experiment`, of which all other errors are too.
+    """
+    live = LiveComponents(retrievers or {}, generators or {}, apps or {})
+    config = load_run_config(source, overrides or {}, live, has_dataset=False)
+    if not config.collections:
+        allowed = "a config with `datasets`; run_experiment runs one data set"
+        raise OptionError("run_collections", "source", config.name, allowed)
+    started = time.time()
+    experiments: dict[str, Experiment] = {}
+    for name, part in config.collections.items():
+        tell(f"collection {name}")
+        experiments[name] = run_experiment(
+            part,
+            retrievers=live.retrievers,
+            generators=live.generators,
+            apps=live.apps,
+            choices=choices,
+            progress=progress,
+        )
+    record = _summarize(config, experiments, new_run_id(started))
+    home = Path(config.output) / config.name
+    contents = {COLLECTIONS: to_json(to_mapping(record))}
+
+    def finish(folder: Path) -> None:
+        write_collections(record, [folder / "report.html", folder / "report.md"])
+
+    folder = write_run_folder(home, record.run_id, contents, finish=finish)
+    return CollectionRuns(folder, record, experiments)
+
+
+def write_collections(record: CollectionsSummary, paths: Sequence[Path]) -> None:
+    """Write the tables over all collections as pages: HTML by the suffix `.html`, else Markdown.
+
+    Raises:
+        DataError: A file cannot be written.
+    """
+    for path in paths:
+        with naming_unwritable(path):
+            if path.suffix == ".html":
+                write_runs_page(path, lay_out_collections(record), [])
+            else:
+                write_atomically(path, render_markdown(record).encode("utf-8", "backslashreplace"))
+
+
+def _summarize(
+    config: ExperimentConfig, experiments: Mapping[str, Experiment], run_id: str
+) -> CollectionsSummary:
+    """Return macro means and tests over the finished runs, from their folders."""
+    statistics = config.statistics
+    shared = {name: getattr(statistics, name) for name in declared_options(IntervalsAndTests)}
+    method = Method(**shared, seed=config.seed, cluster=statistics.cluster)
+    collections = []
+    for name, experiment in experiments.items():
+        scored, cluster = scored_without_controls(experiment.path), statistics.cluster
+        labels = None if cluster is None else source_clusters(cluster, scored, scored.query_ids)
+        collections.append(CollectionScores(name, scored, experiment.compared, labels))
+    measures = compare_collections(collections, method)
+    names = dict.fromkeys(name for c in collections for name, _ in c.scores)
+    absent = [name for name in names if name not in {measure.measure for measure in measures}]
+    return CollectionsSummary(
+        name=config.name,
+        run_id=run_id,
+        confidence=method.confidence,
+        resamples=method.resamples,
+        seed=method.seed,
+        correction=method.correction,
+        runs=tuple(
+            CollectionRun(
+                name=name,
+                run=f"{name}/{experiment.path.name}",
+                queries=None if (data := experiment.record.dataset) is None else data.queries,
+                complete=experiment.record.complete,
+                gates=experiment.record.gates,
+            )
+            for name, experiment in experiments.items()
+        ),
+        measures=measures,
+        notes=tuple(f"{name} is not scored on every collection" for name in absent),
+    )
+
+
+def read_collections(folder: Path) -> CollectionsSummary:
+    """Return the record of `collections.json` in a folder; raise a DataError if it is wrong."""
+    return read_record(folder / COLLECTIONS, CollectionsSummary)

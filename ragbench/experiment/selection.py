@@ -1,0 +1,137 @@
+"""Choice of one combination of a sweep: decided on one split of the data, reported on another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ragbench.config.schema import ExperimentConfig, Metrics, Selection, Sweep
+from ragbench.errors import DataError
+from ragbench.experiment.plan.plan import check_single
+from ragbench.experiment.result import Experiment
+from ragbench.records.manifest import Choices
+from ragbench.records.summary import SelectedSystem
+
+# Blocks that the run of a choice does not have.
+_LEFT_OUT = ("generators", "apps", "controls", "gates", "audit", "causes", "budget")
+
+
+def choose_combinations(
+    config: ExperimentConfig, choices: Choices, run: Callable[..., Experiment]
+) -> ExperimentConfig:
+    """Return the config with the chosen combination of each sweep that has a `select`.
+
+    The combinations run on the split that decides, as an experiment of their own with the run
+    folder `<output>/<name>/select-<sweep>`. The one with the best mean is chosen; of equal means
+    the first. Sweeps are decided in the order of the file, so that a later one may read an earlier
+    choice. Without an open choice the config is returned as it is, and so is a sweep of which
+    `choices.only` names a combination.
+
+    Args:
+        config: Checked config.
+        choices: Options of the command line; a sample and `retry_failed` hold for the choice, too.
+        run: `run_experiment`, which gets a config and `choices`.
+
+    Raises:
+        DataError: No combination has a value on that split, or the config has several data sets;
+            other errors are those of `run`.
+    """
+    check_single(config)
+    chosen: dict[str, str] = {}
+    selected: list[SelectedSystem] = []
+    for name in list(config.sweeps):
+        sweep = config.sweeps[name]
+        if sweep.select is None or not sweep.is_open or set(choices.only) & set(sweep.members):
+            continue
+        only = replace(choices, only=sweep.members, judge=False, judge_replay=False)
+        experiment = run(_deciding(config, name, sweep.select), choices=only)
+        selected.append(_selected(name, sweep, sweep.select, experiment))
+        chosen[name] = selected[-1].system
+        if config.reload is not None:  # every config with sweeps has it
+            again, gates = config.reload(chosen), config.gates
+            # a caller may have taken the gates away, as `ragbench gate` does
+            config = replace(again, gates=again.gates if gates else (), selected=tuple(selected))
+    return config
+
+
+def _deciding(config: ExperimentConfig, name: str, select: Selection) -> ExperimentConfig:
+    """Return the config of the run that decides: the retrievers on one split, by one measure."""
+    retrieval = replace(config.metrics.retrieval, measures=(select.measure,), fill=None)
+    folder = "select-" + re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
+    output = f"{config.output}/{config.name}"
+    resolved = {key: value for key, value in config.resolved.items() if key not in _LEFT_OUT}
+    by_key = {key: dict(resolved.get(key) or {}) for key in ("metrics", "statistics")}
+    by_key["statistics"].pop("baseline", None)
+    rules = {**(by_key["metrics"].get("retrieval") or {}), "measures": [select.measure]}
+    rules.pop("fill", None)
+    resolved |= {
+        "name": folder,
+        "dataset": {**resolved["dataset"], "split": select.on},
+        "metrics": {"retrieval": rules},
+        "statistics": by_key["statistics"],
+        "output": output,
+    }
+    return replace(
+        config,
+        name=folder,
+        output=output,
+        dataset=replace(config.dataset, options={**config.dataset.options, "split": select.on}),
+        generators={},
+        apps={},
+        controls=(),
+        metrics=Metrics(retrieval=retrieval),
+        statistics=replace(config.statistics, baseline=None),
+        gates=(),
+        audit=None,
+        sweeps={},
+        selected=(),
+        resolved=resolved,
+    )
+
+
+def _selected(name: str, sweep: Sweep, select: Selection, experiment: Experiment) -> SelectedSystem:
+    """Return the chosen combination of a sweep; DataError if none has a value."""
+    systems = {system.name: system for system in experiment.record.systems}
+    families = (f for f in experiment.compared.measures if f.measure == select.measure)
+    family = next(families, None)
+    scored = [n for n in sweep.members if systems[n].scores[select.measure].mean is not None]
+    if not scored:
+        problem = f"no combination of '{name}' has a value of {select.measure} on '{select.on}'"
+        raise DataError(problem, file=experiment.path, allowed="a split with judgements")
+    # without a best one all combinations are the same on every query
+    best = scored[0] if family is None or family.best is None else family.best
+    tied = scored if family is None or family.best is None else family.tied_with_best
+    return SelectedSystem(
+        sweep=name,
+        system=best,
+        combinations=len(sweep.members),
+        on=select.on,
+        measure=select.measure,
+        score=systems[best].scores[select.measure],
+        tied=tuple(n for n in tied if n != best),
+        run=str(experiment.path),
+    )
+
+
+def sweep_notes(config: ExperimentConfig) -> Iterator[str]:
+    """Yield a note for each choice, and for each sweep that is reported where it is decided.
+
+    The order is that of the choices, then that of the sweeps.
+    """
+    split = config.dataset.options.get("split")
+    for choice in config.selected:
+        mean = choice.score.mean
+        tied = f"; not surely worse there: {', '.join(choice.tied)}" if choice.tied else ""
+        yield (
+            f"{choice.sweep}: {choice.system} is the best of {choice.combinations} on "
+            f"'{choice.on}', by {choice.measure} {mean:.3f}{tied}"
+        )
+    own_split = {choice.sweep for choice in config.selected if choice.on == split}
+    for name, sweep in config.sweeps.items():
+        if len(sweep.members) > 1 or name in own_split:
+            yield (
+                f"{name}: the best of its combinations is decided on the queries that report it, "
+                "so that its score is too high; select: {on: train, measure: ndcg@10} decides on "
+                "another split"
+            )

@@ -1,0 +1,99 @@
+"""Records of `collections.json`: the systems of one config on several collections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragbench.records.codec import Record
+from ragbench.records.comparison import Difference
+from ragbench.records.gate import Decision
+from ragbench.records.score import Ends, Kind
+from ragbench.types import Direction
+from ragbench.types.json_fields import Prose
+
+COLLECTIONS_SCHEMA = "ragbench.collections/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionRun(Record):
+    """Run of all systems on one collection.
+
+    Attributes:
+        name: Name of the collection in the config.
+        run: Run folder, relative to the folder of the experiment: `scifact/<run id>`.
+        queries: Number of queries; None if it is not known.
+        complete: Whether the run is complete.
+        gates: Decisions on the gates, which apply to each collection.
+    """
+
+    name: str
+    run: str
+    queries: int | None
+    complete: bool
+    gates: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MacroScore(Record):
+    """Score of a system on each collection, and the mean over them.
+
+    Attributes:
+        system: Name of the system.
+        means: Collection -> mean over its queries; None if nothing was scored there.
+        mean: Macro mean: each collection has the same weight; None if one has no mean.
+        interval: Confidence limits of the macro mean; None without those of each collection.
+    """
+
+    system: str
+    means: Mapping[str, float | None]
+    mean: float | None
+    interval: Ends | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MacroMeasure(Record):
+    """Scores and differences by one measure over all collections.
+
+    Attributes:
+        measure: Name of the measure.
+        kind: What it looks at.
+        direction: Whether higher or lower is better.
+        systems: Systems that have it on every collection, in the order of the tables.
+        comparisons: Differences of the macro means of systems and their baselines, with the
+            stratified randomization test; the numbers of queries are those of all collections.
+    """
+
+    measure: str
+    kind: Kind
+    direction: Direction
+    systems: tuple[MacroScore, ...]
+    comparisons: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionsSummary(Record):
+    """A whole experiment over several collections: `collections.json`.
+
+    Attributes:
+        name: Name of the experiment.
+        run_id: Name of its folder.
+        confidence: Level of the intervals.
+        resamples: Sign flips of the tests, at least.
+        seed: Seed of the sign flips.
+        correction: Correction for several comparisons.
+        runs: Run on each collection, in the order of the config.
+        measures: Measures that are scored on every collection, in the order of the tables.
+        notes: Facts that a reader of the numbers needs, a sentence each.
+    """
+
+    schema: str = COLLECTIONS_SCHEMA
+    name: str
+    run_id: str
+    confidence: float
+    resamples: int
+    seed: int
+    correction: str
+    runs: tuple[CollectionRun, ...]
+    measures: tuple[MacroMeasure, ...]
+    notes: tuple[Prose, ...] = ()

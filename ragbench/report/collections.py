@@ -1,0 +1,144 @@
+"""An experiment over several collections: systems x collections with the macro mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragbench.data.runs.run_folder import to_csv
+from ragbench.records.collections import CollectionsSummary, MacroMeasure
+from ragbench.report.base import Chapter, Grid, Layout
+from ragbench.report.headline import outcome_of
+from ragbench.report.markdown import render_chapter
+from ragbench.report.text import (
+    counted,
+    difference,
+    draw,
+    listed,
+    probability,
+    significant,
+    with_interval,
+)
+from ragbench.types.display import printable
+
+_METHOD = (
+    "macro mean: each collection has the same weight; its interval is for other queries in these "
+    "collections, not for other collections",
+    "difference: of the macro means, over the queries that both systems have; p: stratified "
+    "randomization test, signs flip per query within its collection, adjusted over the comparisons "
+    "by one measure",
+)
+CSV_COLUMNS = (
+    *("measure", "system", "collection", "mean", "low", "high"),
+    *("baseline", "difference", "difference_low", "difference_high", "p", "p_adjusted"),
+)
+
+
+def lay_out_collections(summary: CollectionsSummary, *, brief: bool = False) -> Layout:
+    """Return the page of an experiment over several collections.
+
+    Args:
+        summary: The experiment.
+        brief: Keep the table of the first measure of each kind only.
+    """
+    first = {measure.kind: measure for measure in reversed(summary.measures)}
+    leading = [measure for measure in summary.measures if measure is first[measure.kind]]
+    grids = tuple(_grid(measure, summary) for measure in (leading if brief else summary.measures))
+    headlines = tuple(_headlines(summary, leading)) or ("nothing was scored on every collection",)
+    names = listed([printable(run.name) for run in summary.runs])
+    labels = (f"collections: {names}", *_METHOD, *(f"note: {note}" for note in summary.notes))
+    subject = counted(len(summary.runs), "collections")
+    chapter = Chapter("systems over the collections", headlines, labels, grids)
+    name, run_id = printable(summary.name), printable(summary.run_id)
+    return Layout(name, subject, headlines, run_id=run_id, runs=chapter)
+
+
+def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Iterator[str]:
+    """Yield the gates that did not pass, then the best system by each measure.
+
+    A measure without a macro mean is left out.
+    """
+    for run in summary.runs:
+        for gate in run.gates:
+            if gate.verdict != "pass":
+                subject = f" ({gate.system})" if gate.system else ""
+                yield printable(
+                    f"gate {gate.verdict}: {run.name}: {gate.gate}{subject}: {gate.why}"
+                )
+        if not run.complete:
+            yield printable(f"the run on {run.name} is incomplete")
+    for measure in measures:
+        means = {row.system: row.mean for row in measure.systems if row.mean is not None}
+        if means:
+            best = (max if measure.direction == "higher" else min)(means, key=lambda n: means[n])
+            mean = significant(means[best])
+            yield f"{measure.measure}: {printable(best)} has the best macro mean, {mean}"
+
+
+def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
+    """Return the table of a measure: a row for each system."""
+    names = [run.name for run in summary.runs]
+    compared = {row.system: row for row in measure.comparisons}
+    baselines = list(dict.fromkeys(row.baseline for row in measure.comparisons))
+    against = printable(f"vs {baselines[0]}") if len(baselines) == 1 else "vs baseline"
+    rows = []
+    for row in measure.systems:
+        cells = [printable(row.system), *(significant(row.means[name]) for name in names)]
+        cells.append(with_interval(row.mean, row.interval))
+        if (test := compared.get(row.system)) is not None:
+            value, ends = difference(test.difference or 0.0, test.interval)
+            verdict = outcome_of(test, measure.direction)
+            cells += [f"{value} {ends}".rstrip(), probability(test.p_adjusted), verdict]
+        elif compared:
+            cells += ["", "", "baseline" if row.system in baselines else ""]
+        rows.append(tuple(cells))
+    heads = [
+        "system",
+        *map(printable, names),
+        "macro mean",
+        *([against, "p", "verdict"] if compared else []),
+    ]
+    better = "" if measure.direction == "higher" else " (lower is better)"
+    return Grid(f"{measure.measure}{better}", tuple(heads), tuple(rows))
+
+
+def render_terminal(summary: CollectionsSummary, *, verbose: bool) -> str:
+    """Return the tables as text; without `verbose` those of the first measure of each kind."""
+    page = lay_out_collections(summary, brief=not verbose)
+    lines = [*page.headlines]
+    grids = () if page.runs is None else page.runs.grids
+    for grid in grids:
+        lines += ["", grid.caption, *draw(list(zip(grid.heads, *grid.rows, strict=True)))]
+    labels = () if page.runs is None else page.runs.labels
+    return "\n".join([*lines, "", *labels]) + "\n"
+
+
+def render_markdown(summary: CollectionsSummary) -> str:
+    """Return the tables of all measures as Markdown."""
+    page = lay_out_collections(summary)
+    return "" if page.runs is None else render_chapter(page.name, page.runs)
+
+
+def render_csv(summary: CollectionsSummary) -> str:
+    """Return the scores as CSV with all digits: a row per measure, system and collection.
+
+    The last row of a system has the macro mean; its collection is empty, and it alone has an
+    interval and the difference.
+    """
+    rows: list[list[str | float | None]] = []
+    for measure in summary.measures:
+        compared = {row.system: row for row in measure.comparisons}
+        for score in measure.systems:
+            empty = [None] * (len(CSV_COLUMNS) - 4)
+            rows += [
+                [measure.measure, score.system, name, mean, *empty]
+                for name, mean in score.means.items()
+            ]
+            test = compared.get(score.system)
+            row = [measure.measure, score.system, None, score.mean, *(score.interval or [None] * 2)]
+            if test is None:
+                rows.append([*row, *[None] * 6])
+            else:
+                ends = test.interval or (None, None)
+                row += [test.baseline, test.difference, *ends, test.p, test.p_adjusted]
+                rows.append(row)
+    return to_csv(CSV_COLUMNS, rows)

@@ -1,0 +1,155 @@
+"""One config on several collections: what each run has, what the summary adds, what is refused."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import ragbench as rb
+from ragbench.cli.run import command as run
+from ragbench.cli.run import plan
+from ragbench.config.load import load_config
+from ragbench.errors import ConfigError, DataError, OptionError
+from ragbench.experiment.pages import write_pages
+from tests.experiment.splits import write_splits
+
+
+@pytest.fixture
+def several(tmp_path, monkeypatch):
+    """A config on two splits of one data set, as if they were two."""
+    monkeypatch.chdir(tmp_path)
+    folder = str(write_splits(tmp_path / "data"))
+    return {
+        "name": "sets",
+        "datasets": {
+            name: {"type": "beir", "path": folder, "split": split}
+            for name, split in (("many", "train"), ("few", "test"))
+        },
+        "retrievers": {"bm25": {"type": "bm25"}, "weak": {"type": "bm25", "k1": 0.0}},
+        "metrics": {"retrieval": {"measures": ["mrr@10", "map"]}},
+        "gates": [{"measure": "mrr@10", "system": "bm25", "min": 0.1}],
+    }
+
+
+@pytest.mark.slow
+def test_the_table_has_the_numbers_of_the_runs_and_their_macro_mean(several):
+    runs = rb.run_collections(several)
+
+    assert [run.name for run in runs.record.runs] == ["many", "few"]
+    assert [run.queries for run in runs.record.runs] == [7, 6]
+    [measure, _] = runs.record.measures
+    assert (measure.measure, measure.kind) == ("mrr@10", "retrieval")
+    for row in measure.systems:
+        means = {
+            name: e.record.system(row.system).scores["mrr@10"].mean
+            for name, e in runs.experiments.items()
+        }
+        assert row.means == means
+        assert row.mean == pytest.approx(np.mean([*means.values()]), abs=1e-12)
+        assert row.interval[0] < row.mean < row.interval[1]
+    [test] = measure.comparisons
+    differences = []
+    for experiment in runs.experiments.values():
+        scores = experiment.per_query
+        values = [
+            scores["weak"]["mrr@10"][q] - scores["bm25"]["mrr@10"][q]
+            for q in scores["bm25"]["mrr@10"]
+        ]
+        differences.append([d for d in values if not np.isnan(d)])
+    assert test.n == sum(map(len, differences)) == 13
+    observed = np.mean([*map(np.mean, differences)])
+    assert test.difference == pytest.approx(observed, abs=1e-12)
+    # every swap of the two systems, query by query within the collections
+    flat = [d / len(part) / 2 for part in differences for d in part]
+    sums = [np.dot(signs, flat) for signs in itertools.product([1, -1], repeat=len(flat))]
+    assert test.p == pytest.approx(np.mean(np.abs(sums) >= abs(observed) - 1e-12), abs=1e-12)
+    assert runs.summary["schema"] == "ragbench.collections/1"
+    assert "macro mean" in str(runs)
+
+
+@pytest.mark.slow
+def test_the_command_prints_and_writes_one_table(several, tmp_path):
+    config = tmp_path / "m.yaml"
+    config.write_text(json.dumps({**several, "name": "both"}))
+    done = CliRunner().invoke(run, [str(config)], catch_exceptions=False)
+
+    assert done.exit_code == 0
+    assert "system  many   few" in done.stdout
+    folder = tmp_path / "runs" / "both"
+    assert {"many", "few", "latest"} <= {path.name for path in folder.iterdir()}
+    html = (folder / "latest" / "report.html").read_text()
+    assert "systems over the collections" in html
+    assert "macro mean" in html
+    markdown = (folder / "latest" / "report.md").read_text()
+    write_pages([folder])
+    assert (folder / "latest" / "report.md").read_text() == markdown
+    # a run over several data sets is read as the runs on each
+    with pytest.raises(
+        DataError, match=r"several data sets; allowed: the run on one of them: .*few"
+    ):
+        rb.load_experiment(folder)
+    assert rb.load_experiment(folder / "few").record.dataset.queries == 6
+
+    several["gates"] = [{"measure": "mrr@10", "system": "weak", "min": 1.0}]
+    config.write_text(json.dumps({**several, "name": "both"}))
+    failed = CliRunner().invoke(
+        run, [str(config), "--json", "--junit", "junit.xml"], catch_exceptions=False
+    )
+    assert failed.exit_code == 1
+    verdicts = [r["gates"][0]["verdict"] for r in json.loads(failed.stdout)["runs"]]
+    assert "fail" in verdicts
+    assert "many: weak" in (tmp_path / "junit.xml").read_text()
+
+    planned = CliRunner().invoke(plan, [str(config), "--json"], catch_exceptions=False)
+    names = [part["name"] for part in json.loads(planned.stdout)["collections"]]
+    assert names == ["many", "few"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dataset": {"type": "beir", "path": "data"}}, "'datasets' beside 'dataset'"),
+        ({"datasets": {}}, "{} is not a mapping of data sets"),
+        ({"datasets": {"latest": {"type": "beir", "path": "data"}}}, "'latest' is not a name"),
+        ({"datasets": {"a/b": {"type": "beir", "path": "data"}}}, "'a/b' is not a name"),
+        ({"datasets": {"a": {"type": "bier", "path": "data"}}}, r"datasets.a.type: unknown type"),
+        (
+            {"gates": [{"measure": "mrr@10", "system": "bm25", "against": "base.json"}]},
+            "'against' a file, of one data set",
+        ),
+    ],
+)
+def test_a_wrong_config_is_refused(several, change, message, tmp_path):
+    (tmp_path / "base.json").write_text("{}")
+    with pytest.raises(ConfigError, match=message):
+        load_config({**several, **change})
+
+
+def test_all_mistakes_of_all_data_sets_are_reported_once(several):
+    several["datasets"]["few"]["split"] = 3
+    several["retrievers"]["bm25"]["k1"] = "x"
+    with pytest.raises(ConfigError) as caught:
+        load_config(several)
+
+    assert len(caught.value.problems) == 2
+
+
+def test_each_collection_has_a_config_of_its_own(several):
+    config = load_config(several, overrides={"datasets.few.split": "test"})
+
+    few = config.collections["few"]
+    assert (few.name, few.output) == ("few", "runs/sets")
+    assert few.resolved["dataset"]["path"].endswith("data")
+    assert "datasets" not in few.resolved
+    assert not few.collections
+
+
+def test_what_reads_one_data_set_says_so(several):
+    with pytest.raises(DataError, match=r"several data sets \(many, few\) where one is read"):
+        rb.run_experiment(several)
+    single = {**several, "dataset": several["datasets"]["few"]}
+    del single["datasets"]
+    with pytest.raises(OptionError, match="a config with `datasets`"):
+        rb.run_collections(single)

@@ -1,0 +1,123 @@
+"""A sweep that is decided on one split and reported on another, against single runs of each."""
+
+import pytest
+
+import ragbench as rb
+from ragbench.config.load import load_config
+from ragbench.errors import ConfigError
+from tests.experiment.splits import write_splits
+
+GRID = [{"k1": k1, "b": b} for k1 in (0.1, 3.0) for b in (0.0, 1.0)]
+SELECT = {"on": "train", "measure": "ndcg@3"}
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = write_splits(tmp_path / "data")
+    return {
+        "name": "s",
+        "dataset": {"type": "beir", "path": str(folder)},
+        "retrievers": {
+            "bm25": {"type": "bm25"},
+            "tuned": {
+                "type": "bm25",
+                "sweep": {"k1": [0.1, 3.0], "b": [0.0, 1.0]},
+                "select": SELECT,
+            },
+            "both": {"type": "fusion", "retrievers": ["tuned", "bm25"]},
+        },
+        "metrics": {"retrieval": {"measures": ["ndcg@3", "map"]}},
+        "statistics": {"resamples": 100},
+    }
+
+
+def mean(data, options, split):
+    """Return nDCG@3 of one BM25 on one split."""
+    config = {
+        **data,
+        "dataset": {**data["dataset"], "split": split},
+        "retrievers": {"one": {"type": "bm25", **options}},
+    }
+    return rb.run_experiment(config).record.systems[0].scores["ndcg@3"].mean
+
+
+@pytest.mark.slow
+def test_the_best_on_train_is_reported_on_test(data):
+    best = max(GRID, key=lambda options: mean(data, options, "train"))
+    winner = f"tuned-k1={best['k1']}-b={best['b']}"
+
+    experiment = rb.run_experiment(data)
+
+    summary = experiment.record
+    [choice] = summary.selected
+    assert [system.name for system in summary.systems] == ["bm25", winner, "both"]
+    assert (choice.sweep, choice.system, choice.combinations) == ("tuned", winner, 4)
+    assert choice.score.mean == pytest.approx(mean(data, best, "train"), abs=1e-12)
+    assert summary.system(winner).scores["ndcg@3"].mean == pytest.approx(
+        mean(data, best, "test"), abs=1e-12
+    )
+    # the ties are those of a plain comparison of the grid on the split that decides
+    grid = {**data["retrievers"]["tuned"]}
+    del grid["select"]
+    plain = rb.run_experiment(
+        {
+            **data,
+            "dataset": {**data["dataset"], "split": "train"},
+            "retrievers": {"tuned": grid},
+        }
+    )
+    assert {winner, *choice.tied} == set(plain.compared.measures[0].tied_with_best)
+    assert any(f"tuned: {winner} is the best of 4 on 'train'" in note for note in summary.notes)
+    assert any("decided on the queries that report it" in note for note in plain.record.notes)
+    assert not any("that report it" in note for note in summary.notes)
+    # the stored config has the choice, so that a repetition needs none
+    saved = load_config(experiment.path / "config.yaml")
+    assert list(saved.retrievers) == ["bm25", winner, "both"]
+    assert saved.retrievers["both"].options["retrievers"] == [winner, "bm25"]
+
+
+@pytest.mark.slow
+def test_a_combination_that_only_names_is_run_without_a_choice(data):
+    from ragbench.records.manifest import Choices
+
+    name = "tuned-k1=0.1-b=1.0"
+    summary = rb.run_experiment(data, choices=Choices(only=(name,))).record
+
+    assert [system.name for system in summary.systems] == [name]
+    assert summary.selected == ()
+
+
+@pytest.mark.slow
+def test_the_split_that_decides_may_report_with_a_note(data):
+    data["retrievers"]["tuned"]["select"] = {**SELECT, "on": "test"}
+
+    notes = rb.run_experiment(data).record.notes
+
+    assert any(note.startswith("tuned: the best of its combinations is decided") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"select": {"on": "train"}}, r"retrievers.tuned.select: missing key 'measure'"),
+        ({"select": {**SELECT, "measure": "ndgc@3"}}, r"unknown measure 'ndgc@3'"),
+        ({"select": {**SELECT, "measure": "ndcg_cut_5,10"}}, "names several measures"),
+        ({"select": {**SELECT, "measure": "ndcg@500"}}, "looks deeper than top_k"),
+        ({"select": {**SELECT, "in": "x"}}, "unknown key 'in'"),
+    ],
+)
+def test_a_wrong_choice_is_refused(data, change, message):
+    data["retrievers"]["tuned"] |= change
+    with pytest.raises(ConfigError, match=message):
+        load_config(data)
+
+
+def test_a_choice_needs_a_sweep_and_named_splits(data):
+    data["retrievers"]["bm25"]["select"] = SELECT
+    data["dataset"]["split"] = {"test": 0.5}
+    with pytest.raises(ConfigError) as caught:
+        load_config(data)
+
+    assert "unknown key 'select'" in str(caught.value)
+    assert "'select' needs another split of the data set; allowed: a data set" in str(caught.value)
