@@ -16,8 +16,10 @@ from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
 from ragbench.errors import DataError
+from ragbench.experiment.fix_answers import answer_notes, answers_by_generator, with_answers
 from ragbench.experiment.plan.groups import answerable_questions, clusters_by
 from ragbench.fixes.changes import PricedRun, price_changes
+from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.generate.chat import estimate_tokens
 from ragbench.json_yaml import YamlError, load_yaml
@@ -106,10 +108,15 @@ class RunReader:
         }
 
     @cached_property
+    def rows(self) -> Sequence[QuestionRow]:
+        """All questions of the run; DataError if the file is missing or damaged."""
+        path = self.folder / QUESTIONS_FILE
+        return [row for _, row in run_folder.read_records(path, QuestionRow, "a question")]
+
+    @cached_property
     def questions(self) -> Sequence[QuestionRow]:
         """Questions that count: judged, and with an answer; empty without any."""
-        path = self.folder / QUESTIONS_FILE
-        rows = [row for _, row in run_folder.read_records(path, QuestionRow, "a question")]
+        rows = self.rows
         judged = {row.query_id: dict(row.judged) for row in rows if row.judged}
         answers = {row.query_id: row.answers for row in rows}
         queries = [
@@ -135,6 +142,12 @@ class RunReader:
         block = self.block("causes")
         names = ("read", "relevant", "need")
         return CauseRules(**{name: block[name] for name in names if name in block})
+
+    @cached_property
+    def passages(self) -> Mapping[str, int]:
+        """Generator -> number of passages that it reads, where the config has it."""
+        entries = self.block("generators").items()
+        return {name: entry["passages"] for name, entry in entries if "passages" in entry}
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, Any]]:
@@ -247,6 +260,7 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
         )
     priced = reader.priced_run(reads)
     changes, best = price_changes(priced)
+    generators = answers_by_generator(reader.summary, reader.causes, priced, reader.passages)
     return FixList(
         name=reader.summary.name,
         run_id=reader.summary.run_id,
@@ -255,11 +269,25 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
         of=len(priced.query_ids),
         right=int(priced.right.sum()),
         confidence=priced.confidence,
-        changes=tuple(changes),
+        changes=tuple(with_answers(changes, priced, generators)),
         best=best,
         remaining=tuple(_losses(reader, priced)),
+        groups=find_lost_groups(
+            reader.rows,
+            reader.metadata,
+            reader.causes.get(reader.system or priced.base, {}),
+            relevant=reader.rules.relevant,
+            alpha=1 - priced.confidence,
+            seed=priced.seed,
+        ),
+        contracts=tuple(
+            answers.contract(name, priced.confidence) for name, answers in generators.items()
+        ),
         labels={row.query_id: row.label for row in reader.questions if row.label != row.query_id},
-        notes=tuple(_notes(reader, priced)),
+        notes=(
+            *_notes(reader, priced),
+            *answer_notes(reader.summary, priced, generators),
+        ),
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragbench.records.codec import Record
+from ragbench.records.contract import AnswerGain, GeneratorContract
+from ragbench.records.lost_groups import LostGroups
 from ragbench.types.json_fields import Prose, optional
 
 FIX_SCHEMA = "ragbench.fix/1"
@@ -60,6 +62,7 @@ class PricedChange(Record):
         is_bound: True if no change is known that gives it: the most that such a change can give.
         tokens: Further input tokens a question, about; None if no text tells.
         latency_ms: Further milliseconds a question (median); None if they are not known.
+        answers: Gain in right answers of each generator with controls; not for a bound.
     """
 
     kind: ChangeKind
@@ -78,6 +81,7 @@ class PricedChange(Record):
     latency_ms: float | None = optional()
 
     reach: int = optional(0)
+    answers: tuple[AnswerGain, ...] = optional(())
 
     @property
     def net(self) -> int:
@@ -147,6 +151,8 @@ class FixList(Record):
         changes: Changes, the most gain first within each kind.
         best: The change that `--write` writes; None if the run has one ranking alone.
         remaining: Losses that no change of the retriever rescues.
+        groups: What the lost questions of the selected system have in common.
+        contracts: Contract of each generator with controls.
         labels: Query id -> its name for a reader, where it has another than its id.
         notes: Limits of the counts, a sentence each.
     """
@@ -162,5 +168,7 @@ class FixList(Record):
     changes: tuple[PricedChange, ...]
     best: Promise | None = None
     remaining: tuple[RemainingLoss, ...] = ()
+    groups: LostGroups | None = None
+    contracts: tuple[GeneratorContract, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Prose, ...] = ()

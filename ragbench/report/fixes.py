@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ragbench.records.fixes import FixList, PricedChange
 from ragbench.report.base import Chapter, Grid
+from ragbench.report.fix_sections import contract_lines, group_lines, section_grids
 from ragbench.report.text import draw
 from ragbench.types.display import printable
 
@@ -35,6 +36,9 @@ def fix_lines(
         yield f"{printable(loss.system)}: {n} {loss.reason}; only {loss.advice} can help"
         names = [printable(fixes.labels.get(query, query)) for query in loss.queries[:_LISTED]]
         yield f"  {', '.join(names)}{', ...' if n > _LISTED else ''}"
+    if not brief:
+        yield from group_lines(fixes)
+        yield from contract_lines(fixes, width)
     for note in () if brief else fixes.notes:
         yield f"note: {printable(note)}"
     yield ""
@@ -88,6 +92,7 @@ def fix_chapter(fixes: FixList) -> Chapter:
     if remaining:
         loss_heads = ("system", "reason", "what can help", "questions")
         grids.append(Grid("no change of the ranking helps", loss_heads, remaining, words=True))
+    grids += section_grids(fixes)
     return Chapter(
         "what to change",
         (_headline(fixes), *_next_steps(fixes, "RUN")),
@@ -111,6 +116,10 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str, st
     if change.kind != "passages":
         is_better = "better" if change.is_better else "not shown to be better"
         words.append(f"{is_better}: {_gain(change.gain, change.interval)}")
+    words += [
+        f"{printable(answers.generator)}: {_gain(answers.gain, answers.interval)} right answers"
+        for answers in change.answers
+    ]
     further = change.passages - fixes.read
     if further:
         tokens = "" if change.tokens is None else f": about {change.tokens:+,.0f} tokens"

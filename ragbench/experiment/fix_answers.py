@@ -1,0 +1,106 @@
+"""Answers of the generators of a run folder by what they read, for the fix list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ragbench.comparison.cause_rules import DEFAULT_READ
+from ragbench.experiment.plan.systems import n_distractors
+from ragbench.fixes.changes import PricedRun
+from ragbench.fixes.contract import AnswersByReading
+from ragbench.records.causes import CauseRow
+from ragbench.records.contract import AnswerGain
+from ragbench.records.fixes import PricedChange
+from ragbench.records.summary import Summary
+from ragbench.types import FloatArray
+
+
+def answers_by_generator(
+    summary: Summary,
+    causes: Mapping[str, Mapping[str, CauseRow]],
+    run: PricedRun,
+    passages: Mapping[str, int],
+) -> dict[str, AnswersByReading]:
+    """Return generator -> its answers to the questions that count.
+
+    Generators without both controls, or without any right answer, are left out.
+
+    Args:
+        summary: Summary of the run.
+        causes: System -> query -> row of `causes.csv`.
+        run: Stored rankings.
+        passages: Generator -> number of passages that it reads; a missing one reads the default.
+    """
+    depths = {name: run.rankings.depths(name) for name in run.rankings.runs}
+    generators: dict[str, AnswersByReading] = {}
+    for generator in dict.fromkeys(s.generator for s in summary.systems if s.type == "pair"):
+        systems = [s for s in summary.systems if s.generator == generator]
+        answers = {s.retriever: _right(causes.get(s.name, {}), run.query_ids) for s in systems}
+        controls = sorted(filter(n_distractors, answers), key=n_distractors)
+        nothing = np.full(len(run.query_ids), np.nan)
+        wrong = answers.get("shuffled_context", answers.get("no_context", nothing))
+        by_reading = AnswersByReading(
+            depths=depths,
+            passages=passages.get(str(generator), DEFAULT_READ),
+            pairs={
+                s.ranking_of: answers[s.retriever]
+                for s in systems
+                if s.type == "pair" and s.ranking_of in depths
+            },
+            gold_alone=answers.get("gold_context", answers[controls[-1]] if controls else nothing),
+            wrong_passages=wrong,
+        )
+        if by_reading.has_controls and any(np.nansum(v) for v in answers.values()):
+            generators[str(generator)] = by_reading
+    return generators
+
+
+def _right(rows: Mapping[str, CauseRow], query_ids: Sequence[str]) -> FloatArray:
+    """Return 1 for each right answer, 0 for any other, NaN for a failed one and for none."""
+    causes = [rows[query].cause if query in rows else "failed" for query in query_ids]
+    values = [np.nan if cause == "failed" else float(cause == "right") for cause in causes]
+    return np.array(values, np.float64)
+
+
+def with_answers(
+    changes: Sequence[PricedChange], run: PricedRun, generators: Mapping[str, AnswersByReading]
+) -> list[PricedChange]:
+    """Return the changes, in their order, with the gain in right answers of each generator.
+
+    Generators that read another number of passages than the list counts, or that the run has not
+    paired with the retriever, are left out.
+    """
+    row_of = {query: row for row, query in enumerate(run.query_ids)}
+    fitting = {
+        name: answers
+        for name, answers in generators.items()
+        if answers.passages == run.read and run.base in answers.pairs
+    }
+
+    def gains(change: PricedChange) -> Iterator[AnswerGain]:
+        rescued, lost = np.zeros((2, len(row_of)), np.bool_)
+        rescued[[row_of[query] for query in change.rescued]] = True
+        lost[[row_of[query] for query in change.lost]] = True
+        for name, answers in fitting.items():
+            gain = answers.predict_gain(run.base, rescued, lost, confidence=run.confidence)
+            yield AnswerGain(generator=name, gain=gain.mean, interval=(gain.lower, gain.upper))
+
+    return [replace(change, answers=tuple(gains(change))) for change in changes]
+
+
+def answer_notes(
+    summary: Summary, run: PricedRun, generators: Mapping[str, AnswersByReading]
+) -> Iterator[str]:
+    """Yield reasons why right answers of a generator are not predicted, a sentence each."""
+    types = {system.type for system in summary.systems}
+    if "pair" in types and "control" not in types:
+        yield "controls: [gold_context, shuffled_context] in the config predict right answers"
+    for name, answers in generators.items():
+        if answers.passages != run.read:
+            yield (
+                f"no gain in right answers for {name}: it reads {answers.passages} passages, and "
+                f"the list counts {run.read}; causes: {{read: {answers.passages}}} counts as many"
+            )

@@ -1,0 +1,134 @@
+"""Groups of questions that a system loses more often than chance would give.
+
+Questions share values of their metadata, words, a length, a language, or gold documents. A group is
+named if Fisher's exact test, adjusted for all groups, finds too many lost questions in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.differences import Slicing, thirds_of
+from ragbench.records.causes import CauseRow
+from ragbench.records.lost_groups import LostGroup, LostGroups
+from ragbench.records.manifest import QuestionRow
+from ragbench.score.retrieval.passage_matching import before_last
+from ragbench.stats import overrepresentation
+from ragbench.text.languages import built_in, is_latin, load
+from ragbench.text.tokenize import words
+
+# Questions of a group; what fewer questions share is a list of questions, and costs the others.
+FEWEST = 5
+# Stop words of one language that a question has, so that it counts as written in that language.
+_STOP_WORDS = 2
+
+
+def find_lost_groups(
+    rows: Sequence[QuestionRow],
+    metadata: Mapping[str, Mapping[str, Any]],
+    causes: Mapping[str, CauseRow],
+    *,
+    relevant: int = 1,
+    alpha: float = 0.05,
+    seed: int = 0,
+) -> LostGroups:
+    """Return the groups with more lost questions than chance would give.
+
+    Lost is every cause but `right`; questions without a cause, or of cause `unknown`, are left out.
+    If lost questions are a random draw, the chance that any group is named is at most `alpha`.
+    Groups overlap, and each is tested by itself: of two that share their lost questions, either may
+    be the reason. Of groups of the same questions, the first is tested, in the order metadata,
+    language, documents, words, counts. No groups if no question, or every question, is lost.
+
+    Args:
+        rows: Questions with their judgements.
+        metadata: Query id -> plain metadata; a missing one has none.
+        causes: Query id -> cause of one system.
+        relevant: Smallest grade of a gold document.
+        alpha: Chance of naming any group if there is none.
+        seed: Equal seeds give equal p-values.
+    """
+    rows = [row for row in rows if row.query_id in causes]
+    rows = [row for row in rows if causes[row.query_id].cause != "unknown"]
+    is_lost = np.array([causes[row.query_id].cause != "right" for row in rows], np.bool_)
+    members: dict[bytes, tuple[str, str, Any]] = {}
+    for slicing in _slicings(rows, metadata, relevant) if 0 < is_lost.sum() < len(rows) else ():
+        for value, column in zip(slicing.names, slicing.members().T, strict=True):
+            if FEWEST <= column.sum() < len(rows):
+                members.setdefault(column.tobytes(), (slicing.field, value, column))
+    groups = list(members.values())
+    table = np.array([column for *_, column in groups]).reshape(len(groups), len(rows)).T
+    test = overrepresentation(is_lost, table, seed=seed)
+    significant = [
+        LostGroup(
+            field=field,
+            value=value,
+            lost=int(test.marked[place]),
+            questions=int(column.sum()),
+            expected=float(test.expected[place]),
+            p_adjusted=float(test.adjusted[place]),
+            queries=tuple(rows[row].query_id for row in np.flatnonzero(column & is_lost)),
+        )
+        for place in np.argsort(test.p_values, kind="stable").tolist()
+        for field, value, column in [groups[place]]
+        if test.adjusted[place] <= alpha
+    ]
+    n_lost = int(is_lost.sum())
+    return LostGroups(
+        lost=n_lost, questions=len(rows), tried=len(groups), groups=tuple(significant)
+    )
+
+
+def _slicings(
+    rows: Sequence[QuestionRow], metadata: Mapping[str, Mapping[str, Any]], relevant: int
+) -> Iterator[Slicing]:
+    """Yield the groups of the questions by each field; slices of few questions are left out.
+
+    Raises IndexError without questions.
+    """
+    labels = defaultdict[str, list[tuple[str, ...]]](lambda: [()] * len(rows))
+    vocabularies = [frozenset(words(row.question)) for row in rows]
+    for place, (row, vocabulary) in enumerate(zip(rows, vocabularies, strict=True)):
+        gold = [document for document, grade in row.judged.items() if grade >= relevant]
+        values = [*_metadata_values(metadata.get(row.query_id, {}), "metadata")]
+        if language := _language(row.question, vocabulary):
+            values.append(("language", language))
+        values += [("document", document) for document in gold]
+        values += [("file", file) for file in dict.fromkeys(before_last(g, "#") for g in gold)]
+        values += [("word", word) for word in sorted(vocabulary)]
+        if any(character.isdigit() for character in row.question):
+            values.append(("number", "a number"))
+        for field, value in values:
+            labels[field][place] += (value,)
+    for field, of_rows in labels.items():
+        counts = Counter(value for values_of_row in of_rows for value in values_of_row)
+        of_rows = [tuple(v for v in values if counts[v] >= FEWEST) for values in of_rows]
+        yield Slicing(field, tuple(v for v in counts if counts[v] >= FEWEST), of_rows)
+    uses = Counter(word for vocabulary in vocabularies for word in vocabulary)
+    n_rare = [sum(uses[word] == 1 for word in vocabulary) for vocabulary in vocabularies]
+    n_gold = [sum(grade >= relevant for grade in row.judged.values()) for row in rows]
+    yield thirds_of("rare words", n_rare, "words that no other question has")
+    yield thirds_of("length", [len(row.question.split()) for row in rows], "words")
+    yield thirds_of("gold", n_gold, "gold documents")
+
+
+def _metadata_values(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """Yield path and value of plain metadata, also in nested mappings."""
+    for key, value in metadata.items():
+        if isinstance(value, Mapping):
+            yield from _metadata_values(value, f"{path}.{key}")
+        else:
+            yield f"{path}.{key}", str(value)
+
+
+def _language(question: str, vocabulary: frozenset[str]) -> str:
+    """Return the language whose stop words a question has most; '' if none is sure."""
+    if not is_latin(question):
+        return "a script other than Latin"
+    counts = Counter({name: len(vocabulary & load(name)) for name in built_in()})
+    (first, most), (_, second) = counts.most_common(2)
+    return first.capitalize() if most >= max(_STOP_WORDS, second + 1) else ""
