@@ -168,10 +168,10 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     checked = [load_config({**data, **yaml.safe_load(config)}).metrics for config in configs]
     options = [judge.options for m in checked for judge in m.judges.values()]
     models = [option.get("model") or option["preset"] for option in options]
-    assert models[:5] == ["gpt-4o-mini"] * 5
-    assert models[5:7] == ["minicheck-flan-t5", "models/my-classifier"]
-    assert models[7:] == ["cross-encoder/nli-deberta-v3-base"]
-    assert [n for n, m in enumerate(checked) if m.retrieval.fill is not None] == [4]
+    assert models[:6] == ["qwen2.5-7b-instruct", *["gpt-4o-mini"] * 5]
+    assert models[6:9] == ["minicheck-flan-t5", "models/my-classifier", "bespoke-minicheck"]
+    assert models[9:] == ["my-nli", "hhem", "cross-encoder/nli-deberta-v3-base"]
+    assert [n for n, m in enumerate(checked) if m.retrieval.fill is not None] == [5]
     for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
         assert (repository / "docs" / link).exists()
 

@@ -29,6 +29,15 @@ _FAMILIES = {
     "gates": "ragbench.gates:GATES",
     "executors": "ragbench.executors:EXECUTORS",
 }
+# Column of the table of local judges -> key of a preset.
+_PRESET_FACTS = {
+    "size": "size",
+    "licence": "licence",
+    "languages": "languages",
+    "RAM": "ram",
+    "needs": "needs",
+    "AUC": "auc",
+}
 # Attributes of a rubric that its JSON has as keys.
 _RUBRIC_FACTS = ("asks", "needs", "method", "direction")
 
@@ -102,6 +111,40 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
                 group = entry.group
                 echo(f" {group}", bold=True)
             _print_entry(names, entry)
+        if name == "judges":
+            _print_presets()
+
+
+def _print_presets() -> None:
+    """Print the table of local judges: the presets of `classifier`, and `nli`."""
+    rows = [["judge", *_PRESET_FACTS], *([row["name"], *_cells(row)] for row in _presets())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    echo("local judges", bold=True)
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        echo(f"  {'  '.join(cells)}".rstrip())
+    echo(
+        _wrap(
+            "  RAM is that of the weights, as 32-bit floats in dense, in 4 bits on a server.", "  "
+        )
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a local judge in the order of the table's columns."""
+    cells = [row[key] for key in _PRESET_FACTS.values()]
+    return ["not measured here" if cell is None else str(cell) for cell in cells]
+
+
+def _presets() -> list[dict[str, Any]]:
+    """Return name, model and facts of each local judge, in the order of their file."""
+    from ragbench.score.judge.presets import load_presets
+
+    keys = ("model", "source", *_PRESET_FACTS.values())
+    return [
+        {"name": name, **{key: getattr(preset, key) for key in keys}}
+        for name, preset in load_presets().items()
+    ]
 
 
 def _print_prompts(name: str, as_json: bool) -> None:
@@ -204,17 +247,21 @@ def _list_components(kind: str) -> list[ListEntry]:
             component, k_is_required=spec is not None and spec.cutoff == "required"
         )
         entries.append(
-            ListEntry(name, summary, options, group, _metric_facts(kind, name, component))
+            ListEntry(name, summary, options, group, _further_facts(kind, name, component))
         )
     groups = get_args(Group)
     return sorted(entries, key=lambda e: groups.index(e.group)) if kind == "measures" else entries
 
 
-def _metric_facts(kind: str, name: str, component: object) -> dict[str, Any]:
-    """Return the declaration of a metric as JSON keys; empty without one, and for other kinds.
+def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
+    """Return the declaration of a metric or the presets of `classifier` as JSON keys.
+
+    Empty for a metric without declaration, and for others.
 
     Limits of the range are None where they are infinite.
     """
+    if kind == "judges" and name == "classifier":
+        return {"presets": _presets()}
     if kind != "metrics":
         return {}
     from ragbench.score.text.base import declaration_of

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from ragbench.cli.list import command
 from ragbench.errors import OptionError
+from ragbench.score.judge.classifier import PresetName
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import Group, measure
 
@@ -94,6 +95,19 @@ def test_json(kind):
     assert list(catalog) == [kind]
     assert all({"name", "help", "built", "options"} <= set(entry) for entry in catalog[kind])
     assert any(entry["built"] for entry in catalog[kind])
+
+
+def test_judges_end_with_a_table_of_local_ones():
+    text = invoke("judges")
+    rows = [line.split() for line in text[text.index("local judges") :].splitlines()[1:-1]]
+
+    assert rows[0] == ["judge", "size", "licence", "languages", "RAM", "needs", "AUC"]
+    words = [" ".join(row) for row in rows]
+    assert "hhem 110M Apache-2.0 en 0.5 GB dense not measured here" in words
+    assert {row[0] for row in rows[1:]} == {"nli", *get_args(PresetName)}
+    [entry] = [e for e in json.loads(invoke("judges", "--json"))["judges"] if "presets" in e]
+    assert entry["name"] == "classifier"
+    assert [preset["name"] for preset in entry["presets"]] == [row[0] for row in rows[1:]]
 
 
 def test_rubrics_say_what_they_ask_need_and_do():

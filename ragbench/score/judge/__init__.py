@@ -32,7 +32,7 @@ JUDGES = _Judges(
     table={
         "openai": "ragbench.score.judge.chat:OpenAIJudge",
         "langchain": "ragbench.score.judge.chat:LangchainJudge",
-        "classifier": "ragbench.score.judge.classifier:LocalClassifier",
+        "classifier": "ragbench.score.judge.classifier:Classifier",
         "nli": "ragbench.score.judge.nli:NLI",
     },
 )

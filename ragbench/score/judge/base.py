@@ -165,6 +165,7 @@ class RubricJudge:
 
     Attributes:
         served: Names of the rubrics that the judge can apply; None: any rubric.
+        served_note: Text after these names in messages: the way to get further rubrics.
         own_rubric: Keys of the only rubric of a plain function, named after it; None for others.
         computes: True if the judge calls no server, so that worker processes can run it.
         takes_many: True if the judge has `judge_all` and `ajudge_all`, which return a verdict also
@@ -175,6 +176,7 @@ class RubricJudge:
     """
 
     served: Sequence[str] | None = None
+    served_note: str = ""
     own_rubric: Mapping[str, object] | None = None
     computes: bool = False
     takes_many: bool = False

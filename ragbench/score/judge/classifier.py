@@ -2,36 +2,87 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, cast
 
+from ragbench import llm
 from ragbench.embed.base import BatchTokens, Checkpoint, ComputeDevice, find_checkpoint
-from ragbench.embed.classifier import Head, InputForm, Labels, TextClassifier, check_classifier
+from ragbench.embed.classifier import (
+    Head,
+    InputForm,
+    Labels,
+    TextClassifier,
+    check_classifier,
+    fill_template,
+)
 from ragbench.errors import OptionError
+from ragbench.json_yaml import load_json
+from ragbench.llm.server import CallOptions, PriceOptions, SamplingOptions, Server, ServerOptions
 from ragbench.registry import Option, check_values, declared_options
-from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, not_applicable
-from ragbench.score.judge.items import judge_with_evidence
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, missing_verdict
+from ragbench.score.judge.items import explain_evidence, judge_with_evidence, with_evidence
 from ragbench.score.judge.local import LocalJudge
+from ragbench.score.judge.methods.claims import split_claims
+from ragbench.score.judge.methods.templates import prompt_fingerprint
+from ragbench.score.judge.methods.vote import Asking, ExampleOptions, Vote
+from ragbench.score.judge.model_judge import Jury, ModelJudge, cast_vote
 from ragbench.score.judge.presets import Preset, load_presets
 from ragbench.score.judge.sentences import Pair, without_markers
-from ragbench.types.scores import Cause, JudgedClaim, Verdict
+from ragbench.score.judge.served_models import ClassificationEndpoint, RoutedModels
+from ragbench.score.judge.support import (
+    Support,
+    claims_verdict,
+    label_column,
+    read_answer,
+    sources_of,
+    support_verdict,
+)
+from ragbench.types.records import add_usage
+from ragbench.types.scores import Cause, Verdict
 
 _OWNER = "classifier"
-_LABELS = ("entailment", "supported", "consistent", "1")
 _KIND = "a model that classifies texts"
+_INPUTS = 32  # of a request: the default limit of Hugging Face's server
+_LOGPROBS = 5
+# Options of the splitter that claims depend on.
+_SAMPLING = ("temperature", "seed", "max_tokens", "reasoning_effort", "language")
 
-PresetName = Literal["hhem", "minicheck-roberta", "minicheck-flan-t5", "lettucedetect"]
+PresetName = Literal[
+    "hhem",
+    "minicheck-roberta",
+    "minicheck-flan-t5",
+    "lettucedetect",
+    "bespoke-minicheck",
+    "granite-guardian",
+    "lynx",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierOptions:
+class SplitterOptions(ServerOptions, SamplingOptions, ExampleOptions):
+    """Options of the chat model that splits answers into claims.
+
+    Attributes:
+        model: Name of the model.
+    """
+
+    model: Annotated[str, Option("The chat model, as the server calls it.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierOptions(CallOptions, PriceOptions):
     """Options of a judge by a classifier.
 
     Attributes:
         model: Folder or hub name; None: the model of the preset.
         preset: Name of the form of the input; None: the pair of passage and text.
         label: Label of a supported text; None: the usual one that the model has.
+        base_url: URL of the server that runs the model; None: it computes here.
+        api_key_env: Environment variable with the key of that server; None: no key is sent.
+        splitter: Options of the chat model that splits answers into claims; None without.
         device: Device of a local model.
         batch_tokens: As in `Batches`.
     """
@@ -57,39 +108,74 @@ class ClassifierOptions:
             "`consistent` or `1`, the first that it has."
         ),
     ] = None
+    base_url: Annotated[
+        str | None,
+        Option(
+            "A server that runs the model: with `POST /predict`, as Hugging Face's, or, for the "
+            "presets of chat models, of the OpenAI protocol, up to and including `/v1`."
+        ),
+    ] = None
+    api_key_env: Annotated[
+        str | None, Option("Environment variable with the key of `base_url`; null: none is sent.")
+    ] = None
+    splitter: Annotated[
+        dict[str, Any] | None,
+        Option(
+            "The chat model that splits answers into claims, for `faithfulness`: `model`, "
+            "`base_url` and so on, as for `type: openai`."
+        ),
+    ] = None
     device: ComputeDevice = "auto"
     batch_tokens: BatchTokens = None
 
 
-class Support(NamedTuple):
-    """Support of a text by a source.
-
-    Attributes:
-        probability: Probability that the source supports the whole text.
-        spans: Parts that it does not support, each with its probability to be unsupported.
-    """
-
-    probability: float
-    spans: tuple[tuple[str, float], ...] = ()
-
-
 class Classifier(RubricJudge):
-    """Judge support by a classifier with two or three labels, which is no language model.
+    """Judge support by a classifier with two or three labels, local or behind a server.
 
     The score of `supported` is the probability that the passages support the answer as a whole.
     Each passage is read alone, and the best one counts; one longer than the model's input is read
-    in overlapping windows. Each pair of passage and text is computed once per run.
+    in overlapping windows. `faithfulness` is the mean of these probabilities over the claims into
+    which a chat model, the `splitter`, splits the answer.
     """
 
     declares = ClassifierOptions
-    served: Sequence[str] = ("supported",)
+    served: Sequence[str] = ("supported", "faithfulness")
     label = "a classifier: it gives probabilities, without reasons"
+
+    def __new__(cls, **options: Any) -> Classifier:
+        """Return a judge that sends requests if the options name a server, else one that computes.
+
+        The options are those of `ClassifierOptions`.
+        """
+        preset = load_presets().get(str(options.get("preset")))
+        is_chat = preset is not None and preset.head == "chat"
+        asks = options.get("base_url") or is_chat or options.get("splitter") is not None
+        chosen = (ServedClassifier if asks else LocalClassifier) if cls is Classifier else cls
+        return super().__new__(chosen)
+
+
+def _read_options(options: Mapping[str, Any]) -> tuple[ClassifierOptions, Preset | None, str]:
+    """Return the checked options, the preset and the name of the model.
+
+    Raises:
+        OptionError: A wrong value, or neither a model nor a preset.
+        TypeError: An unknown option.
+    """
+    chosen = ClassifierOptions(**options)
+    check_values(_OWNER, declared_options(ClassifierOptions), options)
+    preset = None if chosen.preset is None else load_presets()[chosen.preset]
+    model = chosen.model or (preset.model if preset else None)
+    if not model:
+        raise OptionError(_OWNER, "model", None, "a folder, a name on the hub, or a preset")
+    return chosen, preset, model
 
 
 class LocalClassifier(LocalJudge[Support], Classifier):
     """Judge support by a local classifier."""
 
     declares = ClassifierOptions
+    served: Sequence[str] = ("supported",)
+    served_note = "; faithfulness needs splitter, a chat model that splits answers into claims"
     _blank = Support(0.0)
 
     def __init__(self, **options: Any) -> None:
@@ -100,15 +186,10 @@ class LocalClassifier(LocalJudge[Support], Classifier):
                 folder of a model nor a possible hub name.
             TypeError: An unknown option.
         """
-        chosen = ClassifierOptions(**options)
-        check_values(_OWNER, declared_options(ClassifierOptions), options)
-        preset = None if chosen.preset is None else load_presets()[chosen.preset]
-        model = chosen.model or (preset and preset.model)
-        if not model:
-            raise OptionError(_OWNER, "model", None, "a folder, a name on the hub, or a preset")
+        self._chosen, self._preset, model = _read_options(options)
+        preset, chosen = self._preset, self._chosen
         checkpoint = find_checkpoint(_OWNER, model)
         super().__init__(_OWNER, checkpoint, chosen.device, chosen.batch_tokens)
-        self._chosen, self._preset = chosen, preset
         self._form = InputForm()
         if preset is not None:
             # the prompt of all passages is the first text of the pair
@@ -164,77 +245,226 @@ class LocalClassifier(LocalJudge[Support], Classifier):
         return judge_with_evidence(item, rubric, judge)
 
 
-def label_column(checkpoint: Checkpoint, labels: Labels, label: str | None) -> int:
-    """Return the column of the label for a supported text.
+class ServedClassifier(ModelJudge, Classifier):
+    """Judge support by a classifier behind a server, or with a chat model that splits claims."""
 
-    Labels count in any case; `1` is also written `LABEL_1`, as models without names of labels have
-    it, and is a usual label of models with two labels only.
+    declares = ClassifierOptions
 
-    Args:
-        checkpoint: The model, for messages.
-        labels: Labels of the model.
-        label: Wanted label; None: the first of the usual ones that the model has.
+    def __init__(self, **options: Any) -> None:
+        """Create a judge; it sends nothing, and loads no model, before the first item.
+
+        Raises:
+            OptionError: Neither a model nor a preset, a wrong value, a preset of a chat model
+                without `base_url`, one that computes here with it, or a splitter with the name of
+                the classifier.
+            TypeError: An unknown option.
+        """
+        chosen, preset, model = _read_options(options)
+        self._options, self._chosen, self._preset = options, chosen, preset
+        if preset is not None and preset.head == "chat" and not chosen.base_url:
+            allowed = "the URL of a server that runs the model, up to and including /v1"
+            raise OptionError(_OWNER, "base_url", None, allowed)
+        if preset is not None and preset.head not in ("chat", "classes") and chosen.base_url:
+            allowed = "minicheck-roberta or the preset of a chat model; the model of another "
+            allowed += "computes here, without base_url"
+            raise OptionError(_OWNER, "preset", chosen.preset, allowed)
+        self._splitter = _read_splitter(chosen.splitter, model)
+        if self._splitter is None:
+            self.served, self.served_note = LocalClassifier.served, LocalClassifier.served_note
+        self._local = None if chosen.base_url else LocalClassifier(**options)
+        super().__init__(
+            self._clients,
+            Jury((model if self._local is None else self._local.model,)),
+            Asking() if self._splitter is None else Asking.by(self._splitter),
+            limits=chosen.limits,
+            prices=chosen.load_prices,
+        )
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options that verdicts depend on besides the model: `preset` and `label`."""
+        return {"preset": self._chosen.preset, "label": self._chosen.label}
+
+    @property
+    def missing_key(self) -> str | None:
+        """Name of the environment variable that should hold the splitter's key and is not set."""
+        return None if self._splitter is None else self._splitter.server().missing_key
+
+    def check(self) -> None:
+        """Connect to the servers, and check a local model without loading it.
+
+        Errors are those of `ModelJudge.check` and of `LocalClassifier.check`.
+        """
+        super().check()
+        if self._local is not None:
+            self._local.check()
+
+    def close(self) -> None:
+        """Close the connections and unload the model; the next item opens them again."""
+        super().close()
+        if self._local is not None:
+            self._local.close()
+
+    def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
+        """Return the signature parts of a rubric's scores besides the model.
+
+        For claims also the splitter with the fingerprint of its prompt and options.
+        """
+        parts = dict(RubricJudge.signature_parts(self, rubric))
+        if self._splitter is not None and rubric.method == "claims":
+            prompt = prompt_fingerprint(rubric, few_shot=self.asking.few_shot)
+            sampling = {name: getattr(self.asking, name) for name in _SAMPLING}
+            parts |= {"splitter": self._splitter.model, "prompt": prompt, **sampling}
+        return parts
+
+    def rehearsal(self, model: llm.ChatModel) -> ModelJudge:
+        """Return a judge of these options that sends its requests to `model` and loads nothing."""
+        judge = ServedClassifier(**self._options)
+        judge._connect = lambda _: model
+        judge.asking = replace(judge.asking, rehearsal=True)
+        return judge
+
+    def _clients(self, replies: llm.Replies | None) -> llm.ChatModel:
+        chosen, clients = self._chosen, dict[str, llm.ChatModel]()
+        if self._splitter is not None:
+            clients[self._splitter.model] = self._splitter.server().connect(replies)
+        if chosen.base_url and self._preset is not None and self._preset.head == "chat":
+            server = Server(chosen.base_url, chosen.api_key_env or "")
+            clients[self.model] = server.connect(replies)
+        elif chosen.base_url:
+            clients[self.model] = ClassificationEndpoint(chosen.base_url, chosen.api_key_env)
+        return RoutedModels(clients) if len(clients) > 1 else next(iter(clients.values()))
+
+    async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
+        return {rubric.name: await self._judge(item, rubric) for rubric in rubrics}
+
+    async def _judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
+        """Return the verdict of a rubric on an item with its evidence.
+
+        RagbenchError if the user has to act; another failure is a verdict.
+        """
+        completed = with_evidence(item, rubric)
+        if (verdict := missing_verdict(completed, rubric)) is not None:
+            return verdict
+        splitter = self.model if self._splitter is None else self._splitter.model
+        shared = (splitter, splitter, 0, self.asking, self.engine.aask)
+        vote = Vote(completed, rubric, *shared, {})
+        verdict = await cast_vote(
+            vote, self._check_claims if rubric.method == "claims" else self._check_answer
+        )
+        return replace(
+            explain_evidence(verdict, item, completed),
+            raw="\n\n".join(reply.refusal or reply.text for reply in vote.replies),
+            model="+".join(sorted({reply.model for reply in vote.replies} - {""})),
+            usage=add_usage(reply.usage for reply in vote.replies),
+        )
+
+    async def _check_answer(self, vote: Vote) -> Verdict:
+        text = without_markers(vote.item.answer or "")
+        return support_verdict(text, await self._supports(vote, text) if text.strip() else {})
+
+    async def _check_claims(self, vote: Vote) -> Verdict:
+        split = await split_claims(vote, {"answer": vote.item.answer or ""})
+        claims = [claim.text for claim in split["answer"]]
+        supports = [await self._supports(vote, claim) for claim in claims]
+        return claims_verdict(claims, supports)
+
+    async def _supports(self, vote: Vote, text: str) -> dict[int, Support]:
+        """Return the support of a text by each source of an item; in a rehearsal always 0.
+
+        Raises:
+            CallFailure: A request failed, or its reply cannot be read.
+            RagbenchError: The model cannot be loaded.
+        """
+        item, preset = vote.item, self._preset
+        is_chat = preset is not None and preset.head == "chat"
+        if preset is not None and is_chat and preset.reads_all:
+            numbers = [0]
+        else:
+            sources = sources_of(preset, item)
+            numbers = list(sources)
+        if self._local is not None:
+            if self.asking.rehearsal:
+                return dict.fromkeys(numbers, Support(0.0))
+            pairs = [(source, text) for source in sources.values()]
+            values = await asyncio.to_thread(self._local.values, pairs)
+            return dict(zip(numbers, values, strict=True))
+        if preset is not None and is_chat:
+            return {n: Support(await self._ask_chat(vote, preset, n, text)) for n in numbers}
+        supports: list[float] = []
+        texts = list(sources.values())
+        for start in range(0, len(texts), _INPUTS):
+            supports += await self._ask_endpoint(vote, texts[start : start + _INPUTS], text)
+        return {n: Support(value) for n, value in zip(numbers, supports, strict=True)}
+
+    async def _ask_chat(self, vote: Vote, preset: Preset, number: int, text: str) -> float:
+        """Return the probability of support by a passage, or by all for number 0."""
+        passages = vote.item.contexts or []
+        if number:
+            passages = [passages[number - 1]]
+        documents = [{"doc_id": str(n), "text": passage} for n, passage in enumerate(passages)]
+        request = llm.ChatRequest(
+            self.model,
+            tuple(preset.messages(vote.item.question, passages, text)),
+            temperature=0.0,
+            max_tokens=preset.max_tokens,
+            top_logprobs=_LOGPROBS,
+            extra={"documents": documents} if preset.documents else {},
+        )
+        reply = await vote.send(request)
+        vote.replies.append(reply)
+        return 0.0 if self.asking.rehearsal else read_answer(reply, preset.answers)
+
+    async def _ask_endpoint(self, vote: Vote, sources: Sequence[str], text: str) -> list[float]:
+        """Return the probability of support of a text by each source.
+
+        Raises:
+            CallFailure: The call failed, or the reply has another form.
+            OptionError: The model has no such label.
+        """
+        inputs: list[list[str]] = []
+        for source in sources:
+            gaps = {"passage": source, "text": text, "eos": "</s>"}
+            template = self._preset.template if self._preset else ""
+            inputs.append([fill_template(template, gaps)] if template else [source, text])
+        message = llm.Message("user", json.dumps(inputs, ensure_ascii=False))
+        reply = await vote.send(llm.ChatRequest(self.model, (message,)))
+        vote.replies.append(reply)
+        if self.asking.rehearsal:
+            return [0.0] * len(sources)
+        try:
+            rows = [
+                {part["label"]: float(part["score"]) for part in row}
+                for row in load_json(reply.text)
+            ]
+        except (TypeError, KeyError, ValueError) as error:
+            detail = f"the reply is no list of labels and scores: {reply.text[:200]}"
+            raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,)) from error
+        if len(rows) != len(sources):
+            detail = f"the reply is about {len(rows)} inputs, not {len(sources)}"
+            raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,))
+        label = self._chosen.label or (self._preset.label if self._preset else None)
+        checkpoint = Checkpoint(_OWNER, self.model, None)
+        values = []
+        for row in rows:
+            names = list(row)
+            column = label_column(checkpoint, dict(enumerate(names)), label)
+            values.append(row[names[column]])
+        return values
+
+
+def _read_splitter(options: Mapping[str, Any] | None, model: str) -> SplitterOptions | None:
+    """Return the checked options of the splitter; None without.
 
     Raises:
-        OptionError: The model does not have the label, or none of the usual ones.
-
-    Example:
-        >>> model = Checkpoint("classifier", "m", None)
-        >>> label_column(model, {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}, None)
-        2
-        >>> label_column(model, {0: "LABEL_0", 1: "LABEL_1"}, None)
-        1
+        OptionError: A wrong option, or the splitter has the name of the classifier, `model`.
     """
-    names = {str(name).strip().lower(): int(column) for column, name in labels.items()}
-    columns = {name.removeprefix("label_"): column for name, column in names.items()} | names
-    usual = _LABELS if len(labels) == 2 else _LABELS[:-1]
-    for name in usual if label is None else [label.strip().lower()]:
-        if name in columns:
-            return columns[name]
-    option, value = ("model", checkpoint.name) if label is None else ("label", label)
-    allowed = f"label: one of {', '.join(map(str, labels.values()))}, the labels of the model"
-    raise OptionError(checkpoint.owner, option, value, allowed)
-
-
-def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
-    """Return passage number, from 1 -> text of each passage that is not blank.
-
-    A model that reads all passages at once has one source, with the number 0: its prompt with all
-    passages. No passages give an empty mapping.
-    """
-    passages = [passage for passage in item.contexts or [] if passage.strip()]
-    if preset is not None and preset.head == "tokens":
-        return {0: preset.prompt(item.question, passages)} if passages else {}
-    numbered = enumerate(item.contexts or [], start=1)
-    return {number: passage for number, passage in numbered if passage.strip()}
-
-
-def support_verdict(text: str, supports: Mapping[int, Support]) -> Verdict:
-    """Return the verdict on a text whose best source counts; the first if several are equal.
-
-    Not applicable to an empty text. Without a source the score is 0. Unsupported spans are claims
-    of the verdict, with their probability to be supported.
-
-    Args:
-        text: The judged text.
-        supports: Support by each passage; number 0 stands for all of them.
-
-    Example:
-        >>> verdict = support_verdict("It is red.", {1: Support(0.25), 2: Support(0.75)})
-        >>> verdict.score, verdict.reasoning
-        (0.75, 'supported with probability 0.75, by passage 2')
-    """
-    if not text.strip():
-        return not_applicable(Cause.NO_CLAIMS, "there is no claim to check: the answer is empty")
-    if not supports:
-        return Verdict(0.0, reasoning="all passages are empty")
-    number = max(supports, key=lambda number: supports[number].probability)
-    probability, spans = supports[number]
-    source = f"passage {number}" if number else "all passages together"
-    lines = [f"supported with probability {probability:.3g}, by {source}"]
-    lines += [f"unsupported with probability {value:.3g}: {span}" for span, value in spans]
-    claims = tuple(
-        JudgedClaim(text=span, ruling="not_mentioned", probability=1 - value)
-        for span, value in spans
-    )
-    return Verdict(probability, reasoning="\n".join(lines), claims=claims)
+    if options is None:
+        return None
+    owner = f"{_OWNER}: splitter"
+    if "model" not in options:
+        raise OptionError(owner, "model", None, "the name of a chat model")
+    check_values(owner, declared_options(SplitterOptions), options)
+    if options["model"] == model:
+        raise OptionError(owner, "model", model, "another model than the classifier")
+    return SplitterOptions(**options)

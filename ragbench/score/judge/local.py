@@ -87,6 +87,21 @@ class LocalJudge(RubricJudge, Generic[Value]):
             self._classifier = None
             self._values = {}
 
+    def values(self, pairs: Sequence[Pair]) -> list[Value]:
+        """Return the value of each pair, in order; errors are those of `check`."""
+        with self._lock:
+            new = [pair for pair in dict.fromkeys(pairs) if pair not in self._values]
+            values = self._compute(self._loaded(), new) if new else []
+            self._values.update(zip(new, values, strict=True))
+            return [self._values[pair] for pair in pairs]
+
+    def _loaded(self) -> TextClassifier:
+        """Return the model, loaded at the first call; the lock is held. Errors as `check`."""
+        if self._classifier is None:
+            self.check()
+            self._classifier = self._load()
+        return self._classifier
+
     def _load(self) -> TextClassifier:
         """Return the loaded model; errors are those of `check`."""
         raise NotImplementedError
@@ -118,9 +133,7 @@ class LocalJudge(RubricJudge, Generic[Value]):
         """
         check_allowed(self._owner, "rubric", [rubric.name for rubric in rubrics], self.served or ())
         with self._lock:
-            if self._classifier is None:
-                self.check()
-                self._classifier = self._load()
+            classifier = self._loaded()
             new = dict[Pair, None]()
 
             def record_pair(pair: Pair) -> Value:
@@ -133,7 +146,7 @@ class LocalJudge(RubricJudge, Generic[Value]):
                 # the first round only records the pairs, so that the model reads them in batches
                 for item, rubric in itertools.product(items, rubrics):
                     self._verdict(item, rubric, record_pair)
-                values = self._compute(self._classifier, list(new))
+                values = self._compute(classifier, list(new))
                 self._values.update(zip(new, values, strict=True))
             except RagbenchError:
                 raise

@@ -220,6 +220,11 @@ class ModelJudge(llm.Connected, RubricJudge):
         pairs = await self.engine.amap(lambda item: self._verdicts(item, rubrics), items)
         return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
+    def rehearsal(self, model: llm.ChatModel) -> ModelJudge:
+        """Return a judge of these options that sends its requests to `model`, to count them."""
+        asking = replace(self.asking, rehearsal=True)
+        return ModelJudge(lambda _: model, self.jury, asking, prices=lambda: llm.Prices({}))
+
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """Return rubric -> verdict on one item; equal prompts of rubrics are sent once.
 
@@ -229,7 +234,11 @@ class ModelJudge(llm.Connected, RubricJudge):
         items = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
         missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
         votes = self._votes(item, [(items[r.name], r) for r in rubrics if not missing[r.name]])
-        casts = [_cast(vote) for of_rubric in votes.values() for vote in of_rubric]
+        casts = [
+            cast_vote(vote, _METHODS[vote.rubric.method])
+            for of_rubric in votes.values()
+            for vote in of_rubric
+        ]
         outcomes = await asyncio.gather(*casts, return_exceptions=True)
         # only after all have ended: an error must not leave requests behind
         for outcome in outcomes:
@@ -289,14 +298,16 @@ class ModelJudge(llm.Connected, RubricJudge):
         return verdict_of_jury(by_model, rubric, jury.models, jury.combine)
 
 
-async def _cast(vote: Vote) -> Verdict:
+async def cast_vote(vote: Vote, method: Callable[[Vote], Awaitable[Verdict]]) -> Verdict:
     """Return the verdict of one vote; `failed` for a failed request or an unexpected error.
+
+    `method` returns the verdict of a vote.
 
     Raises:
         RagbenchError: The user has to act, as for a missing key.
     """
     try:
-        return await _METHODS[vote.rubric.method](vote)
+        return await method(vote)
     except llm.CallFailure as failure:
         cause = failure.cause.word
         return Verdict(None, reasoning=failure.detail, status="failed", cause=cause)
@@ -493,12 +504,7 @@ def rehearse(
     some = items[:_MOST]
 
     def ask(model: llm.ChatModel) -> None:
-        rehearsal = ModelJudge(
-            lambda replies: model,
-            judge.jury,
-            replace(judge.asking, rehearsal=True),
-            prices=lambda: llm.Prices({}),
-        )
+        rehearsal = judge.rehearsal(model)
         try:
             rehearsal.judge_all(some, rubrics)
         finally:

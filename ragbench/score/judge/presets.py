@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragbench import llm
 from ragbench.embed.classifier import fill_template
 from ragbench.json_yaml import load_yaml
+from ragbench.llm.base import Role
 
 _FILE = Path(__file__).parent / "presets.yaml"
 
@@ -37,7 +39,8 @@ class Preset:
         assistant: Message of the assistant before the last one; empty for none.
         user: Last message.
         documents: True if passages are sent as `documents` instead of in a message.
-        answers: Words for "supported" and "unsupported" in a reply.
+        answers: Words for "supported" and "unsupported" in a reply, in lower case.
+        max_tokens: Longest reply of a chat model, in tokens.
     """
 
     model: str
@@ -59,6 +62,29 @@ class Preset:
     user: str = ""
     documents: bool = False
     answers: tuple[str, ...] = ()
+    max_tokens: int = 1
+
+    @property
+    def reads_all(self) -> bool:
+        """True if the model reads all passages at once."""
+        return self.documents or "{passages}" in self.template + self.user
+
+    def messages(self, question: str | None, passages: list[str], text: str) -> list[llm.Message]:
+        """Return the messages for a chat model; `passages` is one unless it reads all.
+
+        In the order system, assistant, user; messages without words are left out. Several passages
+        are separated by a blank line; without a question its gap is empty.
+        """
+        gaps = {"question": question or "", "passages": "\n\n".join(passages), "text": text}
+        gaps["passage"] = gaps["passages"]
+        words: dict[Role, str] = {
+            "system": self.system,
+            "assistant": self.assistant,
+            "user": self.user,
+        }
+        return [
+            llm.Message(role, fill_template(part, gaps)) for role, part in words.items() if part
+        ]
 
     def prompt(self, question: str | None, passages: list[str]) -> str:
         r"""Return the template with the question and all passages; `{text}` stays.

@@ -56,7 +56,7 @@ def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
     """
     if judge.served is None or rubric.name in judge.served:
         return None
-    return ", ".join(judge.served)
+    return ", ".join(judge.served) + getattr(judge, "served_note", "")
 
 
 def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:

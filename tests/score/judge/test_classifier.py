@@ -9,8 +9,8 @@ from ragbench.embed.base import Checkpoint
 from ragbench.embed.classifier import InputForm, TextClassifier
 from ragbench.errors import OptionError
 from ragbench.score.judge.base import JudgedItem
-from ragbench.score.judge.classifier import label_column
 from ragbench.score.judge.rubric import load_rubric
+from ragbench.score.judge.support import label_column
 from tests.models import build_tiny_nli, build_tiny_t5, build_tiny_tagger
 
 pytestmark = pytest.mark.slow

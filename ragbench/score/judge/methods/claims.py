@@ -22,7 +22,7 @@ _BYTES_A_TOKEN = 3  # bytes of UTF-8: English has more a token, Chinese about as
 _PER_PASSAGE = 16  # tokens of the tags around a passage
 
 
-class _CitedClaim(NamedTuple):
+class CitedClaim(NamedTuple):
     """Claim of a text.
 
     Attributes:
@@ -78,7 +78,7 @@ class _Finding(NamedTuple):
 # `answer`, `reference 2`, `passage 3` -> text.
 _Texts = Mapping[str, str]
 # Name of a text -> its claims.
-_Claims = Mapping[str, Sequence[_CitedClaim]]
+_Claims = Mapping[str, Sequence[CitedClaim]]
 # Claimant and source -> per claim, the findings of the replies.
 _Findings = Mapping[tuple[str, str], Sequence[Sequence[_Finding]]]
 
@@ -98,7 +98,9 @@ async def check_claims(vote: Vote) -> Verdict:
     sides = [side.split("_") for side in grounding.FORMULAS[vote.rubric.formula or ""].sides]
     texts = _texts(vote.item)
     kinds = {kind for kind, _ in sides}
-    claims = await _split(vote, {k: text for k, text in texts.items() if k.split()[0] in kinds})
+    claims = await split_claims(
+        vote, {k: text for k, text in texts.items() if k.split()[0] in kinds}
+    )
     checks = [
         check
         for kind, against in sides
@@ -135,7 +137,7 @@ def _texts(item: JudgedItem) -> _Texts:
     }
 
 
-async def _split(vote: Vote, texts: _Texts) -> dict[str, list[_CitedClaim]]:
+async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]:
     """Return name -> claims of each text; a text without sentences gets no request, no claim.
 
     In the order of the texts; empty claims are dropped. CallFailure if a request failed.
@@ -146,7 +148,7 @@ async def _split(vote: Vote, texts: _Texts) -> dict[str, list[_CitedClaim]]:
     values = {name: next(replies).value if part else {} for name, part in sentences.items()}
     return {
         name: [
-            _CitedClaim(str(claim), n, frozenset(sentence.cited))
+            CitedClaim(str(claim), n, frozenset(sentence.cited))
             for n, sentence in enumerate(part)
             for claim in values[name][f"sentence_{n + 1}"]
             if claim.strip()
@@ -234,7 +236,7 @@ def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -
 
 
 def _rows(
-    claims: Sequence[_CitedClaim], findings: Sequence[Sequence[_Finding]], passages: int
+    claims: Sequence[CitedClaim], findings: Sequence[Sequence[_Finding]], passages: int
 ) -> list[list[grounding.Cell]]:
     """Return the rulings of the passages (columns) on the claims (rows) of a text.
 
@@ -249,7 +251,7 @@ def _rows(
     return rows
 
 
-def _rulings(claims: Sequence[_CitedClaim], findings: Sequence[Sequence[_Finding]]) -> list[Ruling]:
+def _rulings(claims: Sequence[CitedClaim], findings: Sequence[Sequence[_Finding]]) -> list[Ruling]:
     """Return the ruling of one text on each claim of another; `not_mentioned` if it is empty.
 
     In the order of the claims. ValueError if a claim has several findings.

@@ -1,0 +1,185 @@
+"""Support of a text by its passages: inputs, labels and verdicts of the judge `classifier`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ragbench import llm
+from ragbench.embed.base import Checkpoint
+from ragbench.embed.classifier import Labels
+from ragbench.errors import OptionError
+from ragbench.score.judge.base import JudgedItem, not_applicable
+from ragbench.score.judge.presets import Preset
+from ragbench.types.scores import Cause, JudgedClaim, Verdict
+
+_LABELS = ("entailment", "supported", "consistent", "1")
+_LIKELY = 0.5  # probability from which a claim counts as supported
+
+
+class Support(NamedTuple):
+    """Support of a text by a source.
+
+    Attributes:
+        probability: Probability that the source supports the whole text.
+        spans: Parts that it does not support, each with its probability to be unsupported.
+    """
+
+    probability: float
+    spans: tuple[tuple[str, float], ...] = ()
+
+
+def label_column(checkpoint: Checkpoint, labels: Labels, label: str | None) -> int:
+    """Return the column of the label for a supported text.
+
+    Labels count in any case; `1` is also written `LABEL_1`, as models without names of labels have
+    it, and is a usual label of models with two labels only.
+
+    Args:
+        checkpoint: The model, for messages.
+        labels: Labels of the model.
+        label: Wanted label; None: the first of the usual ones that the model has.
+
+    Raises:
+        OptionError: The model does not have the label, or none of the usual ones.
+
+    Example:
+        >>> model = Checkpoint("classifier", "m", None)
+        >>> label_column(model, {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}, None)
+        2
+        >>> label_column(model, {0: "LABEL_0", 1: "LABEL_1"}, None)
+        1
+    """
+    names = {str(name).strip().lower(): int(column) for column, name in labels.items()}
+    columns = {name.removeprefix("label_"): column for name, column in names.items()} | names
+    usual = _LABELS if len(labels) == 2 else _LABELS[:-1]
+    for name in usual if label is None else [label.strip().lower()]:
+        if name in columns:
+            return columns[name]
+    option, value = ("model", checkpoint.name) if label is None else ("label", label)
+    allowed = f"label: one of {', '.join(map(str, labels.values()))}, the labels of the model"
+    raise OptionError(checkpoint.owner, option, value, allowed)
+
+
+def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
+    """Return passage number, from 1 -> text of each passage that is not blank.
+
+    A model that reads all passages at once has one source, with the number 0: its prompt with all
+    passages. No passages give an empty mapping.
+    """
+    passages = [passage for passage in item.contexts or [] if passage.strip()]
+    if preset is not None and preset.reads_all:
+        return {0: preset.prompt(item.question, passages)} if passages else {}
+    numbered = enumerate(item.contexts or [], start=1)
+    return {number: passage for number, passage in numbered if passage.strip()}
+
+
+def support_verdict(text: str, supports: Mapping[int, Support]) -> Verdict:
+    """Return the verdict on a text whose best source counts; the first if several are equal.
+
+    Not applicable to an empty text. Without a source the score is 0. Unsupported spans are claims
+    of the verdict, with their probability to be supported.
+
+    Args:
+        text: The judged text.
+        supports: Support by each passage; number 0 stands for all of them.
+
+    Example:
+        >>> verdict = support_verdict("It is red.", {1: Support(0.25), 2: Support(0.75)})
+        >>> verdict.score, verdict.reasoning
+        (0.75, 'supported with probability 0.75, by passage 2')
+    """
+    if not text.strip():
+        return not_applicable(Cause.NO_CLAIMS, "there is no claim to check: the answer is empty")
+    if not supports:
+        return Verdict(0.0, reasoning="all passages are empty")
+    number = max(supports, key=lambda number: supports[number].probability)
+    probability, spans = supports[number]
+    source = f"passage {number}" if number else "all passages together"
+    lines = [f"supported with probability {probability:.3g}, by {source}"]
+    lines += [f"unsupported with probability {value:.3g}: {span}" for span, value in spans]
+    claims = tuple(
+        JudgedClaim(text=span, ruling="not_mentioned", probability=1 - value)
+        for span, value in spans
+    )
+    return Verdict(probability, reasoning="\n".join(lines), claims=claims)
+
+
+def claims_verdict(claims: Sequence[str], supports: Sequence[Mapping[int, Support]]) -> Verdict:
+    """Return the verdict on claims: the mean of the probabilities of their best sources.
+
+    That is the expected share of supported claims. Each claim has its probability, and counts as
+    supported from 0.5 on. Not applicable without claims. ValueError if the lists differ in length.
+
+    Args:
+        claims: Claims of an answer.
+        supports: Support of each claim by each passage, as for `support_verdict`.
+
+    Example:
+        >>> verdict = claims_verdict(["It is red.", "It is old."], [{1: Support(1.0)}, {}])
+        >>> verdict.score, [claim.ruling for claim in verdict.claims]
+        (0.5, ['supported', 'not_mentioned'])
+    """
+    if not claims:
+        return not_applicable(Cause.NO_CLAIMS, "there is no claim to check")
+    judged, lines = [], []
+    for n, (text, of_claim) in enumerate(zip(claims, supports, strict=True), start=1):
+        verdict = support_verdict(text, of_claim)
+        probability = verdict.score or 0.0
+        number = max(of_claim, key=lambda number: of_claim[number].probability, default=0)
+        is_supported = probability >= _LIKELY
+        judged.append(
+            JudgedClaim(
+                text=text,
+                ruling="supported" if is_supported else "not_mentioned",
+                passages=(number,) if is_supported and number else (),
+                probability=probability,
+            )
+        )
+        reason = verdict.reasoning.partition("\n")[0]
+        lines.append(f"claim {n}: {reason}: {text}")
+    score = statistics.fmean(claim.probability or 0.0 for claim in judged)
+    return Verdict(score, reasoning="\n".join(lines), claims=tuple(judged))
+
+
+def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
+    """Return the probability of support by the last of two words in a chat model's reply.
+
+    It is the share of the word for support in the probabilities of both words at that token; 1 or
+    0 by the text if the reply has no log-probabilities of the word.
+
+    Args:
+        reply: Reply of the model.
+        answers: Words for "supported" and "unsupported", in lower case.
+
+    Raises:
+        CallFailure: The model refuses, or runs out of tokens, or its reply has neither word.
+
+    Example:
+        >>> reply = llm.ChatReply('{"REASONING": ["It may pass."], "SCORE": "FAIL"}')
+        >>> read_answer(reply, ("pass", "fail"))
+        0.0
+    """
+    if reply.refused:
+        raise llm.CallFailure(Cause.REFUSED, reply.refusal or reply.text, replies=(reply,))
+    for token in reversed(reply.logprobs or ()):
+        if _word(token.token) in answers:
+            top = token.top or ((token.token, token.logprob),)
+            weights = [
+                math.fsum(math.exp(logprob) for text, logprob in top if _word(text) == answer)
+                for answer in answers
+            ]
+            return weights[0] / (math.fsum(weights) or 1.0)
+    words = [word for word in map(_word, reply.text.split()) if word in answers]
+    if words:
+        return float(words[-1] == answers[0])
+    cause = Cause.OUT_OF_TOKENS if reply.finish_reason == "length" else Cause.UNREADABLE
+    detail = f"the reply has neither of {', '.join(answers)}: {reply.text[:200]}"
+    raise llm.CallFailure(cause, detail, replies=(reply,))
+
+
+def _word(token: str) -> str:
+    """Return a token in lower case, without white space and punctuation at its ends."""
+    return token.strip("".join((" \n\t\"'<>.,:;()[]{}", "\u2581\u0120"))).lower()
