@@ -170,11 +170,17 @@ def _write_tables(
     """Write the kept questions to `target`, if there are any, and the others to `rejected`.
 
     Raises:
-        DataError: `target` exists, and the new table does not begin with it.
+        DataError: `target` exists, and the new table does not begin with it; it may have more
+            questions.
     """
     table = to_table(questions := passing(candidates)).encode()
+    stored = target.read_bytes() if target.exists() else b""
+    if questions and len(stored) > len(table) and stored.startswith(table):
+        problem = f"begins with {counted(len(questions), 'questions')} of this run, and has more"
+        allowed = "another file for fewer questions; or keep this one, and mark rows with keep = no"
+        raise DataError(problem, file=target, allowed=allowed)
     # a longer run begins with the rows of a shorter one
-    if target.exists() and not table.startswith(target.read_bytes()):
+    if not table.startswith(stored):
         problem = (
             "exists and holds something else, perhaps your edits, the questions of other options, "
             "or those of a run in which calls failed that now have a reply"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ragbench.comparison.cause_rules import RightAnswer
@@ -12,7 +12,7 @@ from ragbench.comparison.causes import GoldWords, terms
 from ragbench.questions.base import QuestionCandidate, QuestionPassage
 from ragbench.text.copied_words import copied_words
 from ragbench.text.languages import unicode_words
-from ragbench.text.near_duplicates import same_questions
+from ragbench.text.near_duplicates import QuestionIndex
 from ragbench.types import Document
 from ragbench.types.spans import locate_quote
 
@@ -93,20 +93,36 @@ def is_match(answer: str, reference: str, question: str) -> bool:
     return GoldWords([reference], question).share(answer).reaches(RightAnswer().words)
 
 
-def check_repetition(
-    candidate: QuestionCandidate, questions: Sequence[QuestionCandidate]
-) -> QuestionCandidate:
-    """Return the candidate after the check that it repeats none of some kept questions.
+class KeptQuestions:
+    """Questions that were kept, among which a candidate may have a repetition."""
 
-    It repeats a question that asks for the same by the rule of `ragbench audit`, and one with the
-    same document, quote and answer, whatever its words.
-    """
-    texts = [candidate.question, *(question.question for question in questions)]
-    pairs = [] if candidate.failure else same_questions(texts)
-    repeated = [questions[other - 1] for row, other, _ in pairs if row == 0]
-    gold = _gold_of(candidate)
-    repeated += [question for question in questions if gold and _gold_of(question) == gold]
-    return candidate.check("unique", f"nearly '{repeated[0].question}'" if repeated else "")
+    def __init__(self, questions: Iterable[QuestionCandidate] = ()) -> None:
+        self._questions: list[QuestionCandidate] = []
+        self._index = QuestionIndex()
+        self._by_gold: dict[tuple[str, ...], QuestionCandidate] = {}
+        for question in questions:
+            self.add(question)
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    def add(self, question: QuestionCandidate) -> None:
+        """Add a kept question."""
+        self._questions.append(question)
+        self._index.add(question.question)
+        self._by_gold.setdefault(_gold_of(question), question)
+
+    def check(self, candidate: QuestionCandidate) -> QuestionCandidate:
+        """Return the candidate after the check that it repeats none of the questions.
+
+        It repeats a question that asks for the same by the rule of `ragbench audit`, and one with
+        the same document, quote and answer, whatever its words.
+        """
+        rows = [] if candidate.failure else self._index.find(candidate.question)
+        repeated = [self._questions[row] for row in rows]
+        gold = _gold_of(candidate)
+        repeated += [self._by_gold[gold]] if gold and gold in self._by_gold else []
+        return candidate.check("unique", f"nearly '{repeated[0].question}'" if repeated else "")
 
 
 def _gold_of(candidate: QuestionCandidate) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from ragbench.questions import checks
-from ragbench.questions.base import QuestionCandidate, QuestionPassage, passing
+from ragbench.questions.base import QuestionCandidate, QuestionPassage
 from ragbench.questions.passages import draw_passages
 from ragbench.text.languages import load
 from ragbench.text.tokenize import sentences, words
@@ -33,11 +33,13 @@ def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list
         seed: Seed of the draw of passages.
     """
     frequency = Counter(word for d in documents for word in set(words(d.full_text)))
-    candidates: list[QuestionCandidate] = []
+    candidates, questions = list[QuestionCandidate](), checks.KeptQuestions()
     for passage in draw_passages(documents, f"{seed} known_item"):
-        if len(questions := passing(candidates)) == n:
+        if len(questions) == n:
             break
-        candidates.append(checks.check_repetition(_write(passage, frequency), questions))
+        candidates.append(questions.check(_write(passage, frequency)))
+        if not candidates[-1].failure:
+            questions.add(candidates[-1])
     return candidates
 
 

@@ -73,7 +73,7 @@ class QuestionMaker:
             OptionError: The budget limits the cost, and the price of the model is unknown.
         """
         passages = self._passages(kind, n)
-        questions = passing(earlier)
+        questions = checks.KeptQuestions(passing(earlier))
         n_wanted = len(questions) + n
         by_passage: defaultdict[int, list[str]] = defaultdict(list)
         candidates: list[QuestionCandidate] = []
@@ -94,8 +94,9 @@ class QuestionMaker:
                 advance(1)
             # in the order of the passages, whichever reply came first
             for position, row in enumerate(rows):
-                candidate = checks.check_repetition(results[position], questions)
-                questions += passing([candidate])
+                candidate = questions.check(results[position])
+                if not candidate.failure:
+                    questions.add(candidate)
                 candidates.append(candidate)
                 by_passage[row].append(candidate.question)
                 self.is_over_budget |= candidate.failure == "budget"
@@ -168,7 +169,7 @@ class QuestionMaker:
         }
 
     async def _write(
-        self, engine: llm.ChatEngine, kind: str, questions: Sequence[QuestionCandidate], job: Job
+        self, engine: llm.ChatEngine, kind: str, questions: checks.KeptQuestions, job: Job
     ) -> QuestionCandidate:
         """Return a candidate about a passage with all checks but that of its repetition.
 
@@ -180,7 +181,7 @@ class QuestionMaker:
         try:
             value = await _ask(engine, self._prompts.question(kind, passage, earlier))
             candidate = self._check_words(_read(candidate, value))
-            repetition = checks.check_repetition(candidate, questions)
+            repetition = questions.check(candidate)
             candidate = repetition if repetition.failure else candidate
             requests = {} if candidate.failure else self._requests(candidate)
             for name, request in requests.items():

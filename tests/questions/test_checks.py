@@ -113,9 +113,9 @@ def test_questions_on_two_things_in_the_same_words_are_two_questions():
     other = candidate("What is the monthly price of the family plan Beta?")
     same = candidate("The family plan Alpha: what is the monthly price?")
 
-    assert checks.check_repetition(other, [first]).checks == ("unique",)
-    assert checks.check_repetition(first, []).checks == ("unique",)
-    done = checks.check_repetition(same, [other, first])
+    assert checks.KeptQuestions([first]).check(other).checks == ("unique",)
+    assert checks.KeptQuestions([]).check(first).checks == ("unique",)
+    done = checks.KeptQuestions([other, first]).check(same)
     assert (done.failure, done.reason) == ("unique", f"nearly '{first.question}'")
 
 
@@ -125,10 +125,10 @@ def test_a_question_with_the_quote_and_answer_of_another_one_repeats_it():
     again = replace(candidate("What must a customer pay for the cheapest offer?"), **gold)
     unanswerable = replace(again, quote="", reference="No answer")
 
-    assert checks.check_repetition(again, [first]).failure == "unique"
-    assert checks.check_repetition(unanswerable, [unanswerable]).failure == "unique"
+    assert checks.KeptQuestions([first]).check(again).failure == "unique"
+    assert checks.KeptQuestions([unanswerable]).check(unanswerable).failure == "unique"
     asked = replace(unanswerable, question="Since when does plan A exist?")
-    assert checks.check_repetition(asked, [unanswerable]).failure == ""
+    assert checks.KeptQuestions([unanswerable]).check(asked).failure == ""
 
 
 def test_a_short_quote_may_stand_in_one_document_only():

@@ -253,6 +253,18 @@ def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus):
     assert len(Records(path=tmp_path / "qa.csv").load().queries) == N_GOOD - 1
 
 
+def test_a_file_with_more_questions_stays_and_says_so(tmp_path, corpus):
+    with ScriptedModel(corpus) as server:
+        questions(server, tmp_path)
+        before = (tmp_path / "qa.csv").read_bytes()
+        refused = questions(server, tmp_path, n=N_GOOD - 1)
+
+    assert refused.returncode == 2
+    problem = f"qa.csv: begins with {N_GOOD - 1} questions of this run, and has more; allowed: "
+    assert problem in refused.stderr
+    assert (tmp_path / "qa.csv").read_bytes() == before
+
+
 def test_the_file_of_a_run_with_failed_calls_is_not_overwritten(tmp_path):
     names = write_corpus(tmp_path / "docs", ["", "", ""])
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.text.near_duplicates import near_duplicates
+from ragbench.text.near_duplicates import QuestionIndex, near_duplicates, same_questions
 from ragbench.text.tokenize import words
 
 _TEXTS = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=8).map(" ".join), max_size=12)
@@ -55,3 +55,31 @@ def test_rows_select_the_pairs_that_have_one_of_them(texts, threshold, data):
 def test_a_threshold_out_of_range_is_refused(threshold):
     with pytest.raises(OptionError, match="a number above 0, at most 1"):
         near_duplicates(["a"], threshold)
+
+
+_QUESTION_WORDS = [
+    "who",
+    "found",
+    "the",
+    "moon",
+    "titan",
+    "not",
+    "first",
+    "second",
+    "7",
+    "of",
+    "name",
+]
+_QUESTIONS = st.lists(
+    st.lists(st.sampled_from(_QUESTION_WORDS), max_size=12).map(" ".join), max_size=8
+)
+
+
+@given(_QUESTIONS)
+def test_an_index_that_grows_finds_the_pairs_of_all_questions(questions):
+    index, pairs = QuestionIndex(), []
+    for row, question in enumerate(questions):
+        pairs += [(earlier, row) for earlier in index.find(question)]
+        index.add(question)
+
+    assert sorted(pairs) == [(row, later) for row, later, _ in same_questions(questions)]
