@@ -21,6 +21,7 @@ from ragbench.experiment.plan.groups import answerable_questions, clusters_by
 from ragbench.fixes.changes import PricedRun, price_changes
 from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings
+from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.generate.chat import estimate_tokens
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.records.causes import CAUSE_CHANGES, AnswerCause
@@ -32,7 +33,7 @@ from ragbench.retrieve import RETRIEVERS
 from ragbench.types import Qrels, Query
 from ragbench.types.rows import BoolArray
 
-_LARGEST = 16_000_000  # bytes of the rankings of a run whose page has a fix list
+_LARGEST = 16_000_000  # bytes of rankings that a page is made of, and of texts that are read
 _TEXTS = 500  # of which the mean length of a passage is taken
 _OF_GENERATOR: tuple[AnswerCause, ...] = (
     "not_used",
@@ -113,9 +114,21 @@ class RunReader:
         path = self.folder / QUESTIONS_FILE
         return [row for _, row in run_folder.read_records(path, QuestionRow, "a question")]
 
-    @cached_property
+    @property
     def questions(self) -> Sequence[QuestionRow]:
         """Questions that count: judged, and with an answer; empty without any."""
+        return [
+            row for row, answerable in self._answerable if row.judged and answerable is not False
+        ]
+
+    @property
+    def unanswerable(self) -> list[str]:
+        """Ids of the questions without an answer."""
+        return [row.query_id for row, answerable in self._answerable if answerable is False]
+
+    @cached_property
+    def _answerable(self) -> list[tuple[QuestionRow, bool | None]]:
+        """Questions, each with True if it has an answer; None where nothing tells."""
         rows = self.rows
         judged = {row.query_id: dict(row.judged) for row in rows if row.judged}
         answers = {row.query_id: row.answers for row in rows}
@@ -124,11 +137,7 @@ class RunReader:
         ]
         relevant = self.rules.relevant
         is_answerable = answerable_questions(queries, answers, Qrels.from_dict(judged), relevant)
-        return [
-            row
-            for row, answerable in zip(rows, is_answerable, strict=True)
-            if row.judged and answerable is not False
-        ]
+        return list(zip(rows, is_answerable, strict=True))
 
     @cached_property
     def metadata(self) -> Mapping[str, Mapping[str, Any]]:
@@ -181,7 +190,7 @@ class RunReader:
         )
         retrievers = self.block("retrievers")
         fusible = list(self._fusible(retrievers))
-        tokens = [estimate_tokens(text) for text in self._texts()]
+        tokens = [estimate_tokens(text) for text in islice(self.texts.values(), _TEXTS)]
         return PricedRun(
             rankings,
             self.base.name,
@@ -194,7 +203,8 @@ class RunReader:
             sources={
                 name: entry["retriever"]
                 for name, entry in retrievers.items()
-                if "retriever" in entry
+                # rm3 searches with its retriever, and reranks nothing
+                if "retriever" in entry and entry.get("type") not in RETRIEVERS.table
             },
             fusible=fusible,
             weighable=[name for name in fusible if _ranks_by_score(retrievers[name])],
@@ -216,12 +226,14 @@ class RunReader:
             if is_by_id and entry is not None and "chunk" not in entry and not passages.is_file():
                 yield name
 
-    def _texts(self) -> Iterator[str]:
-        """Yield the first stored texts of passages; none if the run stored none."""
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """Document -> its text, as the run stored it; empty without texts, or for large ones."""
         path = self.folder / TEXTS_FILE
-        if path.is_file():
-            rows = run_folder.read_records(path, TextRow, "a text")
-            yield from (row.text or "" for _, row in islice(rows, _TEXTS))
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return {}
+        rows = run_folder.read_records(path, TextRow, "a text")
+        return {row.id: row.text or "" for _, row in rows if row.system is None}
 
     def _clusters(self, ids: Sequence[str]) -> list[str] | None:
         """Return the cluster of each query; None if the run has no clusters."""
@@ -261,6 +273,13 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
     priced = reader.priced_run(reads)
     changes, best = price_changes(priced)
     generators = answers_by_generator(reader.summary, reader.causes, priced, reader.passages)
+    texts = reader.texts
+    further = (
+        drop_near_duplicates(priced, texts) if texts else None,
+        join_neighbours(priced),
+        refuse_low_scores(priced, reader.unanswerable),
+    )
+    priced_changes = [*with_answers(changes, priced, generators), *filter(None, further)]
     return FixList(
         name=reader.summary.name,
         run_id=reader.summary.run_id,
@@ -269,7 +288,7 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
         of=len(priced.query_ids),
         right=int(priced.right.sum()),
         confidence=priced.confidence,
-        changes=tuple(with_answers(changes, priced, generators)),
+        changes=tuple(sorted(priced_changes, key=lambda change: -change.net)),
         best=best,
         remaining=tuple(_losses(reader, priced)),
         groups=find_lost_groups(

@@ -127,7 +127,7 @@ class PricedRun:
 
     def _ids(self, rows: BoolArray) -> tuple[str, ...]:
         """Return the ids of some queries."""
-        return tuple(self.query_ids[row] for row in np.flatnonzero(rows).tolist())
+        return tuple(itertools.compress(self.query_ids, rows.tolist()))
 
 
 class _Fusions:
@@ -173,6 +173,26 @@ class _Fusions:
 
 def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
     """Return all changes, the most gain first, and the best of those that a config can state."""
+    candidates = config_changes(run)
+    changes = [change for change, _ in candidates]
+    promise = _promise(run, candidates)
+    for k in sorted({*_PASSAGES, run.deepest}):
+        if k not in (run.read, run.reads) and k <= run.deepest:
+            changes.append(_reading(run, k))
+    for depth in _DEPTHS:
+        if run.read < depth <= run.deepest:
+            text, hits = f"rerank {depth}, perfect", run.rankings.perfect(run.base, depth, run.read)
+            changes.append(
+                run.price("perfect_reranker", text, hits, passages=run.read, reach=depth)
+            )
+    return sorted(changes, key=lambda change: -change.net), promise
+
+
+def config_changes(run: PricedRun) -> list[tuple[PricedChange, BoolArray]]:
+    """Return the changes that a config can state, the simplest first, with their hits.
+
+    The hits have a row for each of the weights that were compared.
+    """
     candidates: list[tuple[PricedChange, BoolArray]] = []
     if run.reads != run.read:
         change = _reading(run, run.reads)
@@ -186,18 +206,7 @@ def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
             change = run.price(kind, text, hits, passages=run.reads, retriever=name)
             candidates.append((change, hits[None]))
     candidates += _Fusions(run).price(run)
-    changes = [change for change, _ in candidates]
-    promise = _promise(run, candidates)
-    for k in sorted({*_PASSAGES, run.deepest}):
-        if k not in (run.read, run.reads) and k <= run.deepest:
-            changes.append(_reading(run, k))
-    for depth in _DEPTHS:
-        if run.read < depth <= run.deepest:
-            text, hits = f"rerank {depth}, perfect", run.rankings.perfect(run.base, depth, run.read)
-            changes.append(
-                run.price("perfect_reranker", text, hits, passages=run.read, reach=depth)
-            )
-    return sorted(changes, key=lambda change: -change.net), promise
+    return candidates
 
 
 def _reading(run: PricedRun, k: int) -> PricedChange:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,17 @@ class StoredRankings:
         ranks = self._ranks[name]
         reduce = np.maximum if self.needs_all else np.minimum
         return self._by_query(reduce, np.where(ranks > 0, ranks, NEVER), NEVER)
+
+    def documents(self, name: str, query: str) -> list[str]:
+        """Return the ids of a ranking for a query, best first; empty without hits."""
+        run = self.runs[name]
+        row = run.query_index.get(query)
+        return [] if row is None else list(run.documents[run.starts[row] : run.starts[row + 1]])
+
+    def holds_gold(self, query: str, documents: Iterable[str]) -> bool:
+        """Return True if some documents have the gold of a query; False without gold."""
+        gold = self.gold.by_query[query].keys()
+        return gold <= {*documents} if gold and self.needs_all else not gold.isdisjoint(documents)
 
     def perfect(self, name: str, depth: int, k: int) -> BoolArray:
         """Return True for each query whose gold a perfect reranker gets from `depth` hits to k."""

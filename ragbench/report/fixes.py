@@ -120,6 +120,8 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str, st
         f"{printable(answers.generator)}: {_gain(answers.gain, answers.interval)} right answers"
         for answers in change.answers
     ]
+    if change.kind in ("near_duplicates", "neighbours", "refusal"):
+        words.append("in your code")
     further = change.passages - fixes.read
     if further:
         tokens = "" if change.tokens is None else f": about {change.tokens:+,.0f} tokens"

@@ -1,0 +1,65 @@
+"""Changes of what is read or answered, worked by hand on three questions."""
+
+import pytest
+
+from ragbench.fixes.changes import PricedRun
+from ragbench.fixes.rankings import StoredRankings
+from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
+from ragbench.types import Qrels, Run
+
+
+def priced(hits, gold, read=2):
+    run = Run.from_dict({q: {d: -float(n) for n, d in enumerate(h)} for q, h in hits.items()})
+    qrels = Qrels.from_dict({query: dict.fromkeys(names, 1) for query, names in gold.items()})
+    return PricedRun(StoredRankings(qrels, {"r": run}), "r", read, read, 100)
+
+
+def test_a_repeated_passage_makes_room_for_the_next_hit():
+    run = priced({"q1": "abx", "q2": "axb", "q3": "cba"}, {"q1": "x", "q2": "b", "q3": "a"})
+    texts = {
+        "a": "The moon of Mars is Phobos",
+        "b": "the moon of Mars is Phobos",
+        "c": "Io",
+        "x": "Titan",
+    }
+
+    change = drop_near_duplicates(run, texts)
+
+    assert (change.rescued, change.lost, change.right) == (("q1",), (), 1)
+    # b repeats a, which is read in its place: by its id it is not found
+    assert drop_near_duplicates(priced({"q1": "ab"}, {"q1": "b"}), texts).lost == ("q1",)
+    assert drop_near_duplicates(run, {**texts, "b": "Europa"}) is None, "nothing is repeated"
+    assert drop_near_duplicates(run, {"a": "x", "c": "y", "x": "z"}) is None, "b has no text"
+
+
+@pytest.mark.parametrize(
+    ("gold", "rescued"),
+    [("f#3", ("q1",)), ("f#1", ("q1",)), ("f#4", ()), ("g#3", ())],
+    ids=["next", "the one before", "two away", "another file"],
+)
+def test_a_neighbour_of_a_chunk_is_read_with_it(gold, rescued):
+    run = priced({"q1": ["f#2", "plain", gold]}, {"q1": [gold]})
+
+    change = join_neighbours(run)
+
+    assert (change.rescued, change.lost, change.passages) == (rescued, (), 6)
+
+
+def test_ids_without_numbers_have_no_neighbours():
+    assert join_neighbours(priced({"q1": ["apollo-11", "a"]}, {"q1": ["apollo-12"]})) is None
+
+
+def test_a_threshold_declines_what_has_no_answer():
+    names = [f"q{n}" for n in range(20)]
+    scores = {query: {"gold": 10.0 + n} for n, query in enumerate(names)}
+    scores |= {"n1": {"other": 1.0}, "n2": {"other": 2.0}, "n3": {}}
+    gold = Qrels.from_dict({query: {"gold": 1} for query in names})
+    run = PricedRun(StoredRankings(gold, {"r": Run.from_dict(scores)}), "r", 5, 5, 100)
+
+    change = refuse_low_scores(run, ["n1", "n2", "n3"])
+
+    # at most two questions without an answer have a score: their share of the scores is 2 / 22
+    assert change.lost == ()
+    assert set(change.rescued) == {"n1", "n2", "n3"}
+    assert (change.right, change.of) == (23, 23)
+    assert refuse_low_scores(run, []) is None
