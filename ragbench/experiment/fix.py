@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.cause_rules import CauseRules
+from ragbench.comparison.cause_rules import DEFAULT_READ, CauseRules
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
@@ -154,9 +154,18 @@ class RunReader:
 
     @cached_property
     def passages(self) -> Mapping[str, int]:
-        """Generator -> number of passages that it reads, where the config has it."""
-        entries = self.block("generators").items()
-        return {name: entry["passages"] for name, entry in entries if "passages" in entry}
+        """Generator -> number of passages that it reads, where the config has it.
+
+        DataError if it is no whole number.
+        """
+        numbers = {}
+        for name in self.block("generators"):
+            number = self.block("generators", name).get("passages", DEFAULT_READ)
+            if not isinstance(number, int):
+                path, place = self.folder / "config.yaml", f"generators.{name}.passages"
+                raise DataError(shown(number), file=path, record=place, allowed="a whole number")
+            numbers[name] = number
+        return numbers
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,12 @@ def _language(question: str, vocabulary: frozenset[str]) -> str:
     """Return the language whose stop words a question has most; '' if none is sure."""
     if not is_latin(question):
         return "a script other than Latin"
-    counts = Counter({name: len(vocabulary & load(name)) for name in built_in()})
+    counts = Counter({name: len(vocabulary & stops) for name, stops in _stop_words().items()})
     (first, most), (_, second) = counts.most_common(2)
     return first.capitalize() if most >= max(_STOP_WORDS, second + 1) else ""
+
+
+@cache
+def _stop_words() -> dict[str, frozenset[str]]:
+    """Return language -> its stop words."""
+    return {name: load(name) for name in built_in()}

@@ -8,6 +8,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.data.runs.run_folder import resolve_run_folder
+from ragbench.errors import DataError
 from ragbench.experiment.fix import RunReader, list_fixes
 from ragbench.records.codec import to_json
 from ragbench.report.fixes import fix_chapter, fix_lines
@@ -192,3 +193,11 @@ def test_another_number_of_passages_gives_no_gain_in_right_answers(folder):
         note.startswith("no gain in right answers for open: it reads 5 passages, and the list")
         for note in fixes.notes
     )
+
+
+def test_passages_of_an_edited_config_that_are_no_number_are_named(folder):
+    reader = RunReader(folder)
+    reader.config = {**reader.config, "generators": {"open": {"passages": "many"}}}
+
+    with pytest.raises(DataError, match=r"generators.open.passages: 'many'; allowed: a whole"):
+        list_fixes(reader)
