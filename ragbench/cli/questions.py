@@ -34,6 +34,7 @@ from ragbench.registry.options import check_values
 from ragbench.report.progress import Progress
 from ragbench.report.text import counted
 from ragbench.store.database import REPLIES_FILE
+from ragbench.types import Document
 
 _NO_MODEL = "none"
 _MODEL_OPTIONS = ("base_url", "options", "budget", "like", "language", "plan")
@@ -118,16 +119,7 @@ def command(
     output.write_notes(documents.notes)
     is_complete = True
     if is_model:
-        address, model = choices["base_url"], choices["model"]
-        values = _parse_values("--option", QuestionModelOptions, choices["options"])
-        limits = _parse_values("--budget", BudgetLimits, choices["budget"])
-        is_twice = values.keys() & {"model", "base_url"}
-        output.refuse((is_twice, "pass --model and --base-url in place of their --option"))
-        options = QuestionModelOptions(**values, base_url=address, model=model)
-        lines = [] if choices["like"] is None else text_lines(choices["like"])
-        style = [text.strip() for _, text in lines if text.strip()][:_MOST_EXAMPLES]
-        prompts = QuestionPrompts(options, choices["language"], style)
-        maker = QuestionMaker(documents.documents, prompts, seed=seed)
+        maker, options, limits = _question_maker(documents.documents, choices, seed)
         if plan:
             _print_plan(maker, counts, options)
             return
@@ -150,6 +142,30 @@ def command(
     paths = shlex.quote(str(target)), shlex.quote(str(corpus))
     output.echo("next: ragbench init --from {} --corpus {}".format(*paths), err=True)
     ctx.exit(EXIT_OK if is_complete else EXIT_INCOMPLETE)
+
+
+def _question_maker(
+    documents: Sequence[Document], choices: Mapping[str, Any], seed: int
+) -> tuple[QuestionMaker, QuestionModelOptions, dict[str, Any]]:
+    """Return the maker of the questions, the options of its model, and the limits of `--budget`.
+
+    `choices` are the options of the command by their names.
+
+    Raises:
+        click.UsageError: A value is not `key=value`, or --option has the model or its address.
+        OptionError: A value or the language is not allowed.
+        DataError: The file of `--like` cannot be read.
+    """
+    address, model = choices["base_url"], choices["model"]
+    values = _parse_values("--option", QuestionModelOptions, choices["options"])
+    limits = _parse_values("--budget", BudgetLimits, choices["budget"])
+    is_twice = values.keys() & {"model", "base_url"}
+    output.refuse((is_twice, "pass --model and --base-url in place of their --option"))
+    options = QuestionModelOptions(**values, base_url=address, model=model)
+    lines = [] if choices["like"] is None else text_lines(choices["like"])
+    style = [text.strip() for _, text in lines if text.strip()][:_MOST_EXAMPLES]
+    prompts = QuestionPrompts(options, choices["language"], style)
+    return QuestionMaker(documents, prompts, seed=seed), options, limits
 
 
 def _print_plan(
