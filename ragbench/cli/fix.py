@@ -18,7 +18,10 @@ from ragbench.cli import output
     type=click.IntRange(min=1),
     help="Let a generator read N passages after the change. Default: as many as now.",
 )
-@output.file_option("--write", help="Write the config with the best change, if it is better.")
+@output.file_option(
+    "--write",
+    help="Write the config with the best change, if it is better; another file is not replaced.",
+)
 @click.option("--best", is_flag=True, help="Write it even if it is not shown to be better.")
 @output.json_option(help="Print all changes, with all questions, as JSON.")
 def command(

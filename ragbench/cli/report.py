@@ -18,9 +18,10 @@ from ragbench.cli.output import (
     several,
     terminal_width,
     write_json,
+    write_notes,
     write_result,
 )
-from ragbench.errors import DISTRIBUTION
+from ragbench.errors import DISTRIBUTION, DataError
 from ragbench.records.causes import CAUSES, AnswerCause
 
 if TYPE_CHECKING:
@@ -233,12 +234,17 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
 
 
 def _print_changes(run: Path) -> None:
-    """Print what to change in a run, if its fix list is quick to count."""
+    """Print what to change in a run, if its fix list is quick to count; a note if it is damaged."""
     from ragbench.data.runs.run_folder import resolve_run_folder
     from ragbench.experiment.fix import list_fixes_of_page
     from ragbench.report.fixes import fix_lines
 
-    fixes = list_fixes_of_page(resolve_run_folder(run))
+    try:
+        fixes = list_fixes_of_page(resolve_run_folder(run))
+    except DataError as error:
+        # the causes, which were asked for, do not need the files of the fix list
+        write_notes([f"no fix list: {error}"])
+        return
     if fixes is not None:
         lines = ["", *fix_lines(fixes, shlex.quote(str(run)), terminal_width(), brief=True)]
         write_result("\n".join(lines) + "\n")
@@ -281,7 +287,6 @@ def _check_systems(names: Iterable[str], system_names: Collection[str], run: Pat
 
     The error has the nearest name; no names pass.
     """
-    from ragbench.errors import DataError
     from ragbench.registry import nearest, shown
 
     for name in names:

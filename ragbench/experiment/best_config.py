@@ -9,9 +9,11 @@ from typing import Any
 
 from ragbench.config.resolved import to_yaml
 from ragbench.config.tree import Quoted
-from ragbench.files import write_file
+from ragbench.errors import DataError
+from ragbench.files import naming_unwritable, write_file
 from ragbench.records.fixes import FixList, FusedRetriever, PricedChange
 
+_MARK = "Written by `ragbench fix`."
 _LONGEST_NAME = 100  # characters of the name of a new retriever
 
 
@@ -27,11 +29,15 @@ def write_best(
         run: The run folder, which its paths are relative to.
         fixes: Fix list of the run.
         change: The change, that of a promise.
-        path: The new file; an existing one is replaced.
+        path: The new file; an existing one is replaced if this function wrote it.
 
     Raises:
-        DataError: The file cannot be written.
+        DataError: The file cannot be written, or is another one, such as a config with comments.
     """
+    with naming_unwritable(path):
+        if path.exists() and not path.read_bytes().partition(b"\n")[0].endswith(_MARK.encode()):
+            problem = "exists, and was not written by `ragbench fix`"
+            raise DataError(problem, file=path, allowed="another file")
     best = _rebased(dict(config), run.resolve(), path.absolute().parent)
     fusion, retriever = change.fusion, change.retriever or fixes.system
     if fusion is not None:
@@ -46,7 +52,7 @@ def write_best(
         best.setdefault("causes", {})["read"] = change.passages
     promise = f"{retriever} finds {change.right} of {change.of} at {change.passages}"
     old = f"{fixes.system} finds {fixes.right} at {fixes.read}"
-    head = f"# {change.text}: {promise}; {old}. Written by `ragbench fix`.\n"
+    head = f"# {change.text}: {promise}; {old}. {_MARK}\n"
     write_file(path, head + to_yaml(best))
     return retriever
 

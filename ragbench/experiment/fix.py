@@ -15,7 +15,7 @@ from ragbench.comparison.cause_rules import DEFAULT_READ, CauseRules
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
 from ragbench.experiment.fix_answers import answer_notes, answers_by_generator, with_answers
 from ragbench.experiment.plan.groups import answerable_questions, clusters_by
 from ragbench.fixes.changes import PricedRun, price_changes
@@ -176,7 +176,7 @@ class RunReader:
         """Return the rankings with all that is known about their retrievers.
 
         `reads` is the number of passages that a generator reads after a change; None as many as
-        now. DataError if a file is damaged.
+        now. DataError if a file is damaged, OptionError for more passages than hits are stored.
         """
         ids = [row.query_id for row in self.questions]
         gold = Qrels.from_dict(
@@ -188,6 +188,10 @@ class RunReader:
             }
         )
         rules = self.block("metrics", "retrieval")
+        top_k = rules.get("top_k", 100)
+        if reads is not None and reads > top_k:
+            allowed = f"an integer from 1 to {top_k}, the stored hits of a question"
+            raise OptionError("ragbench fix", "--passages", reads, allowed)
         runs = {name: read_run(path, name) for name, path in self.rankings.items()}
         rankings = StoredRankings(
             gold,
@@ -205,7 +209,7 @@ class RunReader:
             self.base.name,
             self.rules.read,
             reads or self.rules.read,
-            rules.get("top_k", 100),
+            top_k,
             seed=self.config.get("seed", 0),
             confidence=self.summary.confidence,
             clusters=self._clusters(ids),
@@ -272,6 +276,7 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
 
     Raises:
         DataError: There is no run or no such system, a file is damaged, or nothing is judged.
+        OptionError: `reads` is more than the stored hits of a question.
     """
     if not reader.questions:
         raise DataError(
@@ -361,7 +366,7 @@ def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
     """Yield the limits of the counts, a sentence each."""
     n = sum(reader.summary.systems[0].causes.values()) - len(run.query_ids)
     if n:
-        yield f"{n} questions do not count: they have no judgements, or no answer"
+        yield f"questions without judgements or without an answer do not count: {n}"
     if len(run.rankings.runs) < 2:
         yield "the run has one ranking: a second retriever or a reranker in the config adds changes"
     elif len(run.fusible) < 2:

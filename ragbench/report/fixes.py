@@ -146,7 +146,7 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
     """Yield the best change, its gain after the choice, and the commands that write it."""
     best = fixes.best
     if best is None or best.change.net <= 0:
-        yield "nothing here gains a question: `--write best.yaml` would write nothing"
+        yield "no other ranking here gains a question: `--write best.yaml` would write nothing"
         return
     ties = len(best.ties)
     equals = f" ({ties} more change{'s' if ties > 1 else ''} with as many)" if ties else ""

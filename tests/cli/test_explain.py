@@ -151,6 +151,16 @@ def test_explain_of_a_run_without_causes(run):
 
 
 @pytest.mark.costly
+def test_causes_are_explained_without_the_files_of_the_fix_list(run):
+    (run / "config.yaml").unlink()
+    done = run_command("explain", run)
+
+    assert done.returncode == 0
+    assert "where answers are lost" in done.stdout
+    assert "note: no fix list: " in done.stderr
+
+
+@pytest.mark.costly
 def test_show_has_everything_of_a_query(run):
     text = printed("show", run, "thick atmosphere")
 

@@ -150,6 +150,30 @@ def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path)
 
 
 @pytest.mark.costly
+def test_a_config_of_the_user_is_not_replaced(quickstart, tmp_path):
+    config = tmp_path / "mine.yaml"
+    config.write_text("name: mine  # with comments\n")
+    command = ("fix", "runs/quickstart", "--write", str(config))
+
+    done = run_command(*command, cwd=quickstart)
+
+    assert done.returncode == 2
+    assert "mine.yaml: exists, and was not written by `ragbench fix`" in done.stderr
+    assert config.read_text() == "name: mine  # with comments\n"
+    config.unlink()
+    assert run_command(*command, cwd=quickstart).returncode == 0
+    assert run_command(*command, cwd=quickstart).returncode == 0  # its own file
+
+
+@pytest.mark.costly
+def test_more_passages_than_stored_hits_are_refused(quickstart):
+    done = run_command("fix", "runs/quickstart", "--passages", "101", cwd=quickstart)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--passages: found 101, allowed: an integer from 1 to 100" in done.stderr
+
+
+@pytest.mark.costly
 def test_the_page_and_explain_have_the_changes(quickstart):
     [run] = (quickstart / "runs/quickstart").glob("2*")
     page = (run / "report.html").read_text()

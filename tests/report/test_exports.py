@@ -244,6 +244,17 @@ def test_a_second_call_writes_the_same_bytes_into_the_run_folder(run, tmp_path):
     assert first == {path.name: path.read_bytes() for path in copied.glob("every_eval_ever*")}
 
 
+def test_a_damaged_time_of_the_run_is_an_unknown_one(run, tmp_path):
+    copied = shutil.copytree(run, tmp_path / "run")
+    manifest = json.loads((copied / "manifest.json").read_text())
+    (copied / "manifest.json").write_text(json.dumps(manifest | {"started": "yesterday"}))
+
+    report(copied, "--to", "every_eval_ever", "-o", tmp_path / "scores.json")
+
+    entry = json.loads((tmp_path / "scores--bm25.json").read_text())
+    assert entry["evaluation_timestamp"] == "0"
+
+
 @pytest.fixture
 def collector():
     """The class of the collector, where the extra `otel` is installed."""

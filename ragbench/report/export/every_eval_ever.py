@@ -9,13 +9,13 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import file_name, read_manifest
+from ragbench.data.traces.spans import read_time
 from ragbench.files import write_file
 from ragbench.records.manifest import Manifest
 from ragbench.records.score import SystemScore
@@ -78,11 +78,8 @@ def _evaluation(
     summary: Summary, system: SystemSummary, manifest: Manifest, prompts: Mapping[str, str]
 ) -> Entry:
     """Return the file of a system; scores without a mean are left out, as the format needs one."""
-    started = "0"
-    if manifest.started:
-        time = datetime.fromisoformat(manifest.started.replace("Z", "+00:00"))
-        zoned = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
-        started = str(int(zoned.timestamp()))
+    time = read_time(manifest.started)
+    started = "0" if time is None else str(int(time.timestamp()))
     name = file_name(system.name)
     evaluation_id = f"{summary.name}/{name}/{started}"
     dataset = summary.dataset or Dataset()
