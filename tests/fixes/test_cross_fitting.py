@@ -37,10 +37,10 @@ def test_the_parts_are_of_one_size_and_keep_clusters_together():
     assert len(set(parts[::2].tolist())) == len(set(parts[1::2].tolist())) == 1
 
 
-def test_the_interval_of_other_questions_is_wider_by_the_root_of_two():
+def test_the_interval_of_other_questions_is_wider_by_the_choices_and_the_questions():
     gain = gain_of(np.array([1.0] * 4 + [-1.0] + [0.0] * 65), 0.95)
 
     assert gain.mean == pytest.approx(3)
     for end, wide in zip(gain.interval, gain.untouched, strict=True):
-        assert wide - 3 == pytest.approx(2**0.5 * (end - 3))
+        assert wide - 3 == pytest.approx((2 + 10 / 9) ** 0.5 * (end - 3))
     assert gain.interval[0] < 0 < gain.interval[1]
