@@ -122,12 +122,18 @@ def command(
 
 def _write_table(run: Path, form: str, output: Path | None) -> None:
     """Write the scores of a run as a table, on stdout if `output` is None."""
+    from ragbench.data.runs.run_folder import collections_folder
+    from ragbench.experiment.collections import read_collections
     from ragbench.experiment.result import load_experiment
     from ragbench.files import write_file
+    from ragbench.report import collections
     from ragbench.report.score_tables import RENDERERS
 
-    experiment = load_experiment(run)
-    text = RENDERERS[form](experiment.record, experiment.compared)
+    if (over_all := collections_folder(run)) is not None:
+        text = collections.RENDERERS[form](read_collections(over_all))
+    else:
+        experiment = load_experiment(run)
+        text = RENDERERS[form](experiment.record, experiment.compared)
     if output is None:
         write_result(text, exact=form == "csv")
         return

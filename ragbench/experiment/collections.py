@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -187,8 +187,19 @@ def _summarize(
             for name, experiment in experiments.items()
         ),
         measures=measures,
-        notes=tuple(f"{name} is not scored on every collection" for name in absent),
+        notes=(
+            *(f"{name} is not scored on every collection" for name in absent),
+            *_partial_systems(collections),
+        ),
     )
+
+
+def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:
+    """Yield a note for each system that some collections lack, such as a combination of a sweep."""
+    for system in dict.fromkeys(name for c in collections for name in c.scored.systems):
+        having = [c.name for c in collections if system in c.scored.systems]
+        if len(having) < len(collections):
+            yield f"{system} is left out: it ran on {', '.join(having)} alone"
 
 
 def read_collections(folder: Path) -> CollectionsSummary:

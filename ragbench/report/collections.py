@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.collections import CollectionsSummary, MacroMeasure
 from ragbench.report.base import Chapter, Grid, Layout
+from ragbench.report.comparison import LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.headline import outcome_of
 from ragbench.report.markdown import render_chapter
 from ragbench.report.text import (
@@ -142,3 +143,26 @@ def render_csv(summary: CollectionsSummary) -> str:
                 row += [test.baseline, test.difference, *ends, test.p, test.p_adjusted]
                 rows.append(row)
     return to_csv(CSV_COLUMNS, rows)
+
+
+def render_latex(summary: CollectionsSummary) -> str:
+    """Return a LaTeX table for each measure, with booktabs rules."""
+    page = lay_out_collections(summary)
+    tables = [
+        latex_table(
+            grid.heads,
+            [[escape_latex(cell) for cell in row] for row in grid.rows],
+            f"{grid.caption}: {page.subject}, {summary.confidence:.0%} intervals.",
+        )
+        for chapter in (page.runs,)
+        if chapter is not None
+        for grid in chapter.grids
+    ]
+    return "\n".join([LATEX_PACKAGES, *tables])
+
+
+RENDERERS: Mapping[str, Callable[[CollectionsSummary], str]] = {
+    "latex": render_latex,
+    "csv": render_csv,
+    "markdown": render_markdown,
+}

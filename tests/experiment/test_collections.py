@@ -1,13 +1,17 @@
 """One config on several collections: what each run has, what the summary adds, what is refused."""
 
+import csv
+import io
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import ragbench as rb
+from ragbench.cli.report import command as report
 from ragbench.cli.run import command as run
 from ragbench.cli.run import plan
 from ragbench.config.load import load_config
@@ -70,6 +74,30 @@ def test_the_table_has_the_numbers_of_the_runs_and_their_macro_mean(several):
 
 
 @pytest.mark.slow
+def test_a_system_of_some_collections_is_named_and_left_out(several):
+    """The sweep is decided on each collection by itself: here the winners differ."""
+    several["retrievers"]["tuned"] = {
+        "type": "bm25",
+        "k1": 0.5,
+        "sweep": {"b": [0.0, 0.5]},
+        "select": {"on": "train", "measure": "map"},
+    }
+    # the other collection has its splits the other way round
+    folder = write_splits(Path("turned"))
+    (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "train.tsv")
+    several["datasets"]["few"] |= {"path": str(folder), "split": "train"}
+
+    runs = rb.run_collections(several)
+    winners = [e.record.selected[0].system for e in runs.experiments.values()]
+    assert winners == ["tuned-b=0.0", "tuned-b=0.5"]
+    assert [row.system for row in runs.record.measures[0].systems] == ["bm25", "weak"]
+    assert runs.record.notes == (
+        "tuned-b=0.0 is left out: it ran on many alone",
+        "tuned-b=0.5 is left out: it ran on few alone",
+    )
+
+
+@pytest.mark.slow
 def test_the_command_prints_and_writes_one_table(several, tmp_path):
     config = tmp_path / "m.yaml"
     config.write_text(json.dumps({**several, "name": "both"}))
@@ -85,6 +113,15 @@ def test_the_command_prints_and_writes_one_table(several, tmp_path):
     markdown = (folder / "latest" / "report.md").read_text()
     write_pages([folder])
     assert (folder / "latest" / "report.md").read_text() == markdown
+    table = CliRunner().invoke(report, [str(folder), "--format", "csv"], catch_exceptions=False)
+    rows = list(csv.DictReader(io.StringIO(table.stdout)))
+    macro = [row for row in rows if row["measure"] == "mrr@10" and not row["collection"]]
+    stored = json.loads((folder / "latest" / "collections.json").read_text())["measures"][0]
+    assert [float(row["mean"]) for row in macro] == [row["mean"] for row in stored["systems"]]
+    assert float(macro[1]["p"]) == stored["comparisons"][0]["p"]
+    latex = CliRunner().invoke(report, [str(folder), "--format", "latex"], catch_exceptions=False)
+    assert r"system & many & few & macro mean & vs bm25 & p & verdict \\" in latex.stdout
+    assert latex.stdout.count(r"\begin{table}") == 2
     # a run over several data sets is read as the runs on each
     with pytest.raises(
         DataError, match=r"several data sets; allowed: the run on one of them: .*few"
