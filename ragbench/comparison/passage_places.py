@@ -18,6 +18,7 @@ from ragbench.types.spans import locate_quote
 # of records.
 _STARTS = ("chunk_start", "start_index", "start")
 _ENDS = ("chunk_end", "end_index", "end")
+_FEW_WORDS = 4
 
 
 def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], str | None]:
@@ -127,7 +128,7 @@ class _Placer:
         )
         if texts:
             quoted = QuotedPassages(texts, self._documents)
-            self._holders = {text: quoted.place(text)[0] for text in texts}
+            self._holders = {text: quoted.place(_whole_words(text))[0] for text in texts}
 
     def place(self, hit: ScoredDocument, gold: Iterable[Span]) -> Span | None:
         """Return the place of a hit; None if its document or its place is unknown."""
@@ -148,6 +149,13 @@ class _Placer:
         if hit.id in self._by_id:
             return hit.id
         return self._resolve(hit) or hit.id
+
+
+def _whole_words(text: str) -> str:
+    """Return a text without its first and last words; a text of up to four words as it is."""
+    # a chunk of so many characters may begin and end within words, which the index lacks
+    words = text.split()
+    return " ".join(words[1:-1]) if len(words) > _FEW_WORDS else text
 
 
 def _positions(hit: ScoredDocument) -> tuple[int, int] | None:

@@ -67,6 +67,11 @@ def hit(name, text=None, document=None, **metadata):
             ("moons/io.md", 30, 40),
             id="a text of two documents: the gold one",
         ),
+        pytest.param(
+            hit("7f3a", "lcanoes. It is hot. It is d"),
+            ("moons/io.md", 9, 37),
+            id="no document, cut within words",
+        ),
         pytest.param(hit("moons/io.md", "It is cold."), None, id="not in its document"),
         pytest.param(hit("7f3a", "It is cold."), None, id="in no document"),
         pytest.param(hit("7f3a"), None, id="neither text nor document"),

@@ -1,6 +1,8 @@
 """Measures of gold spans in whole experiments: chunkers, baselines, gates, pages, other tools."""
 
 import csv
+import gzip
+import json
 from math import isnan
 
 import pytest
@@ -9,6 +11,7 @@ import yaml
 import ragbench as rb
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.errors import DataError
+from ragbench.report.page.data import pack_queries
 from ragbench.report.query import render_query
 from tests.commands import run_command
 
@@ -112,6 +115,14 @@ def test_spans_are_in_the_run_folder_on_the_page_and_in_show(config):
     shown = render_query(view)
     assert "io.md 32-58: orbits Jupiter in 42 hours" in shown
     assert "span_recall@1 1.00" in shown
+    packed = pack_queries(QueryViews(experiment.path, bare=True)).packed
+    queries = json.loads(gzip.decompress(packed))["queries"]
+    assert [query.get("spans") for query in queries] == [
+        [["io.md 0-17", "Io has volcanoes."]],
+        [["io.md 32-58", "orbits Jupiter in 42 hours"]],
+        [["europa.md 16-31", "Europa is cold."]],
+        None,
+    ]
     rows = (experiment.path / "per_query.csv").read_text().splitlines()
     assert rows[0] == "system,query_id,span_recall@1,span_precision@2,span_iou@2"
     assert rows[2].startswith("bm25,q2,1.0,")
@@ -143,6 +154,24 @@ def test_baselines_and_gates_hold_spans_and_leave_edited_gold_out(config, tmp_pa
         rb.compare(base, head.path, measures=["span_recall@1"])
     compared = rb.compare(base, head.path, measures=["span_recall@1"], intersect=True)
     assert "gold spans" in str(compared.to_dict())
+
+
+def test_the_document_of_a_passage_is_the_metadata_key_that_match_names(config):
+    """The text stands in the gold document, too, in which it would be found without the key."""
+
+    def find(question, top_k):
+        return [{"id": "x7", "text": "Io is hot.", "metadata": {"page": "copy.md"}}]
+
+    with open("docs/copy.md", "w", encoding="utf-8") as stream:
+        stream.write("Io is hot.")
+    write_rows([("q1", "Is Io hot?", "io.md", "Io is hot.")])
+    values = []
+    for match in ({"level": "document", "id": "metadata.page"}, {"level": "id"}):
+        config["metrics"]["retrieval"] = {"match": match, "measures": ["span_iou@1"]}
+        experiment = rb.run_experiment(config, retrievers={"mine": find})
+        values.append(experiment.per_query["mine"]["span_iou@1"]["q1"])
+
+    assert values == [0.0, 1.0]
 
 
 def test_measures_of_spans_need_gold_spans(config):

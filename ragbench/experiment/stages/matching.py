@@ -344,7 +344,7 @@ def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, s
     if rules.match.level == "document":
         return {
             query: {hit: document for hit, document in documents.items() if document is not None}
-            for query, documents in _documents_of(ranking, plan)
+            for query, documents in documents_of(ranking, plan)
         }
     passages = ranked_documents(ranking.unmatched, ties=rules.ties, trec_eval=rules.trec_eval)
     # the ranking of gold passages has the same order as that of the passages
@@ -352,7 +352,7 @@ def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, s
     return {q: dict(zip(ids, names[q], strict=True)) for q, ids in passages.items()}
 
 
-def _documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
+def documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
     """Yield the query ids, each with the document id by hit id; None where it is unknown.
 
     Queries are in the order of the run's queries; failed ones are left out.
@@ -372,7 +372,7 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     """
     rules, documents = plan.config.metrics.retrieval, dict[str, dict[str, str]]()
     match, n_without, n_hits = rules.match, 0, 0
-    for query, document_of in _documents_of(ranking, plan):
+    for query, document_of in documents_of(ranking, plan):
         n_hits += len(document_of)
         documents[query] = {hit: doc for hit, doc in document_of.items() if doc is not None}
         n_without += len(document_of) - len(documents[query])

@@ -19,7 +19,7 @@ from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
 from ragbench.experiment.stages.controls import CANARY, canary_columns
-from ragbench.experiment.stages.matching import ranked_hits, ranked_passages, scored_ids
+from ragbench.experiment.stages.matching import documents_of, ranked_hits, ranked_passages
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
@@ -214,7 +214,8 @@ class ScoreRanking(StoredStage):
         """
         plan, ranking, rules = self.plan, self._ranking, self.plan.config.metrics.retrieval
         deepest = max(measure.k or rules.top_k for measure in measures)
-        documents = scored_ids(ranking, plan) if rules.match.level == "document" else {}
+        by_key = rules.match.level == "document"
+        documents = dict(documents_of(ranking, plan)) if by_key else {}
         rankings = []
         for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
             hits = ranked_hits(outcome, self._order.get(name, ())[:deepest])
