@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         evaluate_texts as evaluate_texts,
     )
     from ragbench.comparison.evaluate_table import evaluate as evaluate
+    from ragbench.comparison.scorer import scorer as scorer
     from ragbench.data.files.trec_files import (
         read_qrels as read_qrels,
         read_run as read_run,
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "comparison.evaluate": "Evaluation evaluate_run evaluate_texts",
     "comparison.evaluate_table": "evaluate",
+    "comparison.scorer": "scorer",
     "data.files.trec_files": "read_qrels read_run write_run",
     "errors": "AdapterError ConfigError DataError MissingExtra OptionError Problem RagbenchError",
     "experiment.gates": "check_gates",

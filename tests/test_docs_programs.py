@@ -29,7 +29,8 @@ def test_every_page_with_a_program_is_here(repository):
 @pytest.mark.slow
 def test_the_programs_are_typed_strictly(repository, tmp_path):
     files = []
-    for page in PAGES:
+    # to analyse MLflow and its like takes minutes; tests/test_integrations.py runs their programs
+    for page in sorted({*PAGES} - {"docs/integrations.md"}):
         for number, program in enumerate(programs(repository / page)):
             if installed(program):
                 files.append(tmp_path / f"{Path(page).stem}_{number}.py")

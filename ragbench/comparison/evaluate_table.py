@@ -191,10 +191,7 @@ def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind
     """
     by_kind: dict[Kind, list[Any]] = {kind: [] for kind in _PARSERS}
     for name in names:
-        by_kind[_kind_of(name, judge)].append(name)
-    if by_kind["judge"] and judge is None:
-        allowed = f"a judge for {by_kind['judge'][0]}: judge='gpt-4o-mini', or a Judge"
-        raise OptionError("evaluate", "judge", None, allowed)
+        by_kind[kind_of_score(name, judge, "evaluate", "metrics")].append(name)
     return by_kind
 
 
@@ -300,8 +297,17 @@ def _opened(judge: object) -> AbstractContextManager[Judge | None]:
 
     The context of None gives None. Raises as `Judge`.
     """
+    opened = open_judge(judge)
+    return nullcontext(opened) if opened is None or opened is judge else opened
+
+
+def open_judge(judge: object) -> Judge | None:
+    """Return the judge of a model name, of arguments of `Judge`, or of a client.
+
+    A `Judge` and None are returned as they are. Raises as `Judge`.
+    """
     if judge is None or isinstance(judge, Judge):
-        return nullcontext(judge)
+        return judge
     options = {"model": judge} if isinstance(judge, str) else judge
     return Judge(**options) if isinstance(options, Mapping) else Judge(client=judge)
 
@@ -313,16 +319,19 @@ _PARSERS: Mapping[Kind, Callable[[Any], object]] = {
 }
 
 
-def _kind_of(name: Any, judge: Judge | None) -> Kind:
+def kind_of_score(name: Any, judge: Judge | None, owner: str, option: str) -> Kind:
     """Return the kind of the score with a name.
 
+    `owner` and its `option` are named in messages.
+
     Raises:
-        OptionError: No score has the name, or an option of the name is wrong.
+        OptionError: No score has the name, an option of the name is wrong, or it is a rubric and
+            there is no judge.
         RagbenchError: Code of the user cannot be loaded.
     """
     own_names = [] if judge is None else [rubric.name for rubric in judge.rubrics]
     if isinstance(name, (Path, Mapping)) or name in own_names:
-        return "judge"
+        return _with_judge(name, judge, owner)
     errors: list[RagbenchError] = []
     for kind, parse in _PARSERS.items():
         try:
@@ -331,14 +340,23 @@ def _kind_of(name: Any, judge: Judge | None) -> Kind:
         except RagbenchError as error:
             errors.append(error)
         else:
-            return kind
+            return _with_judge(name, judge, owner) if kind == "judge" else kind
     # a wrong option of one kind of score says more than that the other kinds lack the name
     for problem in errors:
         if not isinstance(problem, OptionError) or problem.option not in ("", "name"):
             raise problem
+    # the parser of measures knows the cut-off, too: ndgc@10 is near to ndcg@10, not to ndcg
+    close = next((e.nearest for e in errors if isinstance(e, OptionError) and e.nearest), None)
     score_names = [*MEASURES.names(), *METRICS.names(), *built_in_rubrics()]
     allowed = "a measure, metric or rubric of `ragbench list`, or the file of a rubric"
-    raise OptionError("evaluate", "metrics", name, allowed, nearest(str(name), score_names))
+    raise OptionError(owner, option, name, allowed, nearest(str(name), score_names) or close)
+
+
+def _with_judge(name: object, judge: Judge | None, owner: str) -> Kind:
+    if judge is None:
+        allowed = f"a judge for {name}: judge='gpt-4o-mini', or a Judge"
+        raise OptionError(owner, "judge", None, allowed)
+    return "judge"
 
 
 def _missing_notes(evaluation: Evaluation, columns: str) -> list[str]:

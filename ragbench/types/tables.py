@@ -178,6 +178,7 @@ PARTS: Mapping[str, Names] = {
             *("reference_answer", "expected", "expected_answer", "correct_answer", "target"),
             *("reference_answers", "expected_answers", "correct_answers", "ground_truth_answer"),
             *("ground_truth_answers", "golden_answer", "golden_answers", "ideal_answer"),
+            "expected_response",
         ),
     ),
     "queries": Names(("queries",)),

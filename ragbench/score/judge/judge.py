@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -299,6 +299,27 @@ def judge_items(
     rubrics = list({rubric.name: rubric for rubric in loaded_rubrics}.values())
     verdicts = judge_all(model, items, rubrics, advance)
     return verdicts, collect_verdicts(model, items, rubrics, verdicts, type_name=kind).columns
+
+
+def verdict_reader(
+    judge: Judge, name: str | Path | Mapping[str, Any]
+) -> Callable[[JudgedItem], Verdict]:
+    """Return a function that judges an item by one rubric, also one that the judge does not have.
+
+    `name` is a rubric of the judge, or a rubric as `Judge` takes it. The function raises
+    `RagbenchError` where the user has to act, as for a missing key; a failed judgement is a
+    verdict.
+
+    Raises:
+        OptionError: No rubric has the name, or the judge cannot apply it.
+        DataError: A file is no rubric, or an embedding model is not in the cache of the hub, which
+            cannot be reached.
+        MissingExtra: The rubric's embedding model needs sentence-transformers.
+    """
+    model = judge._judge
+    rubrics = [rubric for rubric in judge.rubrics if rubric.name == name]
+    rubrics = rubrics or load_rubrics([name], judge.type, model)
+    return lambda item: judge_all(model, [item], rubrics)[0][rubrics[0].name]
 
 
 def make_judge(

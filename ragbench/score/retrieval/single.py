@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from math import fsum, log, log2, nan
+from math import log, log2, nan
 from typing import Any, ParamSpec
 
 from ragbench.errors import OptionError
@@ -197,7 +197,10 @@ def average_precision(
     """
     check_divide(divide, k)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
-    total = fsum(count / rank for count, rank in enumerate(hits, 1))
+    total = 0.0
+    # added one by one, as the kernel does: `fsum`, and `sum` of Python 3.12, round otherwise
+    for count, rank in enumerate(hits, 1):
+        total += count / rank
     divisor = relevant if divide is None or k is None else min(k, relevant)
     return total / divisor if relevant else nan
 
@@ -349,7 +352,11 @@ def rbp(
         0.625
     """
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
-    return fsum((1.0 - p) * p ** (rank - 1) for rank in hits) if relevant else nan
+    # summed as in the kernel, to its last bit
+    total = 0.0
+    for rank in hits:
+        total += (1.0 - p) * p ** (rank - 1)
+    return total if relevant else nan
 
 
 @_measure("err")
