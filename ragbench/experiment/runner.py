@@ -18,11 +18,12 @@ from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
 from ragbench.errors import FolderLocked, OptionError
+from ragbench.executors.base import Executor
 from ragbench.experiment.files import write_run
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import LiveComponents, Repetition
+from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.experiment.stages.base import Workspace
@@ -104,10 +105,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         collection = _load_data(config, dataset, documents)
         stage.advance()
     plan = make_plan(config, collection, choices, live)
-    executor = build_executor(config)
-    for name, generator in plan.generators.items() if executor is not None else ():
-        # workers load the local models of the config; live objects cannot be sent to them
-        generator.is_elsewhere = generator.computes and name in config.generators
+    executor = _executor_of(plan)
     experiment_folder = Path(config.output) / config.name
     # before any model is paid: results that cannot be written would be lost
     check_output(experiment_folder if repetition is None else repetition.runs)
@@ -142,6 +140,18 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
     return experiment
+
+
+def _executor_of(plan: Plan) -> Executor | None:
+    """Return the executor of a plan, and mark the generators whose models its workers load.
+
+    None if the config has no workers; raises as `build_executor`.
+    """
+    executor = build_executor(plan.config)
+    for name, generator in plan.generators.items() if executor is not None else ():
+        # live objects cannot be sent to workers
+        generator.is_elsewhere = generator.computes and name in plan.config.generators
+    return executor
 
 
 def _load_data(config: ExperimentConfig, dataset: object, documents: object) -> Collection:

@@ -135,12 +135,7 @@ def make_plan(
     warnings = [*collection.warnings, *sampled, *scores.warnings]
     warnings += _judgement_warnings(config, collection, qrels, scores.measures)
     warnings += _lost_span_warning(collection, scores.measures)
-    warnings += [
-        f"a run chooses one of the {len(sweep.members)} combinations of '{name}' on "
-        f"'{sweep.select.on}', by {sweep.select.measure}, and has that one alone"
-        for name, sweep in config.sweeps.items()
-        if sweep.select is not None and sweep.is_open and not choices.only
-    ]
+    warnings += _selection_warnings(config, choices)
     clusters, cluster_warnings = cluster_labels(config, queries)
     warnings += [*cluster_warnings, *map(_secret_warning, config.literal_secrets)]
     retrievers = build_retrievers(config, collection, systems, live, calls=calls)
@@ -239,6 +234,16 @@ def _build_generators(
         name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
         for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair")
     }
+
+
+def _selection_warnings(config: ExperimentConfig, choices: Choices) -> list[str]:
+    """Return a warning for each sweep whose combination is still to be chosen; [] with `--only`."""
+    return [
+        f"a run chooses one of the {len(sweep.members)} combinations of '{name}' on "
+        f"'{sweep.select.on}', by {sweep.select.measure}, and has that one alone"
+        for name, sweep in config.sweeps.items()
+        if sweep.select is not None and sweep.is_open and not choices.only
+    ]
 
 
 def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
