@@ -67,9 +67,14 @@ class RunReader:
         path = self.folder / "config.yaml"
         try:
             config = load_yaml(path.read_text("utf-8"), typed=True)
-        except (OSError, YamlError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+        except (YamlError, UnicodeDecodeError) as error:
             raise DataError(f"cannot be read: {error}", file=path) from error
-        if not isinstance(config, dict):
+        retrievers = (config.get("retrievers") or {}) if isinstance(config, dict) else None
+        if not (isinstance(config, dict) and isinstance(retrievers, dict)) or not all(
+            isinstance(entry, dict) for entry in retrievers.values()
+        ):
             raise DataError("no mapping", file=path, allowed="the config of a run")
         return config
 

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import ragbench as rb
+from ragbench.experiment.fix import RunReader
 from tests.commands import run_command
 
 
@@ -163,6 +164,19 @@ def test_a_config_of_the_user_is_not_replaced(quickstart, tmp_path):
     config.unlink()
     assert run_command(*command, cwd=quickstart).returncode == 0
     assert run_command(*command, cwd=quickstart).returncode == 0  # its own file
+
+
+@pytest.mark.parametrize("text", ["- a\n", "retrievers: {bm25: 3}\n", "retrievers: 1\n", None])
+def test_a_damaged_config_is_named(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    if text is not None:
+        path.write_text(text)
+
+    with pytest.raises(rb.DataError) as error:
+        RunReader(tmp_path).block("retrievers")
+
+    problem = "cannot be read: No such file or directory" if text is None else "no mapping"
+    assert str(error.value).startswith(f"{path}: {problem}")
 
 
 @pytest.mark.costly
