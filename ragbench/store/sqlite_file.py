@@ -410,7 +410,10 @@ def _read_objects(connection: Connection) -> set[tuple[str, str, str | None]]:
 
     A new file gives an empty set. Raises sqlite3.DatabaseError for a damaged one.
     """
-    return set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
+    try:
+        return set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
+    except MemoryError as error:  # SQLite asks for as much memory as a damaged length says
+        raise sqlite3.DatabaseError("its schema claims a text larger than the memory") from error
 
 
 def check_pages(connection: Connection) -> None:
