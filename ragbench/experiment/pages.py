@@ -27,6 +27,7 @@ from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_atomically, write_file
 from ragbench.pictures.svg import FIGURES, drawer
 from ragbench.records.comparison import ComparedRuns, Comparisons, no_comparisons
+from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.markdown import render_chapter, render_markdown
 from ragbench.report.page.html import all_pictures, write_brief, write_page, write_runs_page
@@ -57,8 +58,8 @@ def write_pages(
         runs: Run folders, at least one; the first is the base of the others.
         output: File that ends in `.html` or `.md`. None writes both pages of one run into its
             folder, and the page of several as `side-by-side.html`.
-        tell: Function that gets a line for each main change between several runs, or the reasons
-            why they may not be compared.
+        tell: Function that gets a line for each main change between several runs, the reasons why
+            they may not be compared, or why the page of one run has no fix list.
         brief: Write the main results of one run for one sheet of A4; `output` is an `.html` file.
 
     Raises:
@@ -82,8 +83,10 @@ def write_pages(
             if tell is not None:
                 tell(line)
     paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
+    is_html = not brief and any(path.suffix == ".html" for path in paths)
+    fixes = None if run is None or not is_html else _fixes_of(run, tell)
     for path in paths:
-        _write(path, summary, comparisons, run, brief=brief)
+        _write(path, summary, comparisons, run, fixes, brief=brief)
     return paths
 
 
@@ -131,8 +134,27 @@ def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
             write_atomically(path, text.encode("utf-8", "backslashreplace"))
 
 
+def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None:
+    """Return the fix list of a run; None, with a line for `tell`, if a file of it is damaged.
+
+    The other parts of a page need neither the config nor the texts of the questions.
+    """
+    try:
+        return list_fixes_of_page(run)
+    except DataError as error:
+        if tell is not None:
+            tell(f"no fix list: {error}")
+        return None
+
+
 def _write(
-    path: Path, summary: Summary, comparisons: Comparisons, run: Path | None, *, brief: bool
+    path: Path,
+    summary: Summary,
+    comparisons: Comparisons,
+    run: Path | None,
+    fixes: FixList | None,
+    *,
+    brief: bool,
 ) -> None:
     """Write a page as HTML or Markdown by its suffix; `run` is the folder of a page of one run.
 
@@ -146,7 +168,6 @@ def _write(
             if brief:
                 write_brief(path, summary, comparisons)
             elif path.suffix == ".html":
-                fixes = None if run is None else list_fixes_of_page(run)
                 write_page(path, summary, comparisons, run, fixes)
             else:
                 # a model may send lone surrogates, which UTF-8 cannot encode: written as escapes

@@ -101,6 +101,16 @@ def test_the_page_of_one_run_is_the_page_that_the_run_wrote(runs):
     assert out.splitlines() == [f"report: {folder / name}" for name in pages]
 
 
+def test_a_page_without_a_fix_list_if_a_file_of_it_is_missing(runs, tmp_path):
+    folder = shutil.copytree((runs / "old" / "latest").resolve(), tmp_path / "run")
+    (folder / "questions.jsonl").unlink()
+
+    out, _ = ragbench("report", str(folder), cwd=tmp_path)
+
+    assert out.splitlines()[0].startswith("no fix list: ")
+    assert (folder / "report.html").stat().st_size > 10_000
+
+
 def test_pictures_are_files_that_stand_alone(runs):
     out, _ = ragbench("report", "runs/old", "--figures", "figures", cwd=runs.parent)
 
