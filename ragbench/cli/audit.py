@@ -96,6 +96,7 @@ def command(
         (reviewed and (as_json or strict), "--reviewed takes CONFIG and -o alone"),
     )
     settings = load_config(config, overrides=overrides)
+    # before the data set is loaded: gold that its documents lack is the subject here
     if repair:
         result = repair_labels(settings, target)
         _print_repair(result, target, as_json=as_json)
@@ -110,17 +111,21 @@ def command(
         audit = replace(audit, findings=(*audit.findings, *labels.findings))
         if target is not None:
             _write_page(target, labels, collection, config)
+        # verdicts are stored, so that the same command asks only about the rest
         if sum(labels.failed.values()) > settings.max_failed * (labels.judged or 1):
             code = EXIT_UNREACHABLE if labels.is_unreachable else EXIT_INCOMPLETE
     if as_json:
         output.write_json(to_json(codec.to_json(audit)))
+    # JSON alone on stdout, so that it can be piped into another program
     for line in () if as_json else audit_lines(audit):
         output.echo(line)
+    # findings come first: they hold however many passages are left to judge
     ctx.exit(EXIT_GATE_FAILED if strict and audit.findings else code)
 
 
 def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
     """Return the labels that the judge doubts, and print calls and failures as notes."""
+    # without a terminal, a short stage leaves no progress line in the log
     progress = Progress(brief=not sys.stderr.isatty(), stream=output.progress_stream())
     with (
         output.resumable(),
@@ -145,6 +150,7 @@ def _write_page(target: Path, labels: JudgedLabels, collection: Collection, conf
     if not labels.doubtful:
         output.write_notes([f"no label is doubtful: {target} is not written"])
         return
+    # the grades of the judgements, not the levels of the judge: a person corrects the former
     rows = doubtful.doubtful_rows(labels.doubtful, collection)
     scales = {doubtful.RUBRIC: doubtful.grade_scale(collection.qrels)}
     with naming_unwritable(target):
@@ -167,6 +173,7 @@ def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> N
     graded, n_empty = doubtful.read_graded(reviewed, collection)
     text = doubtful.corrected_judgements(graded, collection.qrels)
     if target is not None:
+        # never over judgements that were corrected by hand; a repeated command changes nothing
         if target.exists() and target.read_bytes() != text.encode():
             problem = "exists and holds something else"
             raise DataError(problem, file=target, allowed="another file")

@@ -40,6 +40,7 @@ def command(
     `ragbench run` of the file of --write gives the right questions that are promised.
     """
     output.refuse((best and write is None, "--best needs --write FILE"))
+    # Imported here: `ragbench --help` must not load the modules of an experiment.
     from ragbench.data.runs.run_folder import resolve_run_folder, to_json
     from ragbench.experiment.best_config import write_best
     from ragbench.experiment.fix import RunReader, list_fixes
@@ -62,4 +63,5 @@ def command(
         return
     retriever = write_best(reader.config, reader.folder, fixes, promise.change, write)
     right = f"{promise.change.right} of {promise.change.of} at {promise.change.passages}"
+    # To stderr: with --json, stdout holds one JSON document.
     output.echo(f"{write}: `ragbench run {write}` gives {retriever}, which finds {right}", err=True)

@@ -54,6 +54,7 @@ class CollectionScores:
         """Return the differences of a pair by query, or the sums of them by cluster."""
         if self.clusters is None:
             return pair.differences
+        # not 0: pairs without a common query are left out before
         n = np.count_nonzero(~np.isnan(pair.differences))
         sums = stats.cluster_sums(pair.differences[:, np.newaxis], np.asarray(self.clusters))[:, 0]
         # so that the mean of the clusters with a score is that of the queries
@@ -74,16 +75,20 @@ def compare_collections(
         return ()
     scores = [collection.scores for collection in collections]
     pairs = [collection.pairs for collection in collections]
+    # the first collection decides the order alone: a score has to be in all of them anyway
     common = [key for key in scores[0] if all(key in by_key for by_key in scores)]
     measures = []
     for measure in dict.fromkeys(name for name, _ in common):
         systems = [system for name, system in common if name == measure]
+        # kind, direction and aggregate belong to the measure: any system of any collection has them
         first = scores[0][measure, systems[0]]
         # pairs without a common query have no difference
         tested = [
             key
             for key in pairs[0]
             if key[0] == measure
+            # of corpus BLEU the values per query do not add up to the score, so that flips of their
+            # signs say nothing about it
             and first.aggregate == "mean"
             and all(key in of and not np.isnan(of[key].differences).all() for of in pairs)
         ]
@@ -120,6 +125,7 @@ def _combined(
 ) -> tuple[float | None, Ends | None]:
     """Return the macro mean of estimates and its interval; None where one part lacks it."""
     values = [value for value, _ in parts if value is not None]
+    # a mean of the rest would hide the collection where the system has no value
     if len(values) < len(parts):
         return None, None
     estimates = [
@@ -128,6 +134,7 @@ def _combined(
         if value is not None and low is not None and high is not None
     ]
     if len(estimates) < len(parts):
+        # the mean does not depend on the limits: without them any numbers do in their place
         return stats.macro_mean([(value, value, value) for value in values])[0], None
     mean, lower, upper = stats.macro_mean(estimates)
     return mean, (lower, upper)
@@ -147,6 +154,7 @@ def _differences(
         for key in keys
     ]
     alpha = 1 - method.confidence
+    # all pairs in one call: the correction is over the comparisons by one measure
     result = adjust_family(
         np.column_stack(columns),
         correction=method.correction,
@@ -158,10 +166,13 @@ def _differences(
         parts = [_difference(collection.comparisons, key) for collection in collections]
         _, interval = _combined([(row.difference, row.interval) for row in parts])
         low, high = interval or (None, None)
+        # the interval (MOVER) and the test are different methods, and may disagree near the limit:
+        # a difference is claimed only if both show it
         has_0 = low is None or high is None or low <= 0 <= high
         yield Difference(
             system=key[1],
             baseline=key[2],
+            # units are scaled so that their sum is the macro mean over the common queries
             difference=float(np.nansum(columns[place])),
             interval=interval,
             n=sum(int(np.isfinite(of[key].differences).sum()) for of in pairs),

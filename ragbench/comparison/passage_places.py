@@ -18,6 +18,7 @@ from ragbench.types.spans import locate_quote
 # of records.
 _STARTS = ("chunk_start", "start_index", "start")
 _ENDS = ("chunk_end", "end_index", "end")
+# Shorter texts would lose half of their words or more with the two at their ends.
 _FEW_WORDS = 4
 
 
@@ -29,6 +30,7 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
     """
     names = DocumentNames(corpus)
 
+    # the same documents come back for many queries, and a path may need several look-ups
     @cache
     def resolve(text: str) -> str | None:
         steps = text.replace("\\", "/").split("/")
@@ -36,10 +38,12 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
         starts = range(len(steps) if PurePosixPath(steps[-1]).suffix else 1)
         for ids in (names.resolve("/".join(steps[start:])) for start in starts):
             if ids:
+                # an ambiguous name ends the search: a shorter end of the path is less certain still
                 return ids[0] if len(ids) == 1 else None
         return None
 
     def document_of_hit(hit: ScoredDocument) -> str | None:
+        # the id comes first: several documents may come from one file
         texts = (hit.id, *(str(hit.metadata[key]) for key in FILE_KEYS if key in hit.metadata))
         return next(filter(None, map(resolve, texts)), None)
 
@@ -78,6 +82,7 @@ def place_rankings(
     """
     placer = _Placer(documents)
     passages = [(row, hit) for row, hits in enumerate(rankings) if gold[row] for hit in hits]
+    # all texts at once: each search of its own would read the whole corpus
     placer.index(hit for _, hit in passages)
     spans: list[list[Span | None]] = [[] for _ in rankings]
     unplaced = []
@@ -133,13 +138,16 @@ class _Placer:
     def place(self, hit: ScoredDocument, gold: Iterable[Span]) -> Span | None:
         """Return the place of a hit; None if its document or its place is unknown."""
         name, place = self._document(hit), _positions(hit)
+        # without a corpus there is no text to compare with: positions are trusted
         if self._by_id is None:
             return None if place is None else Span(name, *place)
         if name in self._by_id:
             return _place_in(self._by_id[name], hit, place)
         holders, of_gold = self._holders.get(hit.text or "", ()), {span.document for span in gold}
+        # positions count within a document, and it is not certain which one they belong to
         spans = [_place_in(self._by_id[holder], hit, None) for holder in holders]
         placed = [span for span in spans if span is not None]
+        # a boilerplate text stands in many documents: taking another one would be a false miss
         return max(placed, key=lambda span: span.document in of_gold, default=None)
 
     def _document(self, hit: ScoredDocument) -> str:
@@ -180,9 +188,11 @@ def _place_in(
     """
     if hit.text is None:
         return Span(document.id, 0, len(document.text))
+    # positions may count bytes or tokens, or belong to another version of the document
     if place is not None and document.text[slice(*place)].split() == hit.text.split():
         return Span(document.id, *place)
     if not hit.text.strip():
+        # a blank passage holds nothing; unplaced, it would take the value from the whole query
         return Span(document.id, 0, 0)
     # some systems put the title before the text
     texts = (hit.text, hit.text.removeprefix(document.title))

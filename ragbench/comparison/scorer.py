@@ -59,7 +59,9 @@ _MISSING: Mapping[Cause, tuple[str, Argument]] = {
 }
 
 # Measures that have a function for one list, which needs no NumPy: with and without a cut-off.
+# Any other form of a cut-off goes to the full parser, with its messages.
 _PLAIN = re.compile(r"(hit_rate|precision|recall|f1|dcg|mrr|map|ndcg|rbp)(?:@([1-9]\d{0,8}))?")
+# Measures that may have no cut-off here; the others go to the full parser without one.
 _UNCUT = ("mrr", "map", "ndcg", "rbp")
 
 
@@ -126,10 +128,12 @@ class ScoreFunction:
         }
         row: dict[str, Any] = {}
         for argument, value in arguments.items():
+            # later arguments win: the passages of the application, not those of the test case
             row |= self._row(argument, value)
         score, reason, cause = self._score_row(Entry(self.name, None, row))
         if cause is Cause.SCORED:
             return {"score": score, "reason": reason, "cause": None}
+        # a misspelled key looks like a missing part: the reason lists the keys
         if cause in _MISSING and not reason:
             part, place = _MISSING[cause]
             argument_value = arguments[place]
@@ -146,6 +150,7 @@ class ScoreFunction:
             names = tuple(key for key in value if isinstance(key, str))
             keys = _keys_of_parts(argument, self._parts[argument], names)
             return {part: plain(value[key]) for part, key in keys.items()}
+        # a text is never a ranking, also for measures: it becomes a part that they do not read
         if isinstance(value, str):
             return {_TEXT_PARTS[argument][0]: value}
         if isinstance(value, (list, tuple)):
@@ -153,6 +158,7 @@ class ScoreFunction:
         raise DataError(f"{argument} is {kind(value)}", record=self.name, allowed="a mapping, text")
 
 
+# Tools pass the same keys for every question; the bound is for keys that are data.
 @functools.lru_cache(maxsize=1024)
 def _keys_of_parts(
     argument: Argument, parts: tuple[str, ...], names: tuple[str, ...]
@@ -203,6 +209,7 @@ def scorer(
         1.0
     """
     label = str(name)
+    # before the imports below: these measures have to work, and start fast, without NumPy
     if (match := _PLAIN.fullmatch(label)) and (match[2] or match[1] in _UNCUT):
         cutoff = None if match[2] is None else int(match[2])
         function = getattr(single, "average_precision" if match[1] == "map" else match[1])
@@ -251,11 +258,13 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
         gold, _ = reader.read(entry)
         if not gold:
             return None, "", Cause.NO_JUDGEMENTS
+        # scored also without a ranking: if the gold alone leaves no value, that cause comes first
         value, cause = score_ranking(ranking or [], gold)
         if ranking is None and cause is Cause.SCORED:
             answered = row.get("answer") is not None
             return None, "", Cause.NO_CONTEXTS if answered else Cause.MISSING_ANSWER
         relevant = [document for document, grade in gold.items() if grade > 0]
+        # a document that was retrieved twice counts at its first rank, as in the measures
         distinct = enumerate(dict.fromkeys(ranking or ()), 1)
         ranks = [str(rank) for rank, document in distinct if gold.get(document, 0) > 0]
         at_ranks = f", at rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}" if ranks else ""
@@ -314,6 +323,7 @@ def _metric_scorer(name: str) -> ScoreRow:
     from ragbench.score.text.notation import parse_metric
 
     metric = parse_metric(name)
+    # idf weights come from all references, so that one row cannot give the value of `evaluate`
     if metric.declaration.aggregate == "corpus" or metric.options.get("idf"):
         raise OptionError("scorer", "name", name, "a metric of one answer; this one is of all")
     text_scorer, lock = TextScorer([metric]), threading.Lock()

@@ -34,6 +34,8 @@ def write_best(
     Raises:
         DataError: The file cannot be written, or is another one, such as a config with comments.
     """
+    # The first line alone tells whether `fix` wrote the file: a config with comments, which YAML
+    # would lose, must survive.
     with naming_unwritable(path):
         if path.exists() and not path.read_bytes().partition(b"\n")[0].endswith(_MARK.encode()):
             problem = "exists, and was not written by `ragbench fix`"
@@ -44,6 +46,7 @@ def write_best(
         retriever = _add_fusion(best.setdefault("retrievers", {}), fusion)
     for generator in best.get("generators", {}).values():
         names = generator.get("retrievers")
+        # Without a list, a generator is crossed with all retrievers, so also with the new one.
         if isinstance(names, list) and fixes.system in names and retriever not in names:
             names.append(retriever)
         if change.passages != fixes.read:
@@ -60,6 +63,7 @@ def write_best(
 def _add_fusion(retrievers: dict[str, Any], fusion: FusedRetriever) -> str:
     """Add a fusion to the retrievers of a config, and return its name."""
     name = "-".join(fusion.retrievers)
+    # The name becomes a file name, and three long names could exceed what file systems allow.
     name = name if len(name) <= _LONGEST_NAME else "fusion"
     while name in retrievers:
         name += "-fused"

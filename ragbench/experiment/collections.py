@@ -57,6 +57,7 @@ class CollectionRuns:
         It is complete if all runs are; its systems are those of the first run.
         """
         records = {name: experiment.record for name, experiment in self.experiments.items()}
+        # a `Summary`, so that the exit code follows the rules of a single run
         return replace(
             next(iter(records.values())),
             name=self.record.name,
@@ -119,6 +120,7 @@ def run_collections(
         raise OptionError("run_collections", "source", config.name, allowed)
     started = time.time()
     experiments: dict[str, Experiment] = {}
+    # one after the other: live components hold the index of one corpus at a time
     for name, part in config.collections.items():
         tell(f"collection {name}")
         experiments[name] = run_experiment(
@@ -129,10 +131,12 @@ def run_collections(
             choices=choices,
             progress=progress,
         )
+    # the summary comes last: a stopped command leaves finished runs, and no partial macro mean
     record = _summarize(config, experiments, new_run_id(started))
     home = Path(config.output) / config.name
     contents = {COLLECTIONS: to_json(to_mapping(record))}
 
+    # the pages are written before the folder gets its name, so that it never lacks them
     def finish(folder: Path) -> None:
         write_collections(record, [folder / "report.html", folder / "report.md"])
 
@@ -163,6 +167,7 @@ def _summarize(
     method = Method(**shared, seed=config.seed, cluster=statistics.cluster)
     collections = []
     for name, experiment in experiments.items():
+        # from the files of the run: the summary and `ragbench compare` read the same numbers
         scored, cluster = scored_without_controls(experiment.path), statistics.cluster
         labels = None if cluster is None else source_clusters(cluster, scored, scored.query_ids)
         collections.append(CollectionScores(name, scored, experiment.compared, labels))
@@ -197,6 +202,7 @@ def _summarize(
 def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:
     """Yield a note for each system that some collections lack, such as a combination of a sweep."""
     for system in dict.fromkeys(name for c in collections for name in c.scored.systems):
+        # a macro mean over fewer collections is not comparable with one over all of them
         having = [c.name for c in collections if system in c.scored.systems]
         if len(having) < len(collections):
             yield f"{system} is left out: it ran on {', '.join(having)} alone"

@@ -90,6 +90,7 @@ class RunReader:
         """Retriever that the changes start from; DataError if the run has no such ranking."""
         names = [system.name for system in self.summary.systems]
         baseline = self.summary.system(self.summary.baseline or "")
+        # The baseline may be an app or stored answers without a run file: the first ranking serves.
         is_ranked = baseline is not None and baseline.ranking_of in self.rankings
         first = self.summary.baseline if is_ranked else next(iter(self.rankings), None)
         name = self.system or first or "the run"
@@ -109,6 +110,8 @@ class RunReader:
     def rankings(self) -> Mapping[str, Path]:
         """Name of each ranking -> its run file, in the order of the systems."""
         files = run_lines.ranking_files(self.folder, self.summary)
+        # Pairs have the run file of their retriever: without this test, each would count as a
+        # ranking.
         return {
             name: file for name, file in files.items() if file.stem == run_folder.file_name(name)
         }
@@ -241,6 +244,8 @@ class RunReader:
         for name in self.rankings:
             passages = self.folder / "passages" / f"{run_folder.file_name(name)}.trec"
             entry = retrievers.get(name)
+            # Matching and chunks rewrite ids after the search. A fusion would get the ids before
+            # that.
             if is_by_id and entry is not None and "chunk" not in entry and not passages.is_file():
                 yield name
 
@@ -248,6 +253,8 @@ class RunReader:
     def texts(self) -> Mapping[str, str]:
         """Document -> its text, as the run stored it; empty without texts, or for large ones."""
         path = self.folder / TEXTS_FILE
+        # Large files would make the command slow; without texts only repeats and tokens are
+        # missing.
         if not path.is_file() or path.stat().st_size > _LARGEST:
             return {}
         rows = run_folder.read_records(path, TextRow, "a text")
@@ -298,6 +305,8 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
         join_neighbours(priced),
         refuse_low_scores(priced, reader.unanswerable),
     )
+    # The other changes alter the passages themselves or decline questions: the contract of the
+    # generator, which is about gold in whole passages, says nothing about them.
     priced_changes = [*with_answers(changes, priced, generators), *filter(None, further)]
     return FixList(
         name=reader.summary.name,
@@ -350,6 +359,7 @@ def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
         yield _loss(run.base, reason, CAUSE_CHANGES["not_in_corpus"], absent)
     depths = np.min([run.rankings.depths(name) for name in run.rankings.runs], axis=0)
     unranked = [run.query_ids[row] for row in np.flatnonzero(depths == NEVER).tolist()]
+    # A question has one reason: what the corpus lacks is in no ranking either.
     if unranked := [query for query in unranked if query not in set(absent)]:
         reason = "gold in no stored ranking"
         yield _loss(run.base, reason, CAUSE_CHANGES["not_retrieved"], unranked)

@@ -39,6 +39,8 @@ def answers_by_generator(
     for generator in dict.fromkeys(s.generator for s in summary.systems if s.type == "pair"):
         systems = [s for s in summary.systems if s.generator == generator]
         answers = {s.retriever: _right(causes.get(s.name, {}), run.query_ids) for s in systems}
+        # By number, not by name: `distractors=10` sorts before `distractors=9` as text. The most
+        # distractors come closest to what a retriever returns.
         controls = sorted(filter(n_distractors, answers), key=n_distractors)
         nothing = np.full(len(run.query_ids), np.nan)
         wrong = answers.get("shuffled_context", answers.get("no_context", nothing))
@@ -53,6 +55,8 @@ def answers_by_generator(
             gold_alone=answers.get("gold_context", answers[controls[-1]] if controls else nothing),
             wrong_passages=wrong,
         )
+        # Without any right answer, the run may have no metric that tells right from wrong: rates of
+        # 0 % would blame the generator for it.
         if by_reading.has_controls and any(np.nansum(v) for v in answers.values()):
             generators[str(generator)] = by_reading
     return generators

@@ -40,10 +40,13 @@ def choose_combinations(
     check_single(config)
     chosen: dict[str, str] = {}
     selected: list[SelectedSystem] = []
+    # a copy of the names: `config` is another object after each choice
     for name in list(config.sweeps):
         sweep = config.sweeps[name]
+        # `--only` of a combination is a choice by the user, and needs no run to decide
         if sweep.select is None or not sweep.is_open or set(choices.only) & set(sweep.members):
             continue
+        # no judge: the run decides by a measure of rankings, and verdicts cost money
         only = replace(choices, only=sweep.members, judge=False, judge_replay=False)
         experiment = run(_deciding(config, name, sweep.select), choices=only)
         selected.append(_selected(name, sweep, sweep.select, experiment))
@@ -57,11 +60,15 @@ def choose_combinations(
 
 def _deciding(config: ExperimentConfig, name: str, select: Selection) -> ExperimentConfig:
     """Return the config of the run that decides: the retrievers on one split, by one measure."""
+    # `fill` asks a judge about passages: without it the choice costs no calls
     retrieval = replace(config.metrics.retrieval, measures=(select.measure,), fill=None)
+    # a name of a system may have characters that are not allowed in a file name
     folder = "select-" + re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
     output = f"{config.output}/{config.name}"
+    # the stored config has to match the fields below: `reproduce` reads it, not the objects
     resolved = {key: value for key, value in config.resolved.items() if key not in _LEFT_OUT}
     by_key = {key: dict(resolved.get(key) or {}) for key in ("metrics", "statistics")}
+    # the baseline may be a system that does not run here, such as a generator
     by_key["statistics"].pop("baseline", None)
     rules = {**(by_key["metrics"].get("retrieval") or {}), "measures": [select.measure]}
     rules.pop("fill", None)
@@ -95,6 +102,7 @@ def _selected(name: str, sweep: Sweep, select: Selection, experiment: Experiment
     systems = {system.name: system for system in experiment.record.systems}
     families = (f for f in experiment.compared.measures if f.measure == select.measure)
     family = next(families, None)
+    # in the order of the file: `scored[0]` is the first of equal combinations
     scored = [n for n in sweep.members if systems[n].scores[select.measure].mean is not None]
     if not scored:
         problem = f"no combination of '{name}' has a value of {select.measure} on '{select.on}'"
@@ -129,6 +137,7 @@ def sweep_notes(config: ExperimentConfig) -> Iterator[str]:
         )
     own_split = {choice.sweep for choice in config.selected if choice.on == split}
     for name, sweep in config.sweeps.items():
+        # after a choice the sweep has one member, and a note only if it was made on this split
         if len(sweep.members) > 1 or name in own_split:
             yield (
                 f"{name}: the best of its combinations is decided on the queries that report it, "

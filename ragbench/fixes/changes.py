@@ -17,8 +17,11 @@ from ragbench.types import FloatArray, IntArray
 from ragbench.types.rows import BoolArray
 
 FUSED = 8  # rankings that are fused with each other: 8 have 84 pairs and triples
+# Close to each other at the first ranks, where a passage more moves the most questions.
 _PASSAGES = (1, 2, 3, 5, 10, 20, 30, 50, 100)
 _DEPTHS = (10, 20, 50, 100)
+# Equal weights come first: the first of equal rows is chosen, so that a tie tunes nothing.
+# Rounding keeps 1 - 0.9 from being written to a config as 0.09999999999999998.
 _PAIR_WEIGHTS = tuple((w, round(1 - w, 1)) for w in (0.5, 0.3, 0.7, 0.1, 0.9))
 _TRIPLE_WEIGHTS = ((1 / 3,) * 3, (0.5, 0.25, 0.25), (0.25, 0.5, 0.25), (0.25, 0.25, 0.5))
 
@@ -101,9 +104,14 @@ class PricedRun:
             fusion: Fusion after it.
             reach: Hits that a perfect reranker reads; 0 for a change that is known.
         """
+        # `rescued` and `lost` count all questions, also those that chose the weights. Only the gain
+        # and its interval leave them out, so the gain may differ from the difference of the two
+        # counts.
         differences = hits.astype(np.float64) - self.right if confirmed is None else confirmed
         gain = gain_of(differences, self.confidence, self.clusters)
         names = fusion.retrievers if fusion else (retriever or self.base,)
+        # The base comes last: its time is subtracted. A fusion counts as if it asked its
+        # sources one after the other.
         times = [self.latency_ms.get(name) for name in (*names, self.base)]
         is_known = None not in times and not reach
         further = passages - self.read
@@ -134,16 +142,22 @@ class _Fusions:
     """Fusions of two and three rankings: rrf, and weighted with each of some weights."""
 
     def __init__(self, run: PricedRun) -> None:
+        # Right questions after the change decide, not before it: --passages moves the order.
         names = sorted(run.fusible, key=lambda name: -int(run.hits(name, run.reads).sum()))
         chosen = [name for name in names if name != run.base][: FUSED - 1]
+        # Back to the order of the config: it names the fusion, and weights belong to positions.
         chosen = [name for name in run.fusible if name == run.base or name in chosen]
         self.groups: list[list[FusionSetting]] = []
         for size, weights in ((2, _PAIR_WEIGHTS), (3, _TRIPLE_WEIGHTS)):
             for sources in itertools.combinations(chosen, size):
+                # rrf is a group of its own: without weights there is no choice to confirm. It
+                # precedes the weighted fusions, because it is the simpler of two with as many right
+                # questions.
                 self.groups.append([FusionSetting(sources, "rrf", (1.0,) * size)])
                 if all(source in run.weighable for source in sources):
                     self.groups.append([FusionSetting(sources, "weighted", w) for w in weights])
         settings = [setting for group in self.groups for setting in group]
+        # One call for all settings: they share the table of documents.
         self.hits = run.rankings.fused_hits(settings, run.reads)
 
     def price(self, run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
@@ -155,6 +169,7 @@ class _Fusions:
             best, confirmed = choose(hits, run.right, run.parts)
             sources, method, weights = group[best]
             is_rrf = method == "rrf"
+            # A fusion without the base is a replacement, and its text must not read as an addition.
             names = [source for source in sources if source != run.base]
             how = "rrf" if is_rrf else f"weighted {' : '.join(f'{w:.2g}' for w in weights)}"
             first = "fuse with" if len(names) < len(sources) else "instead fuse"
@@ -175,6 +190,8 @@ def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
     """Return all changes, the most gain first, and the best of those that a config can state."""
     candidates = config_changes(run)
     changes = [change for change, _ in candidates]
+    # Before passages and bounds are added: no config states a perfect reranker, and more passages
+    # almost always win, so that neither may compete for the promise.
     promise = _promise(run, candidates)
     for k in sorted({*_PASSAGES, run.deepest}):
         if k not in (run.read, run.reads) and k <= run.deepest:
@@ -225,6 +242,8 @@ def _promise(
     """
     if not candidates or not len(run.query_ids):
         return None
+    # Single weights compete, not the best weights of each fusion: those were chosen on all
+    # questions, and their luck would pass into the confirmed gain.
     _, confirmed = choose(np.concatenate([hits for _, hits in candidates]), run.right, run.parts)
     best = max((change for change, _ in candidates), key=lambda change: change.net)
     gain = gain_of(confirmed, run.confidence, run.clusters)

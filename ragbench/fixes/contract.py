@@ -90,6 +90,8 @@ class AnswersByReading:
         columns = [(name, self._answers(states, self.pairs)) for name, states in readings]
         columns += [("gold_alone", self.gold_alone), ("wrong_passages", self.wrong_passages)]
         rates = tuple(_rate(name, values, confidence) for name, values in columns)
+        # Each prediction must leave out the pair that it predicts, so a single pair predicts only
+        # retrievers that the generator has not run with.
         names = [name for name in self.depths if self.has_controls and set(self.pairs) - {name}]
         pairs = [self._prediction(name, confidence) for name in names]
         return GeneratorContract(
@@ -112,6 +114,9 @@ class AnswersByReading:
         """
         evidence = [name for name in self.pairs if name != unused]
         states = self._states(depths)
+        # One estimate per kind of reading: gold at the first rank and lower gold differ in
+        # difficulty, and a ranking may have them in other shares than the pairs that serve as
+        # evidence.
         parts = [self._reading([s], evidence).expect(states == s) for s in _STATES]
         return _limits(parts, 0, len(states), confidence)
 
@@ -140,8 +145,10 @@ class AnswersByReading:
         # the rank of rescued gold is that of no stored ranking: any rank that is read
         read, not_read = self._reading(_READ, names), self._reading([_NOT_READ], names)
         parts = [read.expect(rescued), not_read.expect(lost)]
+        # The answers that the change replaces are counted, not estimated: they have no variance.
         parts.append((-float(np.nansum(values[is_changed])), 0.0))
         for reading, questions in ((read, is_read), (not_read, ~is_read)):
+            # Twice the noise: the old answer and the new one to a question both vary.
             n_kept = int(np.count_nonzero(questions & ~is_changed))
             parts.append((0.0, 2 * n_kept * reading.noise))
         n_right = float(np.nansum(values))
@@ -165,11 +172,13 @@ class AnswersByReading:
 
     def _answers(self, states: Sequence[int], pairs: Iterable[str]) -> FloatArray:
         """Return the mean answer of pairs to each question where they read so; NaN without any."""
+        # A row of NaN, so that no pairs at all still give an array with a value per question.
         values = [np.full(len(self.gold_alone), np.nan)]
         for name in pairs:
             is_read = np.isin(self._states(self.depths[name]), states)
             values.append(np.where(is_read, self.pairs[name], np.nan))
         table = np.array(values)
+        # Not `nanmean`, which warns for a question that no pair reads in this way.
         n_answers = np.count_nonzero(~np.isnan(table), axis=0)
         total = np.nansum(table, axis=0)
         means: FloatArray = np.full(len(total), np.nan)
@@ -194,6 +203,8 @@ class AnswersByReading:
         answers = self._answers(states, pairs)
         is_known = ~np.isnan(answers)
         sample = answers[is_known] if is_known.any() else control
+        # Half a right answer in one more: a share of 0 or 1 would have no variance, and limits of
+        # width 0.
         share = (float(sample.sum()) + 0.5) / (len(sample) + 1)
         differences = np.where(is_known, answers - control, 0.0)
         # the variance of two independent answers stands beside the data: few equal answers do not
@@ -235,6 +246,8 @@ class _Reading(NamedTuple):
         ratio = n / m
         # noise of control answers that stand in the sum and in the mean difference cancels
         weights = questions - ratio * self.is_known
+        # Noise of n new answers; of the mean of m pair answers, scaled up to n questions; and of
+        # the control answers, each with the weight above.
         variance = self.noise * (n + n * ratio + float((weights**2).sum()))
         # one pair of equal answers stands beside the data, as in the noise
         return expected + n * float(self.differences.sum()) / (m + 1), variance
@@ -246,7 +259,10 @@ def _limits(
     """Return the sum of means with limits of a whole number, between the least and the most."""
     mean, variance = (math.fsum(numbers) for numbers in zip(*parts, strict=True))
     half = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
+    # Before the limits: an extrapolated mean may leave the range of counts, and
+    # limits around it would then miss all possible counts.
     mean = min(max(mean, least), most)
+    # Rounded outwards: a run counts whole answers, and inward rounding would cover too seldom.
     lower, upper = math.floor(mean - half), math.ceil(mean + half)
     return CountPrediction(mean, max(lower, least), min(upper, most))
 

@@ -45,8 +45,11 @@ class Gain(NamedTuple):
 
 def parts_of(n: int, seed: int, clusters: Sequence[str] | None = None) -> IntArray:
     """Return the part of each of n questions, from 0; questions of one cluster share theirs."""
+    # Questions of a cluster rise and fall together. In two parts, one of them would choose and the
+    # other confirm almost the same question.
     units = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     order = np.random.default_rng(seed).permutation(int(units.max(initial=-1)) + 1)
+    # Parts of a permutation differ by one unit at most; independent draws could leave a part empty.
     parts: IntArray = order[units] % _PARTS
     return parts
 
@@ -62,7 +65,9 @@ def choose(hits: BoolArray, base: BoolArray, parts: IntArray) -> tuple[int, Floa
         parts: Part of each question.
     """
     gains = hits.astype(np.float32) - base
+    # 32 bits are exact here: the sums are whole numbers far below 2^24.
     sums = gains @ (parts[:, None] == np.arange(_PARTS)).astype(np.float32)
+    # The total less a part is the gain on the other nine: ten choices from one pass over the data.
     choices = (sums.sum(axis=1, keepdims=True) - sums).argmax(axis=0)
     confirmed = gains[choices[parts], np.arange(len(parts))].astype(np.float64)
     return int(sums.sum(axis=1).argmax()), confirmed
@@ -79,5 +84,6 @@ def gain_of(
     ends = difference_interval(differences, confidence=confidence, clusters=clusters)
     lower, upper = ends.lower * n, ends.upper * n
     mean = ends.mean * n
+    # Each side by itself: the interval is not symmetric if few questions change.
     untouched = mean - _WIDER * (mean - lower), mean + _WIDER * (upper - mean)
     return Gain(mean, (lower, upper), untouched)

@@ -63,12 +63,14 @@ class RankedRows(NamedTuple):
 
     def reciprocal_ranks(self) -> FloatArray:
         """Return 1 / (60 + rank) of each row."""
+        # Ranks restart at each query: the first row of the query is subtracted.
         ranks = np.arange(1, len(self.scores) + 1) - self.starts[self.query]
         return 1 / (RRF_K + ranks)
 
     def scaled_scores(self) -> FloatArray:
         """Return the scores of each query from 0 to 1; equal scores become 0, as in a fusion."""
         query = self.query
+        # Hits are best first, so the last hit has the lowest score and no search is needed.
         low = self.scores[self.starts[1:][query] - 1]
         unit = self.scores[self.starts[query]] - low
         return np.divide(self.scores - low, unit, out=np.zeros(len(low)), where=unit != 0)
@@ -93,6 +95,7 @@ class FusionTable:
     @classmethod
     def of(cls, rankings: Sequence[RankedRows], gold: RankedRows) -> FusionTable:
         """Return the table of rankings of the same queries, at most `QUERIES`."""
+        # Gold takes part in the numbering, since gold that no ranking has needs a column of zeros.
         rows = [*rankings, gold]
         query = np.concatenate([ranking.query for ranking in rows])
         n, every = _number(query, np.concatenate([ranking.hashes for ranking in rows]))
@@ -150,6 +153,8 @@ class Contest:
         self._gold_starts = np.cumsum(counts) - counts
         # inf where no hit is above
         self._limits = np.where(depths > 0, 1 / (RRF_K + depths), np.inf)
+        # With several gold documents, the one that decides differs by fusion: counts of one do not
+        # settle the query.
         self.is_open: BoolArray = (counts > 1) | (self._count_best(queries, depths) < k)
         self._rivals, self._query = self._find_rivals(queries, np.where(self.is_open, depths, 0))
 
@@ -161,6 +166,8 @@ class Contest:
 
     def _count_best(self, queries: IntArray, depths: IntArray) -> IntArray:
         """Return the number of documents above the gold in all rankings, so in every fusion."""
+        # A document that all rankings have above the gold is also in the shortest of the lists
+        # above it, so that list alone has to be read.
         shortest, total = depths.argmin(axis=0), np.zeros(len(queries), np.int64)
         for number, place in enumerate(self._places):
             rivals, query = self._hits(
@@ -178,6 +185,8 @@ class Contest:
         documents, positions = [], []
         for number, place in enumerate(self._places):
             rivals, query = self._hits(place, queries, depths[number])
+            # A document above the gold in an earlier ranking is a rival already. Counted twice, it
+            # would push the gold down by two ranks.
             for earlier in range(number):
                 parts = self._table.reciprocal[self._places[earlier]]
                 is_new = parts[rivals] < self._limits[earlier][query]
@@ -211,6 +220,8 @@ class Contest:
         is_close = np.abs(difference) <= rounding
         n_close = np.bincount(self._query[is_close], minlength=n)
         reads: BoolArray = self.is_open & (n_above < self._k)
+        # Exact keys cost a Python loop: only queries whose close scores decide about rank k need
+        # them.
         for query in np.flatnonzero(reads & (n_above + n_close >= self._k)).tolist():
             close = self._rivals[is_close & (self._query == query)].tolist()
             reads[query] = n_above[query] + self._count_above(setting, query, close) < self._k
@@ -220,6 +231,7 @@ class Contest:
         """Return the number of rivals above the gold of a query, in the order of a fusion."""
         start = self._gold_starts[query]
         end = self._gold_starts[query + 1] if query + 1 < len(self._gold_starts) else None
+        # Gold that no source ranks has no key: a fusion never returns it.
         keys = [
             key for number in self._gold[start:end].tolist() if (key := self._key(setting, number))
         ]
@@ -232,8 +244,11 @@ class Contest:
         terms = [
             weight * float(values[place, number])
             for place, weight in zip(self._places, setting.weights, strict=True)
+            # Not the scaled score, which is 0 for the last hit of a ranking as well as for a
+            # missing one.
             if self._table.reciprocal[place, number] > 0
         ]
+        # As in a fusion: a plain sum depends on the order of the retrievers and breaks ties by it.
         score = math.fsum(terms)
         score = float(np.float32(score)) if self._is_single else score
         return (score, self._table.name(number)) if terms else None

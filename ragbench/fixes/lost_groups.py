@@ -59,7 +59,10 @@ def find_lost_groups(
     members: dict[bytes, tuple[str, str, Any]] = {}
     for slicing in _slicings(rows, metadata, relevant) if 0 < is_lost.sum() < len(rows) else ():
         for value, column in zip(slicing.names, slicing.members().T, strict=True):
+            # All questions are no group: its p-value is always 1, and it adds a test.
             if FEWEST <= column.sum() < len(rows):
+                # Groups of the same questions have one p-value. Two names for it would read as two
+                # findings.
                 members.setdefault(column.tobytes(), (slicing.field, value, column))
     groups = list(members.values())
     table = np.array([column for *_, column in groups]).reshape(len(groups), len(rows)).T
@@ -74,6 +77,7 @@ def find_lost_groups(
             p_adjusted=float(test.adjusted[place]),
             queries=tuple(rows[row].query_id for row in np.flatnonzero(column & is_lost)),
         )
+        # By the raw p-values: adjusted ones have steps of 1 / 1,000 and tie often.
         for place in np.argsort(test.p_values, kind="stable").tolist()
         for field, value, column in [groups[place]]
         if test.adjusted[place] <= alpha
@@ -99,6 +103,7 @@ def _slicings(
         if language := _language(row.question, vocabulary):
             values.append(("language", language))
         values += [("document", document) for document in gold]
+        # Several chunks of one file count once, or the question would be in the group twice.
         values += [("file", file) for file in dict.fromkeys(before_last(g, "#") for g in gold)]
         values += [("word", word) for word in sorted(vocabulary)]
         if any(character.isdigit() for character in row.question):
@@ -131,6 +136,7 @@ def _language(question: str, vocabulary: frozenset[str]) -> str:
     if not is_latin(question):
         return "a script other than Latin"
     counts = Counter({name: len(vocabulary & stops) for name, stops in _stop_words().items()})
+    # A lead of one stop word: languages share some, such as `in`, and a tie tells nothing.
     (first, most), (_, second) = counts.most_common(2)
     return first.capitalize() if most >= max(_STOP_WORDS, second + 1) else ""
 

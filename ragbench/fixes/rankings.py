@@ -90,6 +90,8 @@ class StoredRankings:
     def perfect(self, name: str, depth: int, k: int) -> BoolArray:
         """Return True for each query whose gold a perfect reranker gets from `depth` hits to k."""
         hits: BoolArray = self.depths(name) <= depth
+        # If all gold documents are needed, no order of the hits fits more than k of them into k
+        # places.
         return hits & (np.diff(self.gold.starts) <= k) if self.needs_all else hits
 
     def fused_hits(self, settings: Sequence[FusionSetting], k: int) -> BoolArray:
@@ -105,11 +107,14 @@ class StoredRankings:
         for row, (sources, group) in enumerate(groups.items()):
             is_ranked, rivals = self._rivals(sources)
             # a document is counted once for each ranking that has it above
+            # Such a query is right in every fusion of these sources, whatever the weights: it needs
+            # no table of documents.
             hits[group] = is_ranked & (rivals.sum(axis=0) < k)
             is_open[row] = is_ranked & ~hits[group[0]]
             depths.append(rivals)
         names = {name: number for number, name in enumerate(self.runs)}
         queries = np.flatnonzero(is_open.any(axis=0))
+        # Blocks bound the memory, and the position in a block fits the query bits of a key.
         for block in np.split(queries, np.arange(QUERIES, len(queries), QUERIES)):
             table = self._table(block)
             for row, (sources, group) in enumerate(groups.items()):
@@ -137,6 +142,7 @@ class StoredRankings:
         """
         ranks = np.stack([self._ranks[source] for source in sources])
         lengths = np.stack([end - first for first, end in map(self._rows.__getitem__, sources)])
+        # A ranking without the gold adds 0 to it, so that each of its hits may get above.
         above = np.where(ranks > 0, ranks - 1, lengths[:, self._query])
         is_stored: BoolArray = np.any(ranks > 0, axis=0)
         reduce = np.logical_and if self.needs_all else np.logical_or
@@ -155,6 +161,8 @@ class StoredRankings:
     def _by_query(self, reduce: np.ufunc, values: NDArray[Any], empty: object) -> NDArray[Any]:
         """Return the values of the gold documents of each query, reduced; `empty` without gold."""
         result = np.full(len(self.gold.query_ids), empty, values.dtype)
+        # `reduceat` gives a query without gold the first value of the next query instead of no
+        # value.
         judged = np.flatnonzero(np.diff(self.gold.starts))
         if len(judged):
             result[judged] = reduce.reduceat(values, self.gold.starts[judged])

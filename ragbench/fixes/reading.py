@@ -30,6 +30,8 @@ def drop_near_duplicates(run: PricedRun, texts: Mapping[str, str]) -> PricedChan
         for name in run.rankings.documents(run.base, query):
             if len(distinct) == run.read:
                 break
+            # A missing text could be a repeat or not: a count over the other texts would not be
+            # exact.
             if name not in texts:
                 return None
             if name not in vocabulary:
@@ -62,6 +64,8 @@ def join_neighbours(run: PricedRun) -> PricedChange | None:
         for name in [*read]:
             if (chunk := _CHUNK.fullmatch(name)) is not None:
                 has_chunks = True
+                # Ids that are not in the corpus do no harm: only gold ids are looked up in the
+                # result.
                 number, width = int(chunk[2]), len(chunk[2])
                 # numbers may have leading zeros
                 read |= {f"{chunk[1]}{n:0{width}}" for n in (number - 1, number + 1) if n >= 0}
@@ -82,10 +86,13 @@ def refuse_low_scores(run: PricedRun, unanswerable: Sequence[str]) -> PricedChan
     scores = np.concatenate((answered, declined))
     if not len(declined) or not np.isfinite(scores).any():
         return None
+    # Without the ends: the lowest score declines only questions without hits, and the highest
+    # nearly all. Quantiles need no scale, which differs between bm25 and a cosine.
     thresholds = np.quantile(scores[np.isfinite(scores)], np.linspace(0, 1, _THRESHOLDS + 1)[1:-1])
     hits = np.column_stack(
         (run.right & (answered >= thresholds[:, None]), declined < thresholds[:, None])
     )
+    # Today nothing is declined, so unanswerable questions start as wrong.
     right = np.concatenate((run.right, np.zeros(len(declined), bool)))
     best, confirmed = choose(hits, right, parts_of(len(right), run.seed))
     gain = gain_of(confirmed, run.confidence)

@@ -28,6 +28,7 @@ class CollectionRun(Record):
     """
 
     name: str
+    # relative, so that the folder of the experiment can be moved or archived as a whole
     run: str
     queries: int | None
     complete: bool
@@ -47,6 +48,7 @@ class MacroScore(Record):
 
     system: str
     means: Mapping[str, float | None]
+    # not the mean of the rest: systems would be compared over different collections
     mean: float | None
     interval: Ends | None
 
@@ -87,6 +89,7 @@ class CollectionsSummary(Record):
         notes: Facts that a reader of the numbers needs, a sentence each.
     """
 
+    # a default before required fields is possible because all fields are keywords
     schema: str = COLLECTIONS_SCHEMA
     name: str
     run_id: str

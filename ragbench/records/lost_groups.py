@@ -46,6 +46,8 @@ class LostGroup(Record):
     @property
     def phrase(self) -> str:
         """Verb and value that the questions have in common: `have kind 'dates'`."""
+        # Metadata keys keep their prefix until here: a key `word` or `length` must not get the
+        # phrase of the built-in field.
         other = f"have {self.field.removeprefix('metadata.')} '{{}}'"
         # not by format: a key of metadata may hold braces
         return _PHRASES.get(self.field, other).replace("{}", self.value)

@@ -41,7 +41,9 @@ def lay_out_collections(summary: CollectionsSummary, *, brief: bool = False) -> 
         summary: The experiment.
         brief: Keep the table of the first measure of each kind only.
     """
+    # reversed, since the last entry of a key stays: the first measure of a kind wins
     first = {measure.kind: measure for measure in reversed(summary.measures)}
+    # a list over the measures, not the dict: the order of kinds would be reversed, too
     leading = [measure for measure in summary.measures if measure is first[measure.kind]]
     grids = tuple(_grid(measure, summary) for measure in (leading if brief else summary.measures))
     headlines = tuple(_headlines(summary, leading)) or ("nothing was scored on every collection",)
@@ -58,6 +60,7 @@ def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Ite
 
     A measure without a macro mean is left out.
     """
+    # gates come before the best systems: a reader in CI looks for the reason of the exit code
     for run in summary.runs:
         for gate in run.gates:
             if gate.verdict != "pass":
@@ -80,6 +83,7 @@ def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
     names = [run.name for run in summary.runs]
     compared = {row.system: row for row in measure.comparisons}
     baselines = list(dict.fromkeys(row.baseline for row in measure.comparisons))
+    # systems may have different baselines, and a head has room for one name
     against = printable(f"vs {baselines[0]}") if len(baselines) == 1 else "vs baseline"
     rows = []
     for row in measure.systems:
@@ -89,6 +93,7 @@ def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
             value, ends = difference(test.difference or 0.0, test.interval)
             verdict = outcome_of(test, measure.direction)
             cells += [f"{value} {ends}".rstrip(), probability(test.p_adjusted), verdict]
+        # rows have as many cells as heads, also for the baseline, which is not compared with itself
         elif compared:
             cells += ["", "", "baseline" if row.system in baselines else ""]
         rows.append(tuple(cells))
@@ -129,6 +134,7 @@ def render_csv(summary: CollectionsSummary) -> str:
     for measure in summary.measures:
         compared = {row.system: row for row in measure.comparisons}
         for score in measure.systems:
+            # intervals and tests of a collection are in its own run, and are not repeated here
             empty = [None] * (len(CSV_COLUMNS) - 4)
             rows += [
                 [measure.measure, score.system, name, mean, *empty]

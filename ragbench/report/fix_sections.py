@@ -36,6 +36,7 @@ def group_lines(fixes: FixList) -> Iterator[str]:
     yield ""
     for place, sentence in enumerate(groups.sentences[:_GROUPS]):
         yield printable(sentence)
+        # Without groups there is still one sentence, which has no questions.
         queries = groups.groups[place].queries if groups.groups else ()
         names = [printable(fixes.labels.get(query, query)) for query in queries[:_LISTED]]
         if names:
@@ -50,6 +51,8 @@ def contract_lines(fixes: FixList, width: int) -> Iterator[str]:
         shares = [
             f"{rate.right:.0%} with {_PASSAGES[rate.passages]}"
             for rate in contract.rates
+            # First and lower gold are parts of `gold read`: beside it in one sentence they read as
+            # others.
             if rate.right is not None and rate.passages not in ("gold_first", "gold_lower")
         ]
         yield ""

@@ -53,6 +53,8 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
     """
     lines: list[PricedChange] = []
     n_fusions = 0
+    # Cheap ones first among equals: the later, dearer ones then find an equal line and are left
+    # out.
     for change in sorted(changes, key=lambda change: (-change.net, change.reach, change.passages)):
         n_fusions += change.fusion is not None
         is_cheaper = any((c.kind, c.right) == (change.kind, change.right) for c in lines)
@@ -73,6 +75,7 @@ def fix_chapter(fixes: FixList) -> Chapter:
     changes = listed(fixes.changes, fixes.read)
     grids = [Grid("changes", _HEADS, tuple(_cells(c, fixes) for c in changes), words=True)]
     rescues, losses = dict[str, list[str]](), dict[str, list[str]]()
+    # A bound has the questions that some reranker could rescue, and no stored one does.
     for change in (change for change in changes if not change.is_bound):
         for names, queries in ((rescues, change.rescued), (losses, change.lost)):
             for query in queries:
@@ -113,6 +116,7 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str, st
     if change.is_bound:
         return printable(change.text), rescued, lost, f"at most {right}", "a bound, not a promise"
     words = []
+    # More passages only rescue and fewer only lose: a test that the gain is not 0 tells nothing.
     if change.kind != "passages":
         is_better = "better" if change.is_better else "not shown to be better"
         words.append(f"{is_better}: {_gain(change.gain, change.interval)}")
@@ -126,6 +130,7 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str, st
     if further:
         tokens = "" if change.tokens is None else f": about {change.tokens:+,.0f} tokens"
         words.append(f"{further:+d} passages a question{tokens}")
+    # Less than a millisecond is noise of the timer.
     if change.latency_ms is not None and abs(change.latency_ms) >= 1:
         words.append(f"{change.latency_ms:+.0f} ms")
     return printable(change.text), rescued, lost, right, "; ".join(words)

@@ -43,6 +43,7 @@ def macro_mean(estimates: Sequence[Estimate]) -> Estimate:
         raise OptionError("macro_mean", "estimates", [], "at least one estimate")
     count = len(estimates)
     mean = math.fsum(value for value, _, _ in estimates) / count
+    # Independent collections: the covariances are 0, and only squares remain below the root.
     down = math.hypot(*(value - low for value, low, _ in estimates)) / count
     up = math.hypot(*(high - value for value, _, high in estimates)) / count
     return mean, mean - down, mean + up
@@ -71,6 +72,7 @@ def stratified_units(differences: Sequence[FloatArray]) -> FloatArray:
         Edgington and Onghena (2007), Randomization Tests, 4th edition (stratified designs).
     """
     count = len(differences)
+    # By the queries that have both scores: a NaN must not lower the mean of its collection.
     scaled = [d / (np.count_nonzero(~np.isnan(d)) * count) for d in differences]
     column: FloatArray = np.concatenate(scaled)
     return column

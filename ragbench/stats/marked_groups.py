@@ -76,6 +76,7 @@ def overrepresentation(
     arguments.whole_number(owner, "resamples", resamples, least=1)
     arguments.whole_number(owner, "seed", seed, least=0)
     (n, m), n_marked = table.shape, int(is_marked.sum())
+    # The tail depends only on the size of a group, and few sizes occur: one row serves many groups.
     sizes, row_of = np.unique(table.sum(axis=0), return_inverse=True)
     tails = np.array([_upper_tails(int(size), n, n_marked) for size in sizes]).reshape(
         len(sizes), n_marked + 1
@@ -87,11 +88,15 @@ def overrepresentation(
     position = np.arange(len(items)) - np.searchsorted(items, np.arange(n))[items]
     groups_of = np.full((n, int(position.max(initial=-1)) + 1), m)
     groups_of[items, position] = groups
+    # The whole row of marks is permuted, not group by group: so the resamples keep the overlap of
+    # the groups, which makes min-P less strict than Bonferroni.
     rng, lowest = np.random.default_rng(seed), np.ones(resamples)
     for resample in range(resamples if m else 0):
         drawn = groups_of[rng.permutation(n)[:n_marked]]
         drawn_counts = np.bincount(drawn.ravel(), minlength=m + 1)[:m]
         lowest[resample] = tails[row_of, drawn_counts].min()
+    # `right`: a resample with an equal p-value counts against the group. The observed marks are one
+    # more permutation, or an adjusted p-value could be 0.
     n_lower = np.searchsorted(np.sort(lowest), p_values * (1 + _ROUNDING), side="right")
     expected = table.sum(axis=0) * (n_marked / max(n, 1))
     return Overrepresentation(counts, expected, p_values, (n_lower + 1) / (resamples + 1))

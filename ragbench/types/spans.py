@@ -54,6 +54,7 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
     start = text.find(quote.strip())
     if start >= 0:
         return start, start + len(quote.strip())
+    # escaped words: a quote may have brackets or dots, which are no pattern
     match = re.search(r"\s+".join(map(re.escape, words)), text)
     return None if match is None else match.span()
 
@@ -63,6 +64,7 @@ def spans_fingerprint(spans: Iterable[Span]) -> str:
 
     A quote that moves within its document keeps the hash. Without spans it is that of no text.
     """
+    # by quote, so that an edit elsewhere in a document does not make it another test set
     rows = [(span.document, span.quote or f"{span.start}:{span.end}") for span in spans]
     return fingerprint(text for row in sorted(rows) for text in row)
 
@@ -77,6 +79,7 @@ def count_characters(spans: Iterable[Span]) -> int:
         7
     """
     total, ends = 0, dict[str, int]()
+    # one sort for all documents is enough: `ends` has a position for each of them
     for span in sorted(spans, key=lambda span: span.start):
         # the part of the span behind all earlier spans of its document
         end = ends.get(span.document, 0)

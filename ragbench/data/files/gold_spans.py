@@ -46,15 +46,18 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
         value = parse_cell(entry, column, value, _FORMS) if value.strip() else None
     if value is None or value != value:  # an empty cell is NaN in tables that pandas wrote
         return
+    # a single object is a list of one: tables of one span per row are written so
     for item in value if isinstance(value, list) else [value]:
         fields: Mapping[str, Any] = item if isinstance(item, Mapping) else {}
         name, quote = fields.get("document"), fields.get("quote")
         start: Any = fields.get("start")
         end: Any = fields.get("end")
         place, is_number = None, type(start) is type(end) is int  # True is an int, too
+        # an empty span has no character that a passage could hold
         if is_number and 0 <= start < end:
             place = start, end
         text = quote if isinstance(quote, str) and quote.strip() else None
+        # wrong positions are an error also beside a quote: to ignore them would hide a mistake
         has_gold = place is not None or (text is not None and start is end is None)
         if not isinstance(name, str) or not has_gold:
             raise entry.error(f"column '{column}': {shown(item)}", allowed=_FORMS)
@@ -100,7 +103,9 @@ class SpanReader:
         If none of them does, those in `documents`; [None] if none of these does either. The result
         is in the order of the ids. All ids are of the corpus, or unknown.
         """
+        # ragas puts the mark of a hop before a quote, which no document has
         text = without_hop_mark(quote)
+        # relevant documents come first: a short quote may stand in others by chance
         for names in (relevant, documents):
             spans = [span for name in names if (span := self._span(name, None, text))]
             if spans:
@@ -114,10 +119,12 @@ class SpanReader:
             return None
         if place is None:
             place = locate_quote(quote or "", document.text)
+        # a slice would shorten such a span without an error, and change recall
         elif place[1] > len(document.text):
             return None
         if place is None:
             return None
         text = document.text[slice(*place)]
+        # positions of an earlier version of the document cut other text: the quote reveals it
         is_quoted = quote is None or text.split() == quote.split()
         return Span(name, *place, text) if is_quoted else None

@@ -73,6 +73,7 @@ def anchor_quotes(
     """
     by_id = documents_by_id(documents)
     homes = [_resolve(label.document, names) for label in labels]
+    # most labels still stand in their own document; only the rest needs an index of the corpus
     anchors = [
         None if home is None else _anchor_at_home(label, by_id[home])
         for label, home in zip(labels, homes, strict=True)
@@ -83,6 +84,7 @@ def anchor_quotes(
         search.anchor(label) if anchor is None else anchor
         for label, anchor in zip(labels, anchors, strict=True)
     ]
+    # last: whether labels are merged depends on the new places of all labels of a question
     return _mark_merged(labels, homes, placed)
 
 
@@ -95,6 +97,8 @@ def _resolve(name: str, names: DocumentNames) -> str | None:
 def _anchor_at_home(label: GoldQuote, document: Document) -> QuoteAnchor | None:
     """Return the anchor of a label in its own document; None if that lacks the quote."""
     text = document.text
+    # before the search: a quote that stands twice is kept where its label says, not at its
+    # first place
     if label.place is not None and text[slice(*label.place)].split() == label.text.split():
         return _anchor_at("kept", document, label.place, label)
     if (place := locate_quote(label.text, text)) is None:
@@ -106,6 +110,8 @@ def _anchor_at_home(label: GoldQuote, document: Document) -> QuoteAnchor | None:
 
 def _anchor_elsewhere(label: GoldQuote, document: Document, place: tuple[int, int]) -> QuoteAnchor:
     """Return the anchor of a quote at another place than its label says, in one document."""
+    # positions tell the copies apart, so that a choice would be a guess; a label without positions
+    # means the quote in the document, and any copy of it will do
     if label.place is not None and _stands_twice(label.text, document.text, place):
         return QuoteAnchor("split", f"stands twice in {document.id}", (document.id,))
     return _anchor_at("moved", document, place, label)
@@ -135,9 +141,11 @@ class _QuoteSearch:
     def __init__(self, documents: Sequence[Document], quotes: Iterable[str]) -> None:
         """Index the documents; without a quote no document is read."""
         self._documents = documents
+        # only pairs of the lost quotes: an index of all pairs would be about as large as the corpus
         needed = {pair for quote in quotes for pair in _needed_pairs(unicode_words(quote))}
         self._rows = defaultdict[tuple[str, str], list[int]](list)
         for row, document in enumerate(documents if needed else ()):
+            # empty words mark the ends of the document, where a part may have one word alone
             words = ["", *unicode_words(document.text), ""]
             for pair in needed.intersection(pairwise(words)):
                 self._rows[pair].append(row)
@@ -150,17 +158,21 @@ class _QuoteSearch:
     def anchor(self, label: GoldQuote) -> QuoteAnchor:
         """Return the anchor of a label whose own document lacks its quote."""
         words = unicode_words(label.text)
+        # this also guards `inner[0]`, which a quote of one word does not have
         if len(words) < _SHORTEST:
             return QuoteAnchor("gone", "is not in its document, and too short to be looked for")
         inner = [self._rows[pair] for pair in pairwise(words)]
+        # a document with all pairs may have them in different places: `locate_quote` decides
         rows = sorted(set(inner[0]).intersection(*inner[1:]))
         located = [
             (d, locate_quote(label.text, d.text)) for d in map(self._documents.__getitem__, rows)
         ]
         whole = [(document, place) for document, place in located if place is not None]
         if len(whole) == 1:
+            # one document, which may still have the quote twice
             return _anchor_elsewhere(label, *whole[0])
         documents, finding = tuple(document.id for document, _ in whole), "stands in each of "
+        # parts come after whole quotes: each document with the whole quote has all its parts, too
         if not documents:
             documents, finding = tuple(self._parts(words)), "stands in parts in "
         if not documents:
@@ -176,13 +188,17 @@ class _QuoteSearch:
         rows = sorted({row for pair in _needed_pairs(words) for row in self._rows[pair]})
         parts, position = list[str](), 0
         while position < len(words):
+            # greedy: the longest part from here leaves the fewest parts; the negative row lets the
+            # first document of the corpus win a tie
             reach, row = max(
                 ((self._reach(row, words, position), -row) for row in rows), default=(0, 0)
             )
+            # a hole: some words of the quote stand in no part, and its documents do not cover it
             if reach <= position:
                 return []
             parts.append(self._documents[-row].id)
             position = reach
+        # all parts in one document: the quote itself was edited there, and has no new place
         return parts if len(set(parts)) > 1 else []
 
     def _reach(self, row: int, words: Sequence[str], position: int) -> int:
@@ -195,6 +211,8 @@ class _QuoteSearch:
             end += 1
         if end == position:
             return 0
+        # chunks overlap: a short rest of the quote may begin in words that the part before covers,
+        # and counts as long enough with them
         while start > 0 and f" {' '.join(words[start - 1 : end])} " in text:
             start -= 1
         part = f" {' '.join(words[start:end])} "
@@ -227,6 +245,8 @@ def _mark_merged(
     for row, (label, home, anchor) in enumerate(zip(labels, homes, anchors, strict=True)):
         if anchor.span is not None:
             new = anchor.span
+            # a label without positions is compared as if it always stood at its new place, so that
+            # two of them from one document never count as merged
             old = Span(home or label.document, *(label.place or (new.start, new.end)))
             by_question[label.question].append((row, old, new))
     merged = {
@@ -237,6 +257,7 @@ def _mark_merged(
         for row, _, _ in pair
     }
     return [
+        # no span: a merged label must not be written back before a person has read it
         replace(anchor, status="merged", finding=f"{anchor.finding}, as another label", span=None)
         if row in merged
         else anchor
@@ -250,6 +271,7 @@ def _are_merged(first: tuple[int, Span, Span], second: tuple[int, Span, Span]) -
     if new.document != other_new.document:
         return False
     return old.document != other_old.document or (
+        # `>` of truth values: they overlap now, and did not before
         _overlap(new, other_new) > _overlap(old, other_old)
     )
 

@@ -21,6 +21,7 @@ _SHEET = "audit"  # in the column `draw`, which tells the sheet from those of ca
 
 def grade_scale(qrels: Qrels | None) -> LabelScale:
     """Return the scale of the grades of people: 0 to the best one, 1 without judgements."""
+    # at least 1: with the grade 0 alone a person could not say that a passage is relevant
     top = 1 if qrels is None or not len(qrels) else max(1, int(qrels.grades.max()))
     return LabelScale(0, top)
 
@@ -36,6 +37,8 @@ def doubtful_rows(
         query, document = passage.query, passage.document
         reference = "\n".join(collection.answers.get(query.id, ()))
         item = f"{query.id} {document.id}"  # neither id has a space
+        # empty: queries and answer, which a passage does not need; grades stay out, since they
+        # would bias the person
         texts = (query.text, document.full_text, reference, "", "")
         rows.append([item, RUBRIC, *texts, words, None, None, None, _SHEET])
     return rows
@@ -60,6 +63,7 @@ class GradedLabel:
     @property
     def agrees(self) -> bool:
         """True if the person doubts the label as the judge does."""
+        # grade 0 counts as unjudged: the judge doubts such a passage only by calling it relevant
         return self.grade < self.old if self.old else self.grade > 0
 
 
@@ -76,6 +80,7 @@ def read_graded(path: Path, collection: Collection) -> tuple[list[GradedLabel], 
     graded, n_empty, rows = list[GradedLabel](), 0, dict[str, Entry]()
     for row in read_csv(path):
         query, _, document = row.text("item").partition(" ")
+        # a sheet of calibrate has the same columns: its labels would become grades of documents
         if row.field("draw") != _SHEET or query not in queries or not document:
             allowed = "the saved sheet of `ragbench audit CONFIG --judge -o FILE.html`"
             raise row.error(f"item '{row.values['item']}' is not of this test set", allowed=allowed)
@@ -85,6 +90,7 @@ def read_graded(path: Path, collection: Collection) -> tuple[list[GradedLabel], 
             raise row.error(f"label '{label}'", allowed=", ".join(levels))
         n_empty += not label
         if label:
+            # read again from the judgements, which may have changed since the page was written
             old = judged.get(query, {}).get(document)
             graded.append(GradedLabel(query, document, old, int(label)))
     return graded, n_empty
@@ -107,6 +113,7 @@ def graded_lines(graded: Sequence[GradedLabel], n_empty: int) -> Iterator[str]:
             n_agreed = sum(label.agrees for label in labels)
             yield f"{kind}: people agree on {n_agreed} of {len(labels)}: {share}"
     for label in graded:
+        # an unjudged passage with grade 0 is a change: it is judged from now on
         if label.grade != label.old:
             old = "unjudged" if label.old is None else label.old
             yield f"  query {label.query_id}: document {label.document_id}: {old} -> {label.grade}"
@@ -125,5 +132,6 @@ def corrected_judgements(graded: Sequence[GradedLabel], qrels: Qrels | None) -> 
     rows = {} if qrels is None else {q: {**grades} for q, grades in qrels.by_query.items()}
     for label in graded:
         rows.setdefault(label.query_id, {})[label.document_id] = label.grade
+    # tabs are safe: an id of a query or a document has no white space
     lines = [f"{q}\t{d}\t{grade}\n" for q, grades in rows.items() for d, grade in grades.items()]
     return "".join(["query-id\tcorpus-id\tscore\n", *lines])

@@ -88,6 +88,7 @@ def judge_labels(
         DataError: There is no judge, it is left out, or it is unclear which one reads passages.
         AdapterError, MissingExtra: The judge cannot be created.
     """
+    # the rules of `fill`, so that a later run with `fill` reads the same replies from the store
     fill = plan_passage_judge(config)
     passages = list(labelled_passages(collection, audited, fill.rules.depth))
     items = [
@@ -96,8 +97,10 @@ def judge_labels(
         )
         for p in passages
     ]
+    # `metrics.retrieval.fill` names one rubric, so that a passage has one verdict
     judge, rubric = fill.judge.judge, fill.rubric
     with connected({fill.name: fill.judge}, config, budget=Budget(**asdict(config.budget))):
+        # by number: replies of a model come in any order, and a stopped judge leaves gaps
         verdicts = {}
         for number, by_rubric in (
             judge.judge_each(items, [rubric])
@@ -107,6 +110,7 @@ def judge_labels(
             verdicts[number] = by_rubric[rubric.name]
             advance(1)
         totals = judge_totals(fill.judge)
+    # the best grade that occurs, since files of judgements do not declare a scale
     top = max((p.grade or 0 for p in passages), default=0)
     doubtful, findings, failed = [], [], Counter[str]()
     for number, passage in enumerate(passages):
@@ -129,6 +133,7 @@ def labelled_passages(
     are hits where judged ids need not be ids of the corpus.
     """
     corpus = documents_by_id(audited.corpus or ())
+    # records may have no corpus: then the texts of their own passages are judged
     recorded = {
         hit.id: hit
         for answered in collection.given.values()
@@ -140,6 +145,7 @@ def labelled_passages(
         judged = audited.judged.get(query.id, {})
         for document in audited.gold_documents(query):
             yield LabelledPassage(query, document, judged[document.id])
+        # a hit of several rankings is one call; `depth` counts ranks, with judged hits among them
         for name in dict.fromkeys(n for r in rankings for n in r.get(query.id, ())[:depth]):
             hit = corpus.get(name) or recorded.get(name)
             if name not in judged and hit is not None and hit.full_text.strip():
@@ -149,6 +155,7 @@ def labelled_passages(
 def plan_passage_judge(config: ExperimentConfig) -> PlannedFill:
     """Return the judge of passages with its rules; raises as `judge_labels`."""
     rules, judges = config.metrics.retrieval, config.metrics.judges or {}
+    # to take the first of several judges would spend money on one that the user did not choose
     if rules.fill is None and len(judges) != 1:
         problem = f"{len(judges)} judges, and `fill` does not name the one that reads passages"
         allowed = "metrics.judge, or metrics.retrieval.fill: {judge: NAME}"
@@ -175,6 +182,7 @@ def _level(verdict: Verdict, fill: PlannedFill) -> int:
     level = verdict.level
     if level is None:
         level = 1 + (verdict.score or 0) * (fill.rubric.levels - 1)
+    # not round(), which rounds halves to even: 2.5 and 3.5 would go in different directions
     return math.ceil(level - 0.5)
 
 

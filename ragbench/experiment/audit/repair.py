@@ -31,6 +31,7 @@ from ragbench.types.spans import locate_quote
 from ragbench.types.tables import columns_named
 
 _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
+# Statuses with one certain place; each other status needs a person.
 _REPAIRABLE = ("kept", "moved")
 
 
@@ -52,6 +53,7 @@ class _RowLabel:
 
     def settle(self, anchor: QuoteAnchor) -> QuoteAnchor:
         """Return the anchor; gone if the quote moved, and it is not known which document had it."""
+        # without its old document a label cannot be renamed: which id of `relevant` would change?
         if self.is_clear or anchor.status != "moved":
             return anchor
         finding = f"{anchor.finding}, and in none of the documents of its row"
@@ -146,6 +148,7 @@ class _StaleTable:
         self._suffix = plain_suffix(self.path)
         if self._suffix not in _SUFFIXES:
             raise DataError("cannot be rewritten", file=self.path, allowed=", ".join(_SUFFIXES))
+        # `.suffix`, not `plain_suffix`: the new file is not compressed, and must not end in .gz
         if target is not None and target.suffix.lower() != self._suffix:
             problem = f"is written in the format of {self.path.name}"
             raise DataError(problem, file=target, allowed=f"a name that ends in {self._suffix}")
@@ -157,6 +160,7 @@ class _StaleTable:
         self._rows, self._columns, _ = map_columns(self._entries, mapping, self.names, self.path)
         self._quotes = self._columns.get("reference_contexts", "quote")
         self._spans = self._columns.get("reference_spans", "reference_spans")
+        # stale: a name that no longer fits one document is a label to repair, not an error
         self._ids = GoldIds(self.names, is_stale=True)
 
     def labels(self) -> list[_RowLabel]:
@@ -184,12 +188,15 @@ class _StaleTable:
             holders = [d.id for d in present if locate_quote(quote, d.text) is not None]
             # the document that the corpus lacks is the one that changed
             home = next(iter(holders or missing or documents))
+            # one quote has one home if one document is missing, or the row has one document; with
+            # several quotes each document may have lost any of them
             is_clear = bool(holders) or (len(quotes) == 1 and 1 in (len(missing), len(documents)))
             yield _RowLabel(row, GoldQuote(question, home, quote), is_clear=is_clear)
 
     def open_cells(self) -> dict[str, Any]:
         """Return the cell that leaves a row out of every run."""
         present = list(dict.fromkeys(key for entry in self._entries for key in entry.values))
+        # the column may have another spelling; a second `keep` beside it would be ambiguous
         column = next(iter(columns_named(present, [KEEP])), KEEP)
         return {column: "no" if is_csv(self.path) else False}
 
@@ -204,6 +211,7 @@ class _StaleTable:
         spans = [dict(span.fields) for span in old_spans]
         # old document -> documents that have its quotes now; a span without a quote stays
         moves = defaultdict[str, dict[str, None]](dict)
+        # such a span still needs its document in `relevant` if the quotes beside it move away
         for name in (span.document for span in old_spans if span.quote is None):
             moves[self._ids.resolve(row, self._spans, name)][name] = None
         for label, anchor in group:
@@ -212,13 +220,17 @@ class _StaleTable:
                 moves[name][anchor.span.document] = None
             if anchor.span is not None and anchor.status == "moved" and label.number is not None:
                 span = spans[label.number]
+                # not strict: the last field of a span is its quote, which the file has already
                 place = zip(("document", "start", "end"), astuple(anchor.span), strict=False)
+                # a label without positions stays without: they would go stale at the next change
                 span |= {key: value for key, value in place if span.get(key) is not None}
                 cells[self._spans] = spans
         if "relevant" in self._columns:
             changed = {old: [*new] for old, new in moves.items() if [*new] != [old]}
             cells |= self._renamed(row, changed)
         for column in cells:
+            # the mapping may read a path in an object, or several columns as one: the file has no
+            # such cell, and a new column would leave the old gold in place
             if column not in self._entries[row.number - 1].values:
                 problem = f"'{column}' is no column of the file, and cannot be rewritten"
                 raise row.error(problem, allowed="a column of ids or spans, no path")
@@ -244,6 +256,7 @@ class _StaleTable:
             for document in moves.get(name, (name,)):
                 # of two documents that are one now, the better grade counts
                 grades[document] = max(grades.get(document, grade), grade)
+        # one written grade is enough: a list would lose it
         if any(grade is not None for _, grade in gold):
             return {column: grades}
         return {column: next(iter(grades), "") if len(grades) < 2 else [*grades]}
@@ -261,7 +274,9 @@ class _StaleTable:
             text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
         else:
             text = self._to_table(rows)
+        # `samefile`, not equal paths: the table may be named through a link
         is_new = not target.exists() or target.samefile(self.path)
+        # equal bytes are no error, so that the same command may be repeated
         if not is_new and target.read_bytes() != text.encode():
             allowed = "another file, or the table itself"
             raise DataError("exists and holds something else", file=target, allowed=allowed)
@@ -271,6 +286,8 @@ class _StaleTable:
         """Return rows as CSV, or with tabs for .tsv; formulas in tables of ragbench stay inert."""
         header = list(dict.fromkeys(column for row in rows for column in row))
         cells = [[row.get(column) or "" for column in header] for row in rows]
+        # apostrophes before formulas are removed when such a table is read, and have to come back;
+        # in a foreign table they would change its texts
         if is_own_table(self._entries[0].values) and self._suffix == ".csv":
             return to_csv(header, cells)
         stream = io.StringIO()

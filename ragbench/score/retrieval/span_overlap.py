@@ -21,6 +21,7 @@ _measure = partial(
     group="gold spans",
     range=(0.0, 1.0),
     reads="spans",
+    # without a cut-off, a ranking of the whole corpus would have recall 1
     cutoff="required",
     nan_means=Cause.NO_GOLD_SPAN,
 )
@@ -33,9 +34,11 @@ def _scores(
 
     NaN without gold too. Shape (n,).
     """
+    # cut before the check: a passage below rank k that cannot be placed does no harm
     rows = (
         (spans[:k], gold) for spans, gold in zip(retrieved.passages, retrieved.gold, strict=True)
     )
+    # an unplaced passage may hold all of the gold or none: any number would be invented
     values = [of_one(spans, gold) if gold and None not in spans else nan for spans, gold in rows]
     return np.array(values, np.float64)
 
