@@ -112,7 +112,8 @@ def command(
         if target is not None:
             _write_page(target, labels, collection, config)
         # verdicts are stored, so that the same command asks only about the rest
-        if sum(labels.failed.values()) > settings.max_failed * (labels.judged or 1):
+        n_failed = sum(labels.failed.values())
+        if n_failed > settings.max_failed * (n_failed + labels.judged):
             code = EXIT_UNREACHABLE if labels.is_unreachable else EXIT_INCOMPLETE
     if as_json:
         output.write_json(to_json(codec.to_json(audit)))

@@ -80,6 +80,9 @@ class CollectionRuns:
     def __str__(self) -> str:
         return render_terminal(self.record, verbose=False).rstrip()
 
+    def __repr__(self) -> str:
+        return f"CollectionRuns({str(self.path)!r}, {', '.join(self.experiments)})"
+
 
 def run_collections(
     source: str | Path | Mapping[str, Any] | ExperimentConfig,

@@ -276,7 +276,8 @@ class RunReader:
 def _ranks_by_score(entry: Mapping[str, Any]) -> bool:
     """Return True for a built-in retriever whose scores a fusion gets as they are stored."""
     name = entry.get("type")
-    return name in RETRIEVERS.table and bool(RETRIEVERS.load(str(name)).ranks_by_score)
+    # a class need not derive from `Retriever`, which has the default
+    return name in RETRIEVERS.table and getattr(RETRIEVERS.load(str(name)), "ranks_by_score", False)
 
 
 def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
@@ -380,7 +381,7 @@ def _loss(system: str, reason: str, advice: str, queries: Sequence[str]) -> Rema
 def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
     """Yield the limits of the counts, a sentence each."""
     n = sum(reader.summary.systems[0].causes.values()) - len(run.query_ids)
-    if n:
+    if n > 0:
         yield f"questions without judgements or without an answer do not count: {n}"
     if len(run.rankings.runs) < 2:
         yield "the run has one ranking: a second retriever or a reranker in the config adds changes"

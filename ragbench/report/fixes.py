@@ -73,7 +73,8 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
 def fix_chapter(fixes: FixList) -> Chapter:
     """Return the chapter of a fix list: changes, and the first 200 questions that they move."""
     changes = listed(fixes.changes, fixes.read)
-    grids = [Grid("changes", _HEADS, tuple(_cells(c, fixes) for c in changes), words=True)]
+    cells = tuple(_cells(change, fixes) for change in changes)
+    grids = [Grid("changes", _HEADS, cells, words=True)] if cells else []
     rescues, losses = dict[str, list[str]](), dict[str, list[str]]()
     # A bound has the questions that some reranker could rescue, and no stored one does.
     for change in (change for change in changes if not change.is_bound):

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("runs")
         ("qrels a.run -m relstring --format trec", "relstring is text of single queries"),
         ("qrels a.run -m ndgc@10", "did you mean 'ndcg@10'?"),
         ("qrels a.run -m runid", "measure: found 'runid', allowed: a measure beside it"),
-        ("qrels a.run -m answer_hit@5", "it looks for gold answers in the texts of the passages"),
+        ("qrels a.run -m answer_hit@5", "it needs gold answers and the texts of the passages"),
         ("qrels a.run -m alpha_ndcg@5", "alpha_ndcg@5 needs subtopics, and the judgements have no"),
         ("qrels a.run -m redundancy@5 --ties average", "redundancy: ties: found 'average'"),
         ("qrels none.run", "none.run: no such file"),

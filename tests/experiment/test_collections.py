@@ -71,6 +71,7 @@ def test_the_table_has_the_numbers_of_the_runs_and_their_macro_mean(several):
     assert test.p == pytest.approx(np.mean(np.abs(sums) >= abs(observed) - 1e-12), abs=1e-12)
     assert runs.summary["schema"] == "ragbench.collections/1"
     assert "macro mean" in str(runs)
+    assert repr(runs).startswith("CollectionRuns(")
 
 
 @pytest.mark.slow

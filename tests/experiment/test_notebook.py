@@ -157,12 +157,20 @@ SHOWN = (
     rb.Retrieved([HIT] * 50),
     rb.Run.from_dict(MANY),
     HIT,
+    rb.Span("d1", 3, 500, quote=LONG[:400]),
     rb.ToolCall("search", {"text": LONG}),
     rb.Turn("user", LONG, (LONG,) * 50),
     Verdict(0.5, 3, reasoning=LONG, raw=LONG),
 )
 # shown by the tests above, or with a model by the tests of these scorers
-ELSEWHERE = {rb.Comparison, rb.Evaluation, rb.Experiment, rb.BERTScorer, rb.SemanticSimilarity}
+ELSEWHERE = {
+    rb.CollectionRuns,
+    rb.Comparison,
+    rb.Evaluation,
+    rb.Experiment,
+    rb.BERTScorer,
+    rb.SemanticSimilarity,
+}
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: type(shown).__name__)

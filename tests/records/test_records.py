@@ -18,7 +18,7 @@ from ragbench.records.codec import Record, cleaned, from_json, kind, to_json
 from ragbench.records.gate import Decision, DropFacts, Facts
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import SystemSummary
-from ragbench.types import JudgedClaim
+from ragbench.types import JudgedClaim, Span
 
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")
@@ -63,6 +63,9 @@ def values(hint):
         return st.lists(values(inner[0]), max_size=2).map(tuple)
     if origin is tuple:
         return st.tuples(*map(values, inner))
+    if hint is Span:
+        ends = st.tuples(st.integers(0, 99), st.integers(0, 99)).map(sorted)
+        return st.builds(lambda document, pair: Span(document, *pair), st.text(max_size=4), ends)
     if is_dataclass(hint):
         return records(hint)
     keys = st.text(max_size=3) if inner[0] is str else values(inner[0])

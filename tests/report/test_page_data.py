@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.experiment import records
+from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.runner import run_experiment
 from ragbench.report.page import data
 from ragbench.report.page.data import SHOWN_HITS, pack_queries
@@ -89,7 +90,8 @@ def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, text
     }
     made = run_experiment(config).path
     by_run = (made / "report.html").read_bytes()
-    write_page(made / "report.html", read_summary(made), read_comparisons(made), made)
+    fixes = list_fixes_of_page(made)
+    write_page(made / "report.html", read_summary(made), read_comparisons(made), made, fixes)
     assert (made / "report.html").read_bytes() == by_run, "a run and a report write the same page"
 
     index = unpacked(made)
@@ -181,5 +183,5 @@ def test_a_run_reads_and_ranks_each_file_once(tmp_path, monkeypatch, ties):
     assert Counter(done) == {"read_run": 2, "rank": 4}
     for run in (first, again):
         path, parts = tmp_path / "report.html", (read_summary(run.path), read_comparisons(run.path))
-        write_page(path, *parts, run.path)
+        write_page(path, *parts, run.path, list_fixes_of_page(run.path))
         assert path.read_bytes() == (run.path / path.name).read_bytes()

@@ -12,6 +12,11 @@ from scipy import stats as scipy_stats
 from ragbench import stats
 from ragbench.errors import OptionError
 
+WITHOUT_REFERENCE = {
+    "macro_mean": "the interval of a stratified mean, worked by hand",
+    "stratified_units": "its randomization test beside all swaps of small data, and SciPy",
+}
+
 scores = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 collections = st.lists(
     st.lists(st.tuples(scores, scores), min_size=1, max_size=4), min_size=1, max_size=3

@@ -11,6 +11,10 @@ from scipy import stats
 from ragbench.errors import OptionError
 from ragbench.stats import overrepresentation
 
+WITHOUT_REFERENCE = {
+    "overrepresentation": "Fisher's exact test of SciPy for each group, and all permutations"
+}
+
 
 @st.composite
 def families(draw, max_items=40, max_groups=5):

@@ -227,7 +227,7 @@ def _record_maker(views: QueryViews) -> Callable[[ScoreEvent], Any]:
     started = read_time(manifest.started)
     time = None if started is None else int(started.timestamp() * 1e9)
     # variables such as OTEL_SERVICE_NAME come before this name
-    has_name = "OTEL_SERVICE_NAME" in os.environ or "service.name" in os.environ.get(
+    has_name = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )
     resource = Resource.create({} if has_name else {SERVICE_NAME: "ragbench"})

@@ -41,7 +41,7 @@ AVERAGED = WRITTEN + [
 OTHERS = [
     forms(name)[-1]
     for name, spec in DECLARED.items()
-    if not spec.averages_ties and spec.reads != "passages"  # which are in no run
+    if not spec.averages_ties and spec.reads not in ("passages", "spans")  # which are in no run
 ]
 
 # six documents in at most three tie groups: 720 orders at the most

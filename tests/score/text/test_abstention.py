@@ -119,8 +119,7 @@ def write_records(path):
 def test_a_run_by_hand(tmp_path, monkeypatch):
     """Three refusals, two of questions without an answer; one of two others refused."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("METRIC_KEY", "abstention ")  # a secret by its name: no text tells the group
-    config = write_records(tmp_path / "logs.csv") | {"metrics": {"generation": ["${METRIC_KEY}"]}}
+    config = write_records(tmp_path / "logs.csv") | {"metrics": {"generation": ["abstention"]}}
     experiment = rb.run_experiment(config)
 
     scores = experiment.summary["systems"][0]["scores"]

@@ -187,7 +187,7 @@ def test_spellings_of_a_metric_have_one_canonical_name(name, canonical):
         ("bleu(tokenize=13b)", "bleu: tokenize: found '13b', allowed: .*did you mean '13a'"),
         (
             "contains(x=1)",
-            "allowed: options in the form name=value: tokenize=text, articles=en, de",
+            "allowed: options in the form name=value: tokenize=text, articles=en, ar, de",
         ),
         (f"{LENGTH}(x=1)", "allowed: no options"),
         ("rouge1(stemmer=true", "found 'rouge1.stemmer=true', allowed: a name such as"),
