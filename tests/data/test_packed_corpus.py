@@ -12,7 +12,6 @@ import pytest
 from ragbench.data.loaders import beir
 from ragbench.data.loaders.base import fingerprint_collection
 from ragbench.data.loaders.beir import Beir
-from ragbench.data.loaders.python import as_loader
 from ragbench.data.loaders.records import HuggingFace, Records
 from ragbench.data.loaders.trec import Trec
 from ragbench.errors import DataError
@@ -171,9 +170,9 @@ def passed():
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("kind", ["records", "huggingface", "python"])
+@pytest.mark.parametrize("kind", ["records", "huggingface"])
 def test_many_documents_of_other_loaders_are_not_held(kind, tmp_path):
-    """Of texts of 900 bytes their ids are in memory, from a file or from a program."""
+    """Of texts of 900 bytes their ids are in memory."""
     corpus, folder = tmp_path / "corpus.jsonl", tmp_path / "rows"
     folder.mkdir()
     corpus.write_text("\n".join(map(json.dumps, passed()["documents"])))
@@ -181,11 +180,9 @@ def test_many_documents_of_other_loaders_are_not_held(kind, tmp_path):
     (folder / "test.jsonl").write_text(row)
     if kind == "records":
         made = Records(path=folder / "test.jsonl", corpus=corpus)
-    elif kind == "huggingface":
+    else:
         pytest.importorskip("datasets")
         made = HuggingFace(path=str(folder), corpus=corpus)
-    else:
-        made = as_loader(passed, {})
     plain = made.load()
     made.arrays = ArrayStore(tmp_path / "cache")
     made.load()

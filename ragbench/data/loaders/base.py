@@ -305,21 +305,6 @@ class CorpusReader:
             return load_list(folder, files, read)
         return _unpacked(arrays), [] if arrays.get(_NOTES) is None else [*arrays.texts(_NOTES)]
 
-    def pack(self, documents: Iterable[Document], origin: str) -> Sequence[Document]:
-        """Return documents from a program as a sequence, memory-mapped if they are large.
-
-        They are stored under a hash of all of them, so that the next run stores no second copy.
-        `origin` names their origin for the store. They come in the given order; without a store, or
-        if they are small or cannot be packed, as a list. DataError if the store cannot be written.
-        """
-        corpus = list(documents)
-        size = sum(len(document.full_text) for document in corpus)
-        if self.arrays is None or size < WORTH_KEEPING:
-            return corpus
-        key = fingerprint([_FORMAT, "passed", *map(document_digest, corpus)], 32)
-        arrays = _stored(self.arrays, origin, key, lambda writer: _pack(corpus, writer))
-        return corpus if arrays is None else _unpacked(arrays)
-
 
 class _Unpackable(Exception):
     """Metadata of a document that JSON cannot hold; such a corpus stays in memory."""

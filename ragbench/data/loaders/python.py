@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from ragbench.data.files.collection import corpus_notes, corpus_of, read_document, read_metadata
@@ -21,7 +22,6 @@ from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.fields import error_maker
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, is_csv, read_rows
 from ragbench.data.loaders.base import (
-    CorpusReader,
     Loader,
     fingerprint_collection,
     finish_collection,
@@ -37,14 +37,12 @@ from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.tables import is_frame, is_table, rows_of
 
 Record = TypeVar("Record", Query, Document)
-# Returns documents as a sequence, in memory or packed on disk, by the name of their origin.
-Pack = Callable[[Iterable[Document], str], Sequence[Document]]
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
 _QUERY_FIELDS = frozenset({"id", "text", "title", "metadata", "turns"})
-_NOT_TO_CHECK = (PackedDocuments, type(None))  # documents are checked before they are packed
+_NOT_TO_CHECK = (PackedDocuments, type(None))  # loaders of files check what they pack
 
 
-class PythonLoader(CorpusReader):
+class PythonLoader:
     """Loader that calls a user's function, and checks the data set; `as_loader` makes it."""
 
     def __init__(self, call: Callable[[], Any], owner: str) -> None:
@@ -67,7 +65,7 @@ class PythonLoader(CorpusReader):
             raise
         except BaseException as error:  # the user's code may raise anything, also SystemExit
             raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error
-        return as_collection(returned, self._owner, self.pack)
+        return as_collection(returned, self._owner)
 
 
 def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") -> Loader:
@@ -82,15 +80,15 @@ def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") ->
         OptionError: An option is unknown, or an object that exists gets options.
         AdapterError: `target` has no method `load` and cannot be called, or its constructor fails.
     """
-    loader = adapt(target, options, owner, methods=("load",), wrap=_Function, arguments="()")
+    loader = adapt(
+        target,
+        options,
+        owner,
+        methods=("load",),
+        wrap=lambda function: SimpleNamespace(load=function),
+        arguments="()",
+    )
     return PythonLoader(loader.load, owner)
-
-
-class _Function:
-    """Object with the method `load` for a function without arguments."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self.load = function
 
 
 def passed() -> Collection:
@@ -168,9 +166,7 @@ def collection_of(
     return finish_collection(table.collection(), None)
 
 
-def as_collection(
-    value: Any, owner: str, pack: Pack = lambda documents, of: list(documents)
-) -> Collection:
+def as_collection(value: Any, owner: str) -> Collection:
     """Return a data set as a `Collection`, with every record checked, fingerprints and notes.
 
     Notes on empty documents are added; given fingerprints are replaced.
@@ -178,7 +174,6 @@ def as_collection(
     Args:
         value: A `Collection`, or a mapping of parts.
         owner: Name of the loader for messages.
-        pack: Returns the documents as a sequence; they may come one by one.
 
     Raises:
         AdapterError: The value is neither.
@@ -186,10 +181,9 @@ def as_collection(
             unknown or has another form.
     """
     if isinstance(value, Mapping):
-        value = _from_mapping(value, owner, pack)
+        value = _from_mapping(value, owner)
     elif isinstance(value, Collection) and not isinstance(value.documents, _NOT_TO_CHECK):
-        documents = _checked(value.documents, "documents", owner)
-        value = replace(value, documents=pack(documents, owner))
+        value = replace(value, documents=list(_checked(value.documents, "documents", owner)))
     if not isinstance(value, Collection):
         problem = f"found {type(value).__name__} instead of a data set"
         raise AdapterError(f"{owner}: {problem}, allowed: ragbench.Collection, a mapping")
@@ -202,7 +196,7 @@ def as_collection(
     return checked
 
 
-def _from_mapping(value: Mapping[str, Any], owner: str, pack: Pack) -> Collection:
+def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
     """Return a mapping of parts as a `Collection`; raise a `DataError` for unknown parts.
 
     Also if `queries` is missing, or a part has another form. A missing or null part is None
@@ -225,7 +219,7 @@ def _from_mapping(value: Mapping[str, Any], owner: str, pack: Pack) -> Collectio
         ],
         documents=None
         if documents is None
-        else pack(_checked(_documents(documents, owner), "documents", owner), owner),
+        else list(_checked(_documents(documents, owner), "documents", owner)),
         qrels=None if qrels is None else _qrels(qrels, owner),
         answers=_answers(value.get("answers") or {}, owner),
         expected_tool_calls=_expected(value.get("expected_tool_calls") or {}, owner),
