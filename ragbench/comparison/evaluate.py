@@ -145,7 +145,6 @@ SCHEMA = "ragbench.scores/1"
 Nested = Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PairCounts(Record):
     """Numbers of predictions and references.
 

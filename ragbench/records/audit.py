@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ragbench.records.codec import Record
 from ragbench.types.json_fields import Prose
 
@@ -57,7 +55,6 @@ LABEL_STATUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Record):
     """Suspected fault of a test set.
 
@@ -79,7 +76,6 @@ class Finding(Record):
     advice: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable(Record):
     """Smallest differences between two systems that some queries show with power 0.8.
 
@@ -99,7 +95,6 @@ class Detectable(Record):
     hits: tuple[float, float] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Audit(Record):
     """Suspected faults of a test set by kind, and the differences that it can detect.
 
@@ -119,7 +114,6 @@ class Audit(Record):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnchoredLabel(Record):
     """Gold quote of a question, and its place after the documents changed.
 
@@ -147,7 +141,6 @@ class AnchoredLabel(Record):
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Repair(Record):
     """Result of anchoring the gold quotes of a table again.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from ragbench.records.codec import Record
@@ -66,7 +65,6 @@ class Loss(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CauseShare(Record):
     """Count and share of the queries of a system that have a cause.
 
@@ -81,7 +79,6 @@ class CauseShare(Record):
     interval: tuple[float | None, float | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CauseMove(Record):
     """Queries that have one cause in the baseline and another one in a system.
 
@@ -97,7 +94,6 @@ class CauseMove(Record):
     queries: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CauseFlow(Record):
     """Moves of queries between causes, from the baseline to a system.
 
@@ -114,7 +110,6 @@ class CauseFlow(Record):
     moves: tuple[CauseMove, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRow(Record):
     """A line of `causes.csv`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ragbench.records.codec import ABSENT, Record
 from ragbench.records.score import Ends
@@ -13,7 +13,6 @@ CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementFound(Record):
     """A statistic of agreement with its interval.
 
@@ -34,7 +33,6 @@ class AgreementFound(Record):
     reason: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CorrelationLevel(Record):
     """Correlations of the judge's scores with the mean label of people, at one level.
 
@@ -56,7 +54,6 @@ class CorrelationLevel(Record):
     coefficients: Mapping[str, AgreementFound]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Correlations(Record):
     """Correlations at the three levels that papers print.
 
@@ -72,7 +69,6 @@ class Correlations(Record):
     system: CorrelationLevel
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFound(Record):
     """Shift of a judge's scores if the passages have another order.
 
@@ -111,7 +107,6 @@ class ProbeFound(Record):
     unit: str = optional("")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Record):
     """A mean, or a difference of means, corrected by labels.
 
@@ -147,7 +142,6 @@ class Correction(Record):
     labels_interval: Ends | None = optional()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsRead(Record):
     """The labels behind a certificate, and the labels that it leaves out.
 
@@ -174,7 +168,6 @@ class LabelsRead(Record):
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion(Record):
     """Labels of people by level of the judge; empty if the scale has no levels.
 
@@ -187,7 +180,6 @@ class Confusion(Record):
     counts: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRubric(Record):
     """Rubric, judge and model of a score.
 
@@ -206,7 +198,6 @@ class JudgedRubric(Record):
     signature: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedRubric(JudgedRubric):
     """Rubric whose judge was probed: it judged again with the passages in reverse order.
 
@@ -221,7 +212,6 @@ class ProbedRubric(JudgedRubric):
 KAPPA = "kappa"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedRubric(JudgedRubric):
     """Agreement of a judge with people by one rubric.
 
@@ -250,7 +240,6 @@ class CertifiedRubric(JudgedRubric):
     corrected_differences: Mapping[str, Correction]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCertificate(Record):
     """Agreement of a judge with labels of people.
 
@@ -270,7 +259,6 @@ class JudgeCertificate(Record):
     rubrics: Mapping[str, CertifiedRubric]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReport(Record):
     """Results of the probes of a judge, which need no labels.
 
@@ -290,7 +278,6 @@ class ProbeReport(Record):
     rubrics: Mapping[str, ProbedRubric]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredRubric(Record):
     """The part of a certified rubric that gates read.
 
@@ -304,7 +291,6 @@ class RequiredRubric(Record):
     agreement: Mapping[str, AgreementFound] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredCertificate(Record):
     """The part of a certificate that gates read.
 

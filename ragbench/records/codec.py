@@ -16,11 +16,31 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest
 from ragbench.types.json_fields import OMITTED, MayHoldSecrets
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**options: Any) -> Callable[[type], type]:
+        """Return a decorator that changes nothing: only type checkers read the options."""
+        return lambda cls: cls
+
 
 T = TypeVar("T", bound="Record")
 Read = Callable[[Any], Any]
@@ -33,9 +53,23 @@ _FLAT = "flat"  # key of a field's metadata
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """Base of the objects of JSON files; `to_json` writes and `from_json` reads them."""
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+class _RecordType(type):
+    """Metaclass that makes every record a frozen dataclass with slots and keyword-only fields."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        """Return the class; `dataclass` creates it anew, then with `__slots__`."""
+        cls = super().__new__(mcs, name, bases, namespace)
+        if "__slots__" in namespace:
+            return cls
+        return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+class Record(metaclass=_RecordType):
+    """Base of the objects of JSON files; `to_json` writes and `from_json` reads them.
+
+    A subclass only lists its fields: it is a frozen dataclass with keyword-only fields.
+    """
 
 
 class Unfit(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ragbench.records.codec import Record
 from ragbench.records.comparison import Difference
@@ -15,7 +14,6 @@ from ragbench.types.json_fields import Prose
 COLLECTIONS_SCHEMA = "ragbench.collections/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionRun(Record):
     """Run of all systems on one collection.
 
@@ -35,7 +33,6 @@ class CollectionRun(Record):
     gates: tuple[Decision, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MacroScore(Record):
     """Score of a system on each collection, and the mean over them.
 
@@ -53,7 +50,6 @@ class MacroScore(Record):
     interval: Ends | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MacroMeasure(Record):
     """Scores and differences by one measure over all collections.
 
@@ -73,7 +69,6 @@ class MacroMeasure(Record):
     comparisons: tuple[Difference, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionsSummary(Record):
     """A whole experiment over several collections: `collections.json`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ragbench.records.causes import AnswerCause, CauseFlow
 from ragbench.records.codec import Record
@@ -17,7 +16,6 @@ from ragbench.types.json_fields import Prose, optional
 COMPARISON_SCHEMA = "ragbench.comparison/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference(Record):
     """Difference between a system and its baseline by one measure, over the queries that both have.
 
@@ -65,7 +63,6 @@ class Difference(Record):
     n_baseline: int | None = optional()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureComparison(Record):
     """Comparisons of all systems by one measure.
 
@@ -113,7 +110,6 @@ class MeasureComparison(Record):
         return tuple(name for name in untold if not planned.get(name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SliceDifference(Record):
     """Difference between a system and its baseline over a slice of the queries.
 
@@ -148,7 +144,6 @@ class SliceDifference(Record):
     worse: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PreferredPair(Record):
     """Two systems whose answers a judge compared query by query.
 
@@ -194,7 +189,6 @@ class PreferredPair(Record):
         return sum(self.failed.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Preference(Ranking):
     """Preferences of a judge by a rubric, pair by pair.
 
@@ -207,7 +201,6 @@ class Preference(Ranking):
     win_matrix: Mapping[str, Mapping[str, float]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OverSource(Record):
     """Difference between a retriever that uses another one, such as a reranker, and its source.
 
@@ -230,7 +223,6 @@ class OverSource(Record):
     n_changed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlDifference(Record):
     """Difference between a generator with other passages and with those of the baseline retriever.
 
@@ -258,7 +250,6 @@ class ControlDifference(Record):
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparisons(Record):
     """Comparisons of the systems of a run, measure by measure.
 
@@ -308,7 +299,6 @@ def no_comparisons() -> Comparisons:
     return Comparisons(confidence=None, resamples=None, seed=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedSystem(Record):
     """A system of one of the compared runs.
 
@@ -334,7 +324,6 @@ class ComparedSystem(Record):
     causes: Mapping[AnswerCause, int] = optional({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedGate(Record):
     """Decision on a condition of `--fail-if` for one comparison.
 
@@ -359,7 +348,6 @@ class ComparedGate(Record):
     facts: DropFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MovedQuery(Record):
     """A query whose score moved.
 
@@ -382,7 +370,6 @@ class MovedQuery(Record):
     baseline_ranking: tuple[str, ...] | None = optional()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MovedQueries(Record):
     """Queries that moved most between two systems by one measure, the most moved first.
 
@@ -405,7 +392,6 @@ class MovedQueries(Record):
     queries: tuple[MovedQuery, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSince(Record):
     """A compared run folder, with its changes since the first run.
 
@@ -423,7 +409,6 @@ class RunSince(Record):
     changed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ComparedRuns(Comparisons):
     """Comparisons of the systems of several runs, or of one, as `ragbench compare` shows them.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.records.codec import Record
@@ -12,7 +11,6 @@ PassageKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRate(Record):
     """Share of right answers of a generator with one kind of passages.
 
@@ -30,7 +28,6 @@ class AnswerRate(Record):
     interval: tuple[float, float] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PairPrediction(Record):
     """Predicted right answers of a retriever with a generator.
 
@@ -51,7 +48,6 @@ class PairPrediction(Record):
     right: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerGain(Record):
     """Predicted change in the right answers of one generator by a change of its retriever.
 
@@ -66,7 +62,6 @@ class AnswerGain(Record):
     interval: tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorContract(Record):
     """Contract of one generator.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from ragbench.records.codec import Record
@@ -27,7 +27,6 @@ ChangeKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FusedRetriever(Record):
     """Fusion of retrievers as `type: fusion` takes it.
 
@@ -42,7 +41,6 @@ class FusedRetriever(Record):
     weights: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PricedChange(Record):
     """Change of a system with the questions that it rescues and loses.
 
@@ -94,7 +92,6 @@ class PricedChange(Record):
         return self.interval[0] > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Promise(Record):
     """The change with the most gain that a config can state, with its gain after the choice.
 
@@ -118,7 +115,6 @@ class Promise(Record):
         return self.interval[0] > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingLoss(Record):
     """Questions that no change of the retriever rescues.
 
@@ -135,7 +131,6 @@ class RemainingLoss(Record):
     queries: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FixList(Record):
     """Changes of a run by counts over its stored results, and the losses that remain.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from ragbench import errors
@@ -21,7 +21,6 @@ Level = Literal["error", "warning", "notice"]
 Side = Literal["within", "beyond"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueriesNeeded(Record):
     """Numbers of queries, or clusters, that decide with power 0.8; None if no number does.
 
@@ -34,7 +33,6 @@ class QueriesNeeded(Record):
     as_observed: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Power(Record):
     """Changes that the queries of an undecided gate can detect, and the number of queries needed.
 
@@ -50,7 +48,6 @@ class Power(Record):
     estimate: Side
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorseQuery(Record):
     """A query that lost much, or has a bad score.
 
@@ -67,7 +64,6 @@ class WorseQuery(Record):
     question: Prose = optional("")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts(Record):
     """Numbers behind a verdict, in full; each kind of gate has some of them.
 
@@ -119,7 +115,6 @@ class Facts(Record):
         return f"{self.difference:+.4g}{ends}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DropFacts(Record):
     """Numbers behind a condition of `--fail-if`.
 
@@ -138,7 +133,6 @@ class DropFacts(Record):
     not_worse: bool = optional(False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Record):
     """Decision on a gate for one system, with the numbers behind it.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ragbench.records.codec import Record
 
 # Field -> what questions of a group have in common; other fields are keys of metadata.
@@ -19,7 +17,6 @@ _PHRASES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LostGroup(Record):
     """Group with more lost questions than chance would give.
 
@@ -53,7 +50,6 @@ class LostGroup(Record):
         return _PHRASES.get(self.field, other).replace("{}", self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LostGroups(Record):
     """Groups of lost questions of one system.
 

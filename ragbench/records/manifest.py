@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from ragbench.records.codec import ABSENT, Record
@@ -29,7 +29,6 @@ def form_id(system: str, user: str) -> str:
 MANIFEST_SCHEMA = "ragbench.manifest/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgePayment(Record):
     """Calls, tokens and cost of a judge in one run.
 
@@ -50,7 +49,6 @@ class JudgePayment(Record):
     usd: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StageWork(Record):
     """Items of a stage.
 
@@ -63,7 +61,6 @@ class StageWork(Record):
     stored: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentVariable(Record):
     """A variable that the config names, as it was in the run.
 
@@ -78,7 +75,6 @@ class EnvironmentVariable(Record):
     secret: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Choices(Record):
     """Restrictions of a run by its caller, such as `--limit` and `--only`.
 
@@ -97,7 +93,6 @@ class Choices(Record):
     retry_failed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(Record):
     """Versions, data fingerprints, signatures, seeds and timings of a run; never a secret.
 
@@ -153,7 +148,6 @@ class Manifest(Record):
     kept_failures: Mapping[str, int] = optional({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnscoredRow(Record):
     """A query without a score, and the cause.
 
@@ -176,7 +170,6 @@ class UnscoredRow(Record):
     sample: int | None = optional()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Passage(Record):
     """A passage that a generator got.
 
@@ -191,7 +184,6 @@ class Passage(Record):
     text: Prose | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionRow(Record):
     """Answer of a system to a query.
 
@@ -219,7 +211,6 @@ class PredictionRow(Record):
     latency_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FailedPrediction(Record):
     """A query that a system gave no answer to, and the cause.
 
@@ -239,7 +230,6 @@ class FailedPrediction(Record):
     detail: Prose
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptForm(Record):
     """A line of `prompts.jsonl`: the words of prompts that differ in the judged texts alone.
 
@@ -255,7 +245,6 @@ class PromptForm(Record):
     user: Prose
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRow(Record):
     """A prompt that was sent for a verdict: see `SentPrompt`.
 
@@ -286,7 +275,6 @@ class PromptRow(Record):
         return filled_prompt(form.user, self.fence, self.texts, passages)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictRow(Record):
     """Verdict of a judge on an answer, on a pair of answers, or on a passage: see `Verdict`.
 
@@ -365,7 +353,6 @@ class VerdictRow(Record):
 _OF_VERDICT = {f.name for f in fields(Verdict)} & {f.name for f in fields(VerdictRow)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRow(Record):
     """A line of `questions.jsonl`: the text of a query, its gold answers and judgements.
 
@@ -401,7 +388,6 @@ def query_label(query: str, row: int | None) -> str:
     return query if row is None else f"row {row}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRow(Record):
     """Metadata of a query, which may name groups of queries, in `queries.jsonl`.
 
@@ -414,7 +400,6 @@ class MetadataRow(Record):
     metadata: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TextRow(Passage):
     """A line of `texts.jsonl`: the text of a gold document, or of a hit near the top.
 

@@ -6,7 +6,7 @@ They are apart from the other records of a summary, which `ragbench score` does 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from ragbench.records.codec import Record
@@ -22,7 +22,6 @@ Range = Annotated[tuple[float | None, float | None], "[low, high], null where un
 Kind = Literal["retrieval", "generation", "judge"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBy(Record):
     """Pairs of query and passage behind a score of rankings, if a model graded some of them.
 
@@ -37,7 +36,6 @@ class JudgedBy(Record):
     failed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemScore(Record):
     """A score of a system over all queries.
 
@@ -85,7 +83,6 @@ class SystemScore(Record):
         return sum(self.failed.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunCounts(Record):
     """Counts behind the scores of a run, which are printed beside them.
 
@@ -111,7 +108,6 @@ class RunCounts(Record):
     tag: str | None = optional()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineScore(Record):
     """A score of a system in a baseline file, without the values of queries.
 
@@ -134,7 +130,6 @@ class BaselineScore(Record):
     signature: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineSystem(Record):
     """A system in a baseline file, with its values query by query.
 
@@ -160,7 +155,6 @@ class BaselineSystem(Record):
     costs: Mapping[str, tuple[float | None, ...]] = optional({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineFile(Record):
     """A whole baseline file, to be committed.
 

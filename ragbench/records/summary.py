@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
@@ -26,7 +26,6 @@ Role = Literal["system", "app", "control"]
 SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounts(Record):
     """Numbers of tokens of models.
 
@@ -42,7 +41,6 @@ class TokenCounts(Record):
     reasoning: int = optional(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset(Record):
     """The data set of a run.
 
@@ -65,7 +63,6 @@ class Dataset(Record):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredJudge(Record):
     """A judge as the config declares it.
 
@@ -80,7 +77,6 @@ class DeclaredJudge(Record):
     label: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judging(Record):
     """Models, tokens and cost of the verdicts of a judge, in this run or an earlier one.
 
@@ -95,7 +91,6 @@ class Judging(Record):
     usd: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCounts(Record):
     """Numbers of answers of a system that answers each query several times.
 
@@ -110,7 +105,6 @@ class AnswerCounts(Record):
     failed: Mapping[str, Mapping[str, int]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Latency(Record):
     """Milliseconds per query; None if they are not known.
 
@@ -123,7 +117,6 @@ class Latency(Record):
     p95: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemTiming(Record):
     """Speed of a system; None if it is not known.
 
@@ -140,7 +133,6 @@ class SystemTiming(Record):
 QueryCost = Literal["usd", "tokens", "latency_ms"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CheapestSystem(Record):
     """The cheapest system that is surely not worse than the best one by more than a margin.
 
@@ -175,7 +167,6 @@ def cost_text(cost: QueryCost, *costs: float) -> str:
     return f"{' against '.join(texts)} {unit} a query"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Timing(Record):
     """The part of a summary that differs if the same run is repeated.
 
@@ -194,7 +185,6 @@ class Timing(Record):
         return self.systems.get(system, SystemTiming())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSummary(Record):
     """A system with its scores, causes and costs.
 
@@ -249,7 +239,6 @@ class SystemSummary(Record):
         return None if system_score.baseline == self.name else system_score.baseline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CostTotal(Record):
     """Total of dollars and tokens; None if they are not known.
 
@@ -262,7 +251,6 @@ class CostTotal(Record):
     tokens: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Spending(Record):
     """Spending of a run with a budget: limits, costs so far, and the cost of the rest.
 
@@ -281,7 +269,6 @@ class Spending(Record):
     to_finish: CostTotal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FillCounts(Record):
     """Counts of passages that people judged and a model graded, with the cost.
 
@@ -310,7 +297,6 @@ class FillCounts(Record):
     judging: Judging
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PreferredSystem(Record):
     """A system in a ranking by preference.
 
@@ -344,7 +330,6 @@ class PreferredSystem(Record):
         return sum(self.failed.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking(Record):
     """Systems in the order in which one judge prefers them by one rubric.
 
@@ -371,7 +356,6 @@ class Ranking(Record):
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PreferenceSummary(Ranking):
     """Ranking by one judge and one rubric, without the single pairs, with its cost.
 
@@ -382,7 +366,6 @@ class PreferenceSummary(Ranking):
     judging: Judging
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedSystem(Record):
     """Combination of a sweep that was chosen by a measure on one split of the data.
 
@@ -407,7 +390,6 @@ class SelectedSystem(Record):
     run: Prose
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary(Record):
     """A whole run: `summary.json`.
 

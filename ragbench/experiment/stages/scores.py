@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 
@@ -43,7 +43,6 @@ from ragbench.types.rows import Mapped
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _StoredColumn(Record):
     """Column of a measure as it is stored.
 
