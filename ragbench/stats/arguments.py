@@ -108,6 +108,12 @@ def whole_number(owner: str, option: str, value: int, *, least: int) -> int:
     return int(value)
 
 
+def resampling(owner: str, resamples: int, seed: int) -> None:
+    """Raise OptionError unless `resamples` is an integer from 1, and `seed` one from 0."""
+    whole_number(owner, "resamples", resamples, least=1)
+    whole_number(owner, "seed", seed, least=0)
+
+
 def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
     """Return the two ends of a range; OptionError unless low < high. Ends may be infinite.
 

@@ -131,8 +131,7 @@ def difference_interval(
     """
     owner = "difference_interval"
     low, high = arguments.value_range(owner, range)
-    arguments.whole_number(owner, "resamples", resamples, least=1)
-    arguments.whole_number(owner, "seed", seed, least=0)
+    arguments.resampling(owner, resamples, seed)
     arguments.probability(owner, "confidence", confidence)
     if method not in ("default", "percentile", "bca"):
         raise OptionError(owner, "method", method, "default, percentile or bca")

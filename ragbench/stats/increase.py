@@ -117,8 +117,7 @@ def increase_interval(
         arguments.probability(owner, "quantile", quantile)
     arguments.within(owner, "system", ours, 0.0, math.inf)
     arguments.within(owner, "baseline", theirs, 0.0, math.inf)
-    arguments.whole_number(owner, "resamples", resamples, least=1)
-    arguments.whole_number(owner, "seed", seed, least=0)
+    arguments.resampling(owner, resamples, seed)
     tail = (1 - arguments.probability(owner, "confidence", confidence)) / 2
     point, n = _amount(theirs, quantile), len(ours)
     if not point > 0:

@@ -73,8 +73,7 @@ def overrepresentation(
     table = arguments.matrix(owner, "members", members) != 0
     if is_marked.shape != table.shape[:1]:
         raise OptionError(owner, "members", len(table), f"{is_marked.size} rows, one per item")
-    arguments.whole_number(owner, "resamples", resamples, least=1)
-    arguments.whole_number(owner, "seed", seed, least=0)
+    arguments.resampling(owner, resamples, seed)
     (n, m), n_marked = table.shape, int(is_marked.sum())
     # The tail depends only on the size of a group, and few sizes occur: one row serves many groups.
     sizes, row_of = np.unique(table.sum(axis=0), return_inverse=True)

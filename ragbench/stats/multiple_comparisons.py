@@ -169,8 +169,7 @@ def max_t_p_values(
         raise OptionError(owner, "steps", steps, "down or single")
     if side not in ("both", "lower", "upper"):
         raise OptionError(owner, "side", side, "both, lower or upper")
-    arguments.whole_number(owner, "resamples", resamples, least=1)
-    arguments.whole_number(owner, "seed", seed, least=0)
+    arguments.resampling(owner, resamples, seed)
 
     p_values = np.full(table.shape[1], np.nan)
     scored = ~np.isnan(table).all(axis=0)
@@ -276,8 +275,7 @@ class SystemPairs:
                 or seed none from 0.
         """
         self._table = arguments.matrix("SystemPairs", "values", values)
-        arguments.whole_number("SystemPairs", "resamples", resamples, least=1)
-        arguments.whole_number("SystemPairs", "seed", seed, least=0)
+        arguments.resampling("SystemPairs", resamples, seed)
         self._clusters, self._resamples, self._seed = clusters, resamples, seed
         self.first, self.second = np.triu_indices(self._table.shape[1], 1)
 

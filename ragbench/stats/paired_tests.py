@@ -156,8 +156,7 @@ def randomization_p_values(
     """
     owner = "randomization_p_values"
     table = arguments.matrix(owner, "differences", differences)
-    arguments.whole_number(owner, "resamples", resamples, least=1)
-    arguments.whole_number(owner, "seed", seed, least=0)
+    arguments.resampling(owner, resamples, seed)
 
     d = np.nan_to_num(table)
     p_values = np.full(d.shape[1], np.nan)

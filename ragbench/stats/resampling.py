@@ -170,8 +170,7 @@ def _checked(
     OptionError if resamples is no integer from 1, seed none from 0, confidence is outside (0, 1),
     or `values` is no vector of finite numbers.
     """
-    arguments.whole_number(owner, "resamples", resamples, least=1)
-    arguments.whole_number(owner, "seed", seed, least=0)
+    arguments.resampling(owner, resamples, seed)
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
     return arguments.sample(owner, "values", values), alpha
 

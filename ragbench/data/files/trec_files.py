@@ -17,15 +17,7 @@ from ragbench.data.files import lines, trec_text
 from ragbench.data.files.judgements import read_judgements, read_uniform_qrels, trec_id
 from ragbench.data.files.rows import check_ids
 from ragbench.files import write_atomically
-from ragbench.types import Qrels, Run
-from ragbench.types.byte_ids import (
-    ByteIds,
-    TextIds,
-    distinct,
-    keep_freed_memory,
-    query_keys,
-    side_by_side,
-)
+from ragbench.types import Qrels, Run, byte_ids
 from ragbench.types.rows import HitBlock, repeated_rows, without_repeats
 
 # Bytes that are parsed at once: with fewer, threads wait for each other more often.
@@ -77,7 +69,7 @@ class RunStream:
             at_start: False if the stream begins at a later line of its file.
             start: Position of the stream, to read it again; None for a pipe.
         """
-        keep_freed_memory()
+        byte_ids.keep_freed_memory()
         self._stream, self._name, self._chunk_bytes = stream, name, chunk_bytes
         self._start = start
         self._lines = lines.WholeLines(lines.reader(stream), name, at_start=at_start)
@@ -393,7 +385,7 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
     if not len(run):
         yield _NO_HITS
     ranked = run.best_first()
-    are_words = isinstance(ranked.documents, TextIds) and ranked.documents.are_words()
+    are_words = isinstance(ranked.documents, byte_ids.TextIds) and ranked.documents.are_words()
     ids, rows = ranked.document_ids, range(0, len(ranked), _LINES_AT_ONCE)
     lengths = np.array([len(name) for name in ranked.query_ids], np.int64)
     parts = [slice(row, min(row + _LINES_AT_ONCE, len(ranked))) for row in reversed(rows)]
@@ -409,7 +401,7 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
         yield _lines(ranked, ids.take(part), part, tag).decode("utf-8", "surrogateescape")
 
 
-def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
+def _lines(run: Run, ids: byte_ids.ByteIds, part: slice, tag: str) -> bytes:
     """Return some rows as lines, column by column: a Python object per row would take most time.
 
     Ranks count from 1 within each query, also for a part in the middle of one. `part` must not be
@@ -424,12 +416,14 @@ def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
     rank = np.arange(part.start + 1, part.stop + 1) - np.repeat(starts, sizes)
     ranks = [f" {number} " for number in range(rank.min(), rank.max() + 1)]
     # formatting a float takes as long as all else: equal scores are formatted once
-    scores, which = distinct(run.scores[part])
+    scores, which = byte_ids.distinct(run.scores[part])
     columns = (heads, query), (ranks, rank - rank.min()), ([*map(repr, scores.tolist())], which)
     # `take` copies short rows ten times as fast as indexing does
-    head, number, score = (ByteIds.of(texts).padded().take(index, 0) for texts, index in columns)
-    tail = ByteIds.of([f" {tag}\n"]).padded()
-    return side_by_side([head, ids.padded(), number, score, tail])
+    head, number, score = (
+        byte_ids.ByteIds.of(texts).padded().take(index, 0) for texts, index in columns
+    )
+    tail = byte_ids.ByteIds.of([f" {tag}\n"]).padded()
+    return byte_ids.side_by_side([head, ids.padded(), number, score, tail])
 
 
 def whole_run(stream: RunStream) -> Run:
@@ -453,12 +447,12 @@ def _run_of(block: HitBlock) -> Run:
     n_hits = np.diff(block.starts)
     query = np.repeat(np.arange(len(block.query_ids)), n_hits)
     # in each block by itself: its keys fit into the caches of a core
-    suspects = repeated_rows(query_keys(block.documents.hashes(), query))
+    suspects = repeated_rows(byte_ids.query_keys(block.documents.hashes(), query))
     if len(suspects):
         block, _ = without_repeats(block, query, suspects)
     names, dropped = tuple(map(trec_id, block.query_ids)), n_hits - np.diff(block.starts)
     duplicates = {names[row]: int(dropped[row]) for row in np.flatnonzero(dropped).tolist()}
-    ids = TextIds.of(block.documents)
+    ids = byte_ids.TextIds.of(block.documents)
     return Run(names, block.starts, ids, block.scores, duplicates=duplicates)
 
 
@@ -470,19 +464,19 @@ def group_queries(pieces: Iterable[trec_text.ParsedText]) -> HitBlock:
     codes: dict[bytes, int] = {}
     code_of: list[int] = []
     lengths: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    documents: list[TextIds] = []
+    documents: list[byte_ids.TextIds] = []
     scores: list[NDArray[np.float64]] = [np.zeros(0)]
     for piece in pieces:
         block = piece.block
         code_of += [codes.setdefault(query, len(codes)) for query in block.query_ids]
         lengths.append(np.diff(block.starts))
         # packed, since the text of the piece is not kept
-        documents.append(TextIds.of(block.documents))
+        documents.append(byte_ids.TextIds.of(block.documents))
         scores.append(block.scores)
     code, size = np.array(code_of, np.int64), np.concatenate(lengths)
-    ids, values = TextIds.joined(documents).as_bytes, np.concatenate(scores)
+    ids, values = byte_ids.TextIds.joined(documents).as_bytes, np.concatenate(scores)
     if (code[1:] < code[:-1]).any():
         order = np.argsort(np.repeat(code, size), kind="stable")
-        ids, values = TextIds.of(ids.take(order)).as_bytes, values[order]
+        ids, values = byte_ids.TextIds.of(ids.take(order)).as_bytes, values[order]
     totals = np.bincount(code, weights=size, minlength=len(codes)).astype(np.int64)
     return HitBlock([*codes], np.concatenate(([0], np.cumsum(totals))), ids, values)

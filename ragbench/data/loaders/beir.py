@@ -17,13 +17,7 @@ from ragbench.data.files.judgements import (
 )
 from ragbench.data.files.lines import find_file
 from ragbench.data.files.rows import Entry, read_jsonl
-from ragbench.data.loaders.base import (
-    CorpusReader,
-    Located,
-    Places,
-    finish_collection,
-    parse_split,
-)
+from ragbench.data.loaders import base
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import Option, nearest
@@ -32,7 +26,7 @@ from ragbench.types import Collection, Query
 _TEST = "test"
 
 
-class Beir(CorpusReader, Located):
+class Beir(base.CorpusReader, base.Located):
     """Loader of a folder in the layout of BEIR: corpus, queries, qrels and optional gold answers.
 
     The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain or
@@ -53,7 +47,7 @@ class Beir(CorpusReader, Located):
     ) -> None:
         self._path = Path(path)
         self._name = split if isinstance(split, str) else None
-        self._random = None if isinstance(split, str) else parse_split(split, "beir")
+        self._random = None if isinstance(split, str) else base.parse_split(split, "beir")
 
     def load(self) -> Collection:
         """Return the data set of the folder.
@@ -102,9 +96,9 @@ class Beir(CorpusReader, Located):
             answers={query: gold for query, gold in answers.items() if query in ids},
             notes=notes,
         )
-        return finish_collection(collection, self._random)
+        return base.finish_collection(collection, self._random)
 
-    def places(self) -> Places:
+    def places(self) -> base.Places:
         """Return the places of questions, judgements and gold answers, and the other splits.
 
         A query in several splits is in the list of each of them. Raise as `load`.
@@ -118,7 +112,7 @@ class Beir(CorpusReader, Located):
         further = [
             read_judgements(p, beir=True) for p in self._splits().values() if p not in chosen
         ]
-        return Places(
+        return base.Places(
             {entry.id("_id"): f"{entry.file}:{entry.line}" for entry in queries},
             {pair: f"{part.file}:{n}" for part in parts for pair, n in part.lines.items()},
             {entry.id("query_id"): f"{entry.file}:{entry.line}" for entry in answers},

@@ -13,30 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from ragbench.data.files import fields
 from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
 from ragbench.data.files.columns import Columns, PartMap, check_mapping
-from ragbench.data.files.fields import (
-    ANSWERABLE,
-    Chat,
-    ChatReader,
-    Passages,
-    chat_notes,
-    counted,
-    read_boolean,
-    read_text,
-    read_texts,
-)
 from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
 from ragbench.data.files.rows import Entry, is_csv, read_rows
-from ragbench.data.loaders.base import (
-    CorpusReader,
-    Located,
-    Places,
-    Previewed,
-    SplitOption,
-    finish_collection,
-    parse_split,
-)
+from ragbench.data.loaders import base
 from ragbench.data.loaders.questions import GoldColumns, ParsedRow, QuestionTable, map_columns
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra
@@ -47,7 +29,7 @@ from ragbench.types import Collection, Document, Qrels, Query
 _TIMES = ("timestamp", "created_at", "start_time")
 
 
-class TableLoader(Previewed, Located, CorpusReader):
+class TableLoader(base.Previewed, base.Located, base.CorpusReader):
     """Base of loaders of a table with a row per question, with or without a corpus."""
 
     def __init__(
@@ -62,7 +44,11 @@ class TableLoader(Previewed, Located, CorpusReader):
         Else an OptionError that names `owner`, the loader.
         """
         check_mapping(columns or {}, owner)
-        self._columns, self._corpus, self._random_split = columns, corpus, parse_split(split, owner)
+        self._columns, self._corpus, self._random_split = (
+            columns,
+            corpus,
+            base.parse_split(split, owner),
+        )
 
     def load(self) -> Collection:
         """Return the data set of the rows; `documents` is None without a corpus.
@@ -74,7 +60,7 @@ class TableLoader(Previewed, Located, CorpusReader):
                 other, or a named gold column holds no gold.
             MissingExtra: The format of a file needs an extra.
         """
-        return finish_collection(self._rows().collection(), self._random_split)
+        return base.finish_collection(self._rows().collection(), self._random_split)
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return the first `count` rows as they are read, each as part -> value.
@@ -83,9 +69,9 @@ class TableLoader(Previewed, Located, CorpusReader):
         """
         return self._rows().preview(count)
 
-    def places(self) -> Places:
+    def places(self) -> base.Places:
         """Return the place of the first row of each question; raise as `load`."""
-        return Places(self._rows().places())
+        return base.Places(self._rows().places())
 
     @abstractmethod
     def _rows(self) -> RecordTable:
@@ -142,7 +128,7 @@ class Records(TableLoader):
                 refers_to="path",
             ),
         ] = None,
-        split: SplitOption = None,
+        split: base.SplitOption = None,
     ) -> None:
         self._path = Path(path)
         super().__init__("records", columns, corpus, split)
@@ -272,8 +258,8 @@ class RecordTable:
         self._ranked_ids = RankedIds(names, listed)
         gold_ids = GoldIds(names, listed)
         self._gold = GoldColumns(resolved, entries, documents, gold_ids, cells=cells)
-        self._chat = ChatReader(entries, resolved, documents or (), cells=cells)
-        self._passages = Passages(documents or [])
+        self._chat = fields.ChatReader(entries, resolved, documents or (), cells=cells)
+        self._passages = fields.Passages(documents or [])
 
     def collection(self) -> Collection:
         """Return the data set of all rows, without fingerprints.
@@ -293,7 +279,7 @@ class RecordTable:
         documents = None if self._corpus is None else self._corpus.documents
         notes = _notes(self._entries, columns, table, documents)
         if self._n_dropped:
-            notes.append(f"{counted(self._n_dropped, 'row')} with keep = no left out")
+            notes.append(f"{fields.counted(self._n_dropped, 'row')} with keep = no left out")
         return Collection(
             queries=list(table.queries.values()),
             documents=documents,
@@ -368,7 +354,7 @@ class RecordTable:
             has_ids="retrieved" in self._columns,
         )
 
-    def _contexts(self, entry: Entry, chat: Chat) -> list[Document] | None:
+    def _contexts(self, entry: Entry, chat: fields.Chat) -> list[Document] | None:
         """Return the passages of a row, with the ids of the column `retrieved`; None without both.
 
         Raises:
@@ -399,7 +385,7 @@ class RecordTable:
         Else a `DataError` for no text.
         """
         column = self._columns.get(part)
-        return None if column is None else read_text(entry, column, entry.values.get(column))
+        return None if column is None else fields.read_text(entry, column, entry.values.get(column))
 
     def _texts(self, entry: Entry, part: str) -> list[str]:
         """Return the texts of a part; [] without a column or for null.
@@ -407,7 +393,7 @@ class RecordTable:
         A `DataError` for another form.
         """
         column = self._columns.get(part)
-        return [] if column is None else read_texts(entry, column, cells=self._cells) or []
+        return [] if column is None else fields.read_texts(entry, column, cells=self._cells) or []
 
     def _metadata(self, entry: Entry) -> dict[str, Any]:
         """Return the columns that hold no part.
@@ -427,8 +413,8 @@ class RecordTable:
         if (name := next((name for name in _TIMES if name in metadata), None)) is not None:
             metadata.setdefault("time", metadata[name])
         # the causes read booleans, and a cell of CSV is a text
-        for name in ANSWERABLE.keys() & metadata.keys():
-            metadata[name] = read_boolean(entry, name, metadata[name], cells=self._cells)
+        for name in fields.ANSWERABLE.keys() & metadata.keys():
+            metadata[name] = fields.read_boolean(entry, name, metadata[name], cells=self._cells)
         return metadata
 
 
@@ -469,7 +455,7 @@ def _notes(
         advice = "if they answered the same ones, map id to the question's id, or to null"
         notes.append(f"no question is shared by two systems; {advice}")
     notes += corpus_notes(documents)
-    return notes + chat_notes(table.queries.values(), table.expected, table.n_whole)
+    return notes + fields.chat_notes(table.queries.values(), table.expected, table.n_whole)
 
 
 def _repeated_text_note(table: QuestionTable) -> list[str]:

@@ -353,11 +353,7 @@ def score_passages(
         [1.] answer_hit@2
     """
     gold = fingerprint(piece for texts in retrieved.answers for piece in (str(len(texts)), *texts))
-    columns = []
-    for measure in measures:
-        values, causes = _scored(measure, retrieved)
-        columns.append(_with_rules(measure, values, causes, rules, missing, gold=gold))
-    return columns
+    return [_with_rules(measure, retrieved, rules, missing, gold=gold) for measure in measures]
 
 
 def score_spans(
@@ -374,28 +370,25 @@ def score_spans(
     ties.
     """
     spans = fingerprint(spans_fingerprint(gold) for gold in retrieved.gold)
-    columns = []
-    for measure in measures:
-        values, causes = _scored(measure, retrieved)
-        causes[retrieved.unplaced(measure.k)] = Cause.UNPLACED_PASSAGE
-        columns.append(_with_rules(measure, values, causes, rules, missing, spans=spans))
-    return columns
+    return [_with_rules(measure, retrieved, rules, missing, spans=spans) for measure in measures]
 
 
 def _with_rules(
     measure: Measure,
-    values: FloatArray,
-    causes: CauseArray,
+    retrieved: base.RetrievedPassages | base.RetrievedSpans,
     rules: Rules,
     missing: Collection[int],
     **gold: str,
 ) -> ScoreColumn:
     """Return the column of a measure that reads no judgements; `gold` is a part of its signature.
 
-    OptionError if ties are averaged, and the measure cannot.
+    OptionError if ties are averaged, and the measure cannot; and as the measure raises.
     """
     if rules.ties == "average" and not measure.spec.averages_ties:
         raise base.no_average(measure.spec.name)
+    values, causes = _scored(measure, retrieved)
+    if isinstance(retrieved, base.RetrievedSpans):
+        causes[retrieved.unplaced(measure.k)] = Cause.UNPLACED_PASSAGE
     if rules.missing == "skip":
         absent = [row for row in missing if causes[row] == Cause.SCORED]
         values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY

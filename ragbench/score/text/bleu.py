@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from ragbench.registry import Option
+from ragbench.registry import Option, declared_options
 from ragbench.score.text.base import (
     BleuScore,
     Metric,
@@ -15,6 +15,7 @@ from ragbench.score.text.base import (
     metric,
     reference_list,
     row_scorer,
+    takes_options_of,
 )
 from ragbench.score.text.corpus import CorpusScorer, corpus_rows
 from ragbench.score.text.tokenizers import (
@@ -219,15 +220,9 @@ def _open_corpus(options: Options) -> CorpusScorer:
     equals="sacrebleu's corpus BLEU, divided by 100, bit for bit",
     not_for="single answers: it is one number of a whole set, in which long texts weigh more",
 )
+@takes_options_of(bleu)
 def corpus_bleu(
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    *,
-    max_order: MaxOrder = 4,
-    smooth: Smooth = "exp",
-    smooth_value: SmoothValue = None,
-    tokenize: Tokenizer = "13a",
-    lowercase: Lowercase = False,
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], **options: Any
 ) -> BleuScore:
     """Score all predictions together by n-gram precisions over the whole corpus.
 
@@ -252,13 +247,8 @@ def corpus_bleu(
         Papineni et al. (2002), BLEU. Efron and Tibshirani (1993), An Introduction to the
         Bootstrap, chapter 11, for the jackknife.
     """
-    options: Options = {
-        "max_order": max_order,
-        "smooth": smooth,
-        "smooth_value": smooth_value,
-        "tokenize": tokenize,
-        "lowercase": lowercase,
-    }
+    options = {name: option.default for name, option in declared_options(bleu).items()} | options
+    order = options["max_order"]
     counted = _open_corpus(options).count(corpus_rows("bleu.corpus", predictions, references))
     # without a prediction there are no statistics: zeros give a score of 0
-    return bleu_of(counted or [0] * (2 + 2 * max_order), max_order, options, effective=False)
+    return bleu_of(counted or [0] * (2 + 2 * order), order, options, effective=False)
