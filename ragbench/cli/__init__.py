@@ -15,19 +15,8 @@ from typing import NoReturn
 
 import click
 
-from ragbench import __version__
+from ragbench import __version__, errors
 from ragbench.cli.output import GATED, behind, echo, open_doors, report_failure
-from ragbench.errors import (
-    EXIT_BAD_INPUT,
-    EXIT_INTERNAL,
-    EXIT_INTERRUPTED,
-    EXIT_MEANINGS,
-    EXIT_NO_SPACE,
-    Problem,
-    RagbenchError,
-    is_disk_full,
-    is_interrupt,
-)
 from ragbench.secrets import note_secrets, printed, secrets_of_process
 
 # command -> its line in `ragbench --help`, so that help imports no command
@@ -105,7 +94,7 @@ class _LazyGroup(click.Group):
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done; "
-    + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_MEANINGS.items())
+    + "; ".join(f"{code} {meaning}" for code, meaning in errors.EXIT_MEANINGS.items())
     + ".",
 )
 @click.version_option(__version__, prog_name="ragbench", message="%(prog)s %(version)s")
@@ -148,7 +137,7 @@ def _finished(is_closed: bool) -> int:
     """
     code = _exit_code()
     if is_closed and code == 0:
-        code = _fail(EXIT_BAD_INPUT, "cannot write the result: standard output is closed")
+        code = _fail(errors.EXIT_BAD_INPUT, "cannot write the result: standard output is closed")
     try:
         sys.stdout.flush()
     except OSError as error:  # a full disk is noticed only when the buffer is flushed
@@ -175,9 +164,9 @@ def _exit_code() -> int:
         return _interrupted()
     except click.ClickException as error:
         error.show(sys.stderr)
-        _report(EXIT_BAD_INPUT, error.format_message())
-        return EXIT_BAD_INPUT
-    except RagbenchError as error:
+        _report(errors.EXIT_BAD_INPUT, error.format_message())
+        return errors.EXIT_BAD_INPUT
+    except errors.RagbenchError as error:
         # the raw text: `str(error)` cuts long lines, and a cut secret is not recognised
         return _fail(error.exit_code, Exception.__str__(error), error.problems)
     except (BrokenPipeError, SystemExit):  # click turns the first into the second
@@ -191,31 +180,31 @@ def _exit_code() -> int:
         verb = "write" if error.filename is None else "use"
         return _fail(_code_of(error), f"cannot {verb} {where}: {error.strerror}")
     except BaseException as error:  # noqa: BLE001 - a bug: print one line, log the traceback
-        return _interrupted() if is_interrupt(error) else _internal_error()
+        return _interrupted() if errors.is_interrupt(error) else _internal_error()
 
 
 def _code_of(error: OSError) -> int:
-    return EXIT_NO_SPACE if is_disk_full(error) else EXIT_BAD_INPUT
+    return errors.EXIT_NO_SPACE if errors.is_disk_full(error) else errors.EXIT_BAD_INPUT
 
 
-def _fail(code: int, text: str, problems: Sequence[Problem] = ()) -> int:
+def _fail(code: int, text: str, problems: Sequence[errors.Problem] = ()) -> int:
     """Print the message of an error on stderr, report it to CI, and return the exit code."""
     echo(printed(text), err=True)
     _report(code, text, problems)
     return code
 
 
-def _report(code: int, text: str, problems: Sequence[Problem] = ()) -> None:
+def _report(code: int, text: str, problems: Sequence[errors.Problem] = ()) -> None:
     """Report an error to CI: annotations, step summary, and the file of `--junit`."""
     report_failure(code, text, problems, sys.argv[1:])
 
 
 def _interrupted() -> NoReturn:
-    _fail(EXIT_INTERRUPTED, "interrupted")
+    _fail(errors.EXIT_INTERRUPTED, "interrupted")
     sys.stdout.flush()
     sys.stderr.flush()
     # `sys.exit` would wait for threads that a component has not ended
-    os._exit(EXIT_INTERRUPTED)
+    os._exit(errors.EXIT_INTERRUPTED)
 
 
 def _internal_error() -> int:
@@ -227,4 +216,4 @@ def _internal_error() -> int:
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(printed(traceback.format_exc()))
     text = f"internal error; please report it at {_ISSUES}, with {log}"
-    return _fail(EXIT_INTERNAL, text)
+    return _fail(errors.EXIT_INTERNAL, text)

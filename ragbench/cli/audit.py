@@ -9,24 +9,16 @@ from typing import Any
 
 import click
 
+from ragbench import errors
 from ragbench.cli import output
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
-from ragbench.data.runs.run_folder import to_json
-from ragbench.errors import (
-    EXIT_GATE_FAILED,
-    EXIT_INCOMPLETE,
-    EXIT_OK,
-    EXIT_UNREACHABLE,
-    DataError,
-)
 from ragbench.experiment.audit import doubtful
 from ragbench.experiment.audit.audit import audit_test_set, audited_set
 from ragbench.experiment.audit.judged import JudgedLabels, judge_labels
 from ragbench.experiment.audit.repair import repair_labels
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.files import naming_unwritable, write_file
-from ragbench.records import codec
 from ragbench.records.audit import Repair
 from ragbench.report.audit import audit_lines, repair_lines
 from ragbench.report.page.review import write_label_page
@@ -38,10 +30,9 @@ from ragbench.types import Collection
 @click.command(name="audit")
 @output.config_argument
 @output.overrides_option
-@click.option("--strict", is_flag=True, help="Exit with 1 if there are findings.")
-@click.option(
+@output.flag("--strict", help="Exit with 1 if there are findings.")
+@output.flag(
     "--judge",
-    is_flag=True,
     help="Also ask the judge of the config about gold passages and unjudged hits.",
 )
 @output.path_option(
@@ -49,9 +40,8 @@ from ragbench.types import Collection
     help="In place of the audit: read the sheet that the page of --judge saved, and print how far "
     "people agree with the judge.",
 )
-@click.option(
+@output.flag(
     "--repair",
-    is_flag=True,
     help="In place of the audit: look up the gold quotes in documents that have changed.",
 )
 @output.file_option(
@@ -100,12 +90,12 @@ def command(
     if repair:
         result = repair_labels(settings, target)
         _print_repair(result, target, as_json=as_json)
-        ctx.exit(EXIT_GATE_FAILED if strict and result.open_rows else EXIT_OK)
+        ctx.exit(errors.EXIT_GATE_FAILED if strict and result.open_rows else errors.EXIT_OK)
     collection = load_collection(settings)
     if reviewed:
         _read_back(collection, reviewed, target)
         return
-    audit, code = audit_test_set(settings, collection), EXIT_OK
+    audit, code = audit_test_set(settings, collection), errors.EXIT_OK
     if judge:
         labels = _judge(settings, collection)
         audit = replace(audit, findings=(*audit.findings, *labels.findings))
@@ -114,14 +104,11 @@ def command(
         # verdicts are stored, so that the same command asks only about the rest
         n_failed = sum(labels.failed.values())
         if n_failed > settings.max_failed * (n_failed + labels.judged):
-            code = EXIT_UNREACHABLE if labels.is_unreachable else EXIT_INCOMPLETE
-    if as_json:
-        output.write_json(to_json(codec.to_json(audit)))
+            code = errors.EXIT_UNREACHABLE if labels.is_unreachable else errors.EXIT_INCOMPLETE
     # JSON alone on stdout, so that it can be piped into another program
-    for line in () if as_json else audit_lines(audit):
-        output.echo(line)
+    output.print_record(audit, audit_lines(audit), as_json=as_json)
     # findings come first: they hold however many passages are left to judge
-    ctx.exit(EXIT_GATE_FAILED if strict and audit.findings else code)
+    ctx.exit(errors.EXIT_GATE_FAILED if strict and audit.findings else code)
 
 
 def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
@@ -177,7 +164,7 @@ def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> N
         # never over judgements that were corrected by hand; a repeated command changes nothing
         if target.exists() and target.read_bytes() != text.encode():
             problem = "exists and holds something else"
-            raise DataError(problem, file=target, allowed="another file")
+            raise errors.DataError(problem, file=target, allowed="another file")
         write_file(target, text)
     for line in doubtful.graded_lines(graded, n_empty):
         output.echo(line)
@@ -187,10 +174,7 @@ def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> N
 
 def _print_repair(repair: Repair, target: Path | None, *, as_json: bool) -> None:
     """Print the labels of a repaired table, and the name of the file if there is one."""
-    if as_json:
-        output.write_json(to_json(codec.to_json(repair)))
-    for line in () if as_json else repair_lines(repair):
-        output.echo(line)
+    output.print_record(repair, repair_lines(repair), as_json=as_json)
     if target is not None:
         has = "has" if repair.open_rows == 1 else "have"
         n_open = counted(repair.open_rows, "rows")

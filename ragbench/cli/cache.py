@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ragbench.cli.output import confirm, echo
+from ragbench.cli.output import confirm, echo, flag
 from ragbench.store.database import CacheEntry
 from ragbench.store.maintenance import remove, stored_in, to_prune, verify
 
@@ -81,8 +81,8 @@ def verify_command(ctx: click.Context) -> None:
 
 
 @command.command(name="clear")
-@click.option("--replies", is_flag=True, help="Also remove replies of models, which were paid for.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@flag("--replies", help="Also remove replies of models, which were paid for.")
+@flag("--yes", help="Do not ask.")
 @click.pass_obj
 def clear(folder: Path, replies: bool, yes: bool) -> None:
     """Remove all stored results of stages.

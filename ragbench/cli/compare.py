@@ -8,21 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import (
-    confidence_option,
-    echo,
-    file_option,
-    junit_option,
-    number_option,
-    report_gates,
-    run_argument,
-    seed_option,
-    several,
-    terminal_width,
-    write_json,
-    write_notes,
-    write_result,
-)
+from ragbench.cli import output
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
@@ -34,12 +20,12 @@ _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
 @click.command(name="compare")
 @click.argument("base")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
-@several(
+@output.several(
     *("-m", "--measure", "measures"),
     help="A measure or metric; repeatable. Default: all that BASE and RUN have.",
 )
 @click.option("--qrels", metavar="FILE", help="The judgements of TREC run files.")
-@several(
+@output.several(
     "--fail-if",
     metavar="'NAME drop > X'",
     help="Exit 1 if NAME surely dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.",
@@ -56,39 +42,37 @@ _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
     show_default=True,
     help="Correct p-values over the comparisons of each measure, or of all measures.",
 )
-@click.option("--strict", is_flag=True, help="Exit 4 if a --fail-if is undecided.")
-@click.option(
+@output.flag("--strict", help="Exit 4 if a --fail-if is undecided.")
+@output.flag(
     "--intersect",
-    is_flag=True,
     help="Compare the common queries if the sets differ; leave out queries that have changed.",
 )
-@click.option(
+@output.flag(
     "--unpaired",
-    is_flag=True,
     help="Compare runs over different questions, such as two weeks, as two samples.",
 )
-@number_option(
+@output.number_option(
     "--moved",
     type=click.IntRange(min=0),
     default=5,
     show_default=True,
     help="List the N queries that changed most on the first measure, with both rankings.",
 )
-@confidence_option(default=0.95, show_default=True, help="Coverage of the intervals.")
-@number_option(
+@output.confidence_option(default=0.95, show_default=True, help="Coverage of the intervals.")
+@output.number_option(
     "--resamples",
     default=10_000,
     show_default=True,
     help="Sign flips of a test and bootstrap resamples.",
 )
-@seed_option(default=13, show_default=True, help="Equal seeds give equal results.")
+@output.seed_option(default=13, show_default=True, help="Equal seeds give equal results.")
 @click.option(
     *("--format", "form"),
     type=click.Choice(_FORMATS),
     default="table",
     help="A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of --fail-if.",
 )
-@junit_option
+@output.junit_option
 def command(
     base: str, runs: tuple[str, ...], form: str, strict: bool, junit: Path | None, **options: Any
 ) -> int:
@@ -112,13 +96,13 @@ def command(
     comparison = compare(base, *runs, measures=options.pop("measures") or None, **options)
     summary = _summary(comparison)
     text = render_junit(summary, strict=strict) if form == "junit" else _render(comparison, form)
-    write_json(text) if form == "json" else write_result(text, exact=form == "csv")
+    output.write_json(text) if form == "json" else output.write_result(text, exact=form == "csv")
     for gate, decision in zip(comparison.record.gates, summary.gates, strict=True):
         if decision.level is not None:
-            echo(f"{decision.level}: {gate_line(gate)}", err=True)
+            output.echo(f"{decision.level}: {gate_line(gate)}", err=True)
     # rendered as Markdown only if GitHub wants a summary, hence the `partial`
     page = partial(_render, comparison, "markdown")
-    report_gates(page, summary, None, junit, strict=strict)
+    output.report_gates(page, summary, None, junit, strict=strict)
     if comparison.is_empty and not summary.gates:
         raise DataError("nothing was compared: no query has a score of both systems")
     return comparison.exit_code(strict=strict)
@@ -133,7 +117,7 @@ def _render(result: Comparison, form: str) -> str:
     from ragbench.report import comparison
 
     if form == "table":
-        return comparison.render_table(result.record, width=terminal_width())
+        return comparison.render_table(result.record, width=output.terminal_width())
     render = {
         "csv": comparison.render_csv,
         "latex": comparison.render_latex,
@@ -161,19 +145,18 @@ def _summary(result: Comparison) -> Summary:
 
 
 @click.command(name="baseline")
-@run_argument
-@file_option(
-    *("-o", "--output"),
+@output.run_argument
+@output.file_option(
+    *("-o", "--output", "target"),
     required=True,
     help="The file, such as baselines/main.json; an existing file is replaced.",
 )
-@click.option(
+@output.flag(
     "--costs",
-    is_flag=True,
     help="Add the time and cost of each query, for gates with max_increase. The file then "
     "changes with every run.",
 )
-def baseline(run: Path, output: Path, costs: bool) -> None:
+def baseline(run: Path, target: Path, costs: bool) -> None:
     """Write the scores of a finished RUN to one small file.
 
     RUN is a run folder, or the folder of an experiment (the newest run). Commit the file; later,
@@ -185,7 +168,9 @@ def baseline(run: Path, output: Path, costs: bool) -> None:
     scores = read_run_scores(run)
     systems = counted(sum(bool(system.columns) for system in scores.systems.values()), "systems")
     content = f"{systems}, {counted(len(scores.query_ids), 'queries')}"
-    write_baseline(output, scores, costs=costs)
-    echo(f"baseline: {output}: {content}")
+    write_baseline(target, scores, costs=costs)
+    output.echo(f"baseline: {target}: {content}")
     if scores.summary is not None and not scores.summary.complete:
-        write_notes(["the run is incomplete: too many items failed; the baseline lacks them"])
+        output.write_notes(
+            ["the run is incomplete: too many items failed; the baseline lacks them"]
+        )

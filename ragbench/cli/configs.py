@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import (
-    config_argument,
-    echo,
-    file_option,
-    no_judge_option,
-    overrides_option,
-    path_option,
-    refuse,
-    several,
-    write_json,
-)
+from ragbench.cli import output
 
 if TYPE_CHECKING:
     from ragbench.config.schema import ExperimentConfig
@@ -36,30 +26,32 @@ _WIDTH = 100
 
 @click.command(name="init")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
-@path_option(
+@output.path_option(
     *("--from", "records"),
     metavar="TABLE",
     help="A CSV, JSONL, JSON or Parquet file with a row per question, or an export of traces.",
 )
-@path_option(
+@output.path_option(
     "--corpus",
     metavar="PATH",
     help="The documents: a folder of .txt, .md, .html and .pdf files (the last two need the extra "
     "documents), or a JSONL, CSV or Parquet file.",
 )
-@several(
+@output.several(
     *("--column", "columns"),
     metavar="PART=COLUMN",
     help="Names a column that is not recognised, such as question=Frage; repeatable.",
 )
-@file_option(*("-o", "--output"), help="Where to write the config; the same as FILE.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@output.file_option(
+    *("-o", "--output", "target"), help="Where to write the config; the same as FILE."
+)
+@output.flag("--force", help="Overwrite FILE.")
 def init(
     file: Path | None,
     records: Path | None,
     corpus: Path | None,
     columns: tuple[str, ...],
-    output: Path | None,
+    target: Path | None,
     force: bool,
 ) -> None:
     """Write a first config into FILE (default: ragbench.yaml).
@@ -74,25 +66,23 @@ def init(
     from ragbench.config.scaffold import scaffold_beir, scaffold_records
     from ragbench.files import write_file
 
-    refuse((file and output, "FILE and --output mean the same; pass one of them"))
-    file = file or output or Path("ragbench.yaml")
+    output.refuse((file and target, "FILE and --output mean the same; pass one of them"))
+    file = file or target or Path("ragbench.yaml")
     file_exists, is_table = file.exists(), records and file.exists() and file.samefile(records)
-    refuse(
+    output.refuse(
         (corpus and not records, "--corpus needs --from TABLE, the questions"),
         (columns and not records, "--column needs --from TABLE, whose columns it names"),
         (file_exists and not force, f"{file} exists; --force overwrites it"),
         (is_table, f"{file} is the table; choose another file for the config"),
     )
-    column_of_part = _parse_columns(columns)
-    config = (
-        scaffold_records(file, records, corpus, column_of_part) if records else scaffold_beir(file)
-    )
+    parts = _parse_columns(columns)
+    config = scaffold_records(file, records, corpus, parts) if records else scaffold_beir(file)
     text, notes, verb = config
     write_file(file, text)
-    echo(f"wrote {file}")
+    output.echo(f"wrote {file}")
     for note in notes:
-        echo(f"note: {note}", err=True)
-    echo(f"next: ragbench {verb} {shlex.quote(str(file))}", err=True)
+        output.echo(f"note: {note}", err=True)
+    output.echo(f"next: ragbench {verb} {shlex.quote(str(file))}", err=True)
 
 
 def _parse_columns(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
@@ -122,9 +112,9 @@ def _parse_columns(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
 
 
 @click.command(name="validate")
-@config_argument
-@no_judge_option
-@overrides_option
+@output.config_argument
+@output.no_judge_option
+@output.overrides_option
 def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
     """Check CONFIG, read its data, and list its systems and scores; nothing is run.
 
@@ -149,7 +139,7 @@ def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
     notes = [f"{name} is created by a run only" for name in uncalled_components(settings)]
     if loads_by_code(settings):
         check_without_data(settings, Choices(judge=judge))
-        echo(f"ok: {subject}")
+        output.echo(f"ok: {subject}")
         _show("data", [f"{settings.dataset.type}: loaded by a run only"])
         systems = (settings.retrievers, settings.generators, settings.apps)
         _show("named", [", ".join(name for block in systems for name in block) or "none"])
@@ -157,7 +147,7 @@ def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
         return
     collection = load_collection(settings)
     plan = _plan_lines(settings, collection, judge=judge)
-    echo(f"ok: {subject}")
+    output.echo(f"ok: {subject}")
     _show("data", [f"{settings.dataset.type}: {_sizes(collection)}", *collection.notes])
     dataset = settings.dataset
     # `python:` may name a function, which has no preview
@@ -212,7 +202,7 @@ def _plan_lines(
 def _show(label: str, lines: Iterable[str]) -> None:
     """Print lines, the first one behind its label; nothing for no lines."""
     for line in lines:
-        echo(f"{label:<10}{line}")
+        output.echo(f"{label:<10}{line}")
         label = ""
 
 
@@ -221,19 +211,16 @@ def _sizes(collection: Collection) -> str:
 
     Documents, judgements and gold answers are left out if it has none.
     """
-    parts = [_format_count(len(collection.queries), "query", "queries")]
-    if collection.documents is not None:
-        parts.append(_format_count(len(collection.documents), "document", "documents"))
+    from ragbench.report.text import counted
+
+    parts = {"queries": collection.queries, "documents": collection.documents}
+    sizes = {noun: len(part) for noun, part in parts.items() if part is not None}
     if collection.qrels is not None:
-        judged = sum(len(docs) for docs in collection.qrels.to_dict().values())
-        parts.append(_format_count(judged, "judgement", "judgements"))
+        sizes["judgements"] = sum(map(len, collection.qrels.to_dict().values()))
+    texts = [f"{n:,} {counted(n, noun).partition(' ')[2]}" for noun, n in sizes.items()]
     if collection.answers:
-        parts.append(f"{len(collection.answers):,} with a gold answer")
-    return ", ".join(parts)
-
-
-def _format_count(number: int, singular: str, plural: str) -> str:
-    return f"{number:,} {singular if number == 1 else plural}"
+        texts.append(f"{len(collection.answers):,} with a gold answer")
+    return ", ".join(texts)
 
 
 def _format(value: Any) -> str:
@@ -255,8 +242,8 @@ def _shorten(text: str) -> str:
 
 @click.command(name="schema")
 @click.argument("file", type=click.Choice(["config", "summary"]), default="config")
-@file_option(*("-o", "--output"), help="Write it to a file.")
-def schema(file: str, output: Path | None) -> None:
+@output.file_option(*("-o", "--output", "target"), help="Write it to a file.")
+def schema(file: str, target: Path | None) -> None:
     """Print the JSON Schema of configs, for completion and checks in an editor.
 
     The first line of a config names the schema: `# yaml-language-server:
@@ -267,11 +254,11 @@ def schema(file: str, output: Path | None) -> None:
     from ragbench.records.json_schema import summary_schema
 
     text = _format_json(config_schema() if file == "config" else summary_schema()) + "\n"
-    if output is None:
-        write_json(text)
+    if target is None:
+        output.write_json(text)
         return
-    write_file(output, text)
-    echo(f"wrote {output}", err=True)
+    write_file(target, text)
+    output.echo(f"wrote {target}", err=True)
 
 
 def _format_json(value: Any, indent: str = "") -> str:

@@ -22,7 +22,7 @@ from ragbench.cli import output
     "--write",
     help="Write the config with the best change, if it is better; another file is not replaced.",
 )
-@click.option("--best", is_flag=True, help="Write it even if it is not shown to be better.")
+@output.flag("--best", help="Write it even if it is not shown to be better.")
 @output.json_option(help="Print all changes, with all questions, as JSON.")
 def command(
     run: Path,
@@ -41,20 +41,17 @@ def command(
     """
     output.refuse((best and write is None, "--best needs --write FILE"))
     # Imported here: `ragbench --help` must not load the modules of an experiment.
-    from ragbench.data.runs.run_folder import resolve_run_folder, to_json
+    from ragbench.data.runs.run_folder import resolve_run_folder
     from ragbench.experiment.best_config import write_best
     from ragbench.experiment.fix import RunReader, list_fixes
-    from ragbench.records import codec
     from ragbench.report.fixes import fix_lines
 
     reader = RunReader(resolve_run_folder(run), system)
     fixes = list_fixes(reader, passages)
     options = (("--system", system), ("--passages", passages))
     words = shlex.join([str(run), *(f"{o}={v}" for o, v in options if v is not None)])
-    if as_json:
-        output.write_json(to_json(codec.to_json(fixes)))
-    for line in () if as_json else fix_lines(fixes, words, output.terminal_width()):
-        output.echo(line)
+    lines = fix_lines(fixes, words, output.terminal_width())
+    output.print_record(fixes, lines, as_json=as_json)
     promise = fixes.best
     if write is None:
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,13 +27,12 @@ from ragbench.errors import RagbenchError
 )
 @output.no_judge_option
 @output.overrides_option
-@click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
-@click.option(
+@output.flag("--strict", help="Exit with 4 if a gate is undecided.")
+@output.flag(
     "--comment",
-    is_flag=True,
     help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="No progress; print the first three lines only.")
+@output.flag("--quiet", "-q", help="No progress; print the first three lines only.")
 @output.junit_option
 @click.option("--as-base", type=click.Path(path_type=Path), hidden=True)
 @click.pass_context
@@ -66,17 +64,10 @@ def command(
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
     from ragbench.report.gate import render_review, review_lines
-    from ragbench.report.progress import Progress
 
     choices, quiet = Choices(judge=not flags["no_judge"]), flags["quiet"]
-    # text that a component prints would spoil the result on stdout
-    with (
-        contextlib.redirect_stdout(sys.stderr),
-        output.resumable(output.RESUMES),
-        _commented_errors(config, flags["comment"]),
-    ):
+    with output.running(quiet) as progress, _commented_errors(config, flags["comment"]):
         settings = load_for_gate(config, overrides, as_base)
-        progress = Progress(quiet=quiet, stream=output.progress_stream())
         if as_base is not None:
             run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
             return

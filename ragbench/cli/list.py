@@ -31,12 +31,8 @@ _FAMILIES = {
 }
 # Column of the table of local judges -> key of a preset.
 _PRESET_FACTS = {
-    "size": "size",
-    "licence": "licence",
-    "languages": "languages",
-    "RAM": "ram",
-    "needs": "needs",
-    "AUC": "auc",
+    **{name: name for name in ("size", "licence", "languages")},
+    **{"RAM": "ram", "needs": "needs", "AUC": "auc"},
 }
 # Attributes of a rubric that its JSON has as keys.
 _RUBRIC_FACTS = ("asks", "needs", "method", "direction")
@@ -87,13 +83,9 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
         _print_prompts(name, as_json)
         return
     kinds = [kind] if kind else list(_FAMILIES)
-    catalog = {
-        name: _list_rubrics() if name == "rubrics" else _list_components(name) for name in kinds
-    }
+    catalog = {k: _list_rubrics() if k == "rubrics" else _list_components(k) for k in kinds}
     if as_json:
-        content = {
-            name: [entry.to_dict() for entry in entries] for name, entries in catalog.items()
-        }
+        content = {k: [entry.to_dict() for entry in entries] for k, entries in catalog.items()}
         write_json(json.dumps(content, indent=2, ensure_ascii=False))
         return
     if kind is None:
@@ -117,23 +109,18 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
 
 def _print_presets() -> None:
     """Print the table of local judges: the presets of `classifier`, and `nli`."""
-    rows = [["judge", *_PRESET_FACTS], *([row["name"], *_cells(row)] for row in _presets())]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    from ragbench.report.text import draw
+
+    presets = _presets()
+    columns = [["judge", *(preset["name"] for preset in presets)]]
+    for head, key in _PRESET_FACTS.items():
+        facts = (preset[key] for preset in presets)
+        columns.append([head, *("not measured here" if f is None else str(f) for f in facts)])
     echo("local judges", bold=True)
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        echo(f"  {'  '.join(cells)}".rstrip())
-    echo(
-        _wrap(
-            "  RAM is that of the weights, as 32-bit floats in dense, in 4 bits on a server.", "  "
-        )
-    )
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a local judge in the order of the table's columns."""
-    cells = [row[key] for key in _PRESET_FACTS.values()]
-    return ["not measured here" if cell is None else str(cell) for cell in cells]
+    for line in draw(columns):
+        echo(f"  {line}")
+    text = "  RAM is that of the weights, as 32-bit floats in dense, in 4 bits on a server."
+    echo(_wrap(text, "  "))
 
 
 def _presets() -> list[dict[str, Any]]:
@@ -230,25 +217,21 @@ def _list_components(kind: str) -> list[ListEntry]:
 
     module, _, name = _FAMILIES[kind].partition(":")
     family: Family = getattr(importlib.import_module(module), name)
-    entries = []
+    entries, fallback = [], "others" if kind == "measures" else None
     for name in family.names():
         try:
             component = family.load(name)
         except DataError as error:  # an entry point of an installed package that fails to load
-            entries.append(
-                ListEntry(name, str(error), group="others" if kind == "measures" else None)
-            )
+            entries.append(ListEntry(name, str(error), group=fallback))
             continue
         summary, spec = summary_line(component), spec_of(component)
         if spec is not None and spec.reads != "grades":
             summary += f" (needs {spec.needs})"
-        group = spec.group if spec is not None else "others" if kind == "measures" else None
-        options = _describe_options(
-            component, k_is_required=spec is not None and spec.cutoff == "required"
-        )
-        entries.append(
-            ListEntry(name, summary, options, group, _further_facts(kind, name, component))
-        )
+        group = fallback if spec is None else spec.group
+        needs_k = spec is not None and spec.cutoff == "required"
+        options = _describe_options(component, k_is_required=needs_k)
+        facts = _further_facts(kind, name, component)
+        entries.append(ListEntry(name, summary, options, group, facts))
     groups = get_args(Group)
     return sorted(entries, key=lambda e: groups.index(e.group)) if kind == "measures" else entries
 

@@ -10,10 +10,11 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
@@ -22,7 +23,9 @@ from ragbench.errors import DataError, Problem, is_interrupt, shortened, storage
 from ragbench.secrets import printed
 
 if TYPE_CHECKING:
+    from ragbench.records.codec import Record
     from ragbench.records.summary import Summary
+    from ragbench.report.progress import Progress
     from ragbench.report.scores import ScoredFile
 
 _BYTES = re.compile("[\udc80-\udcff]+")
@@ -43,12 +46,13 @@ number_option = partial(click.option, type=click.IntRange(min=1), metavar="N")
 path_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
 # An option whose value is a file to write.
 file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+flag = partial(click.option, is_flag=True)
 # An option that is repeatable.
 several = partial(click.option, multiple=True, metavar="NAME")
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path), default="ragbench.yaml")
-no_judge_option = click.option("--no-judge", is_flag=True, help="Call no judge.")
-json_option = partial(click.option, "--json", "as_json", is_flag=True)
+no_judge_option = flag("--no-judge", help="Call no judge.")
+json_option = partial(flag, "--json", "as_json")
 overrides_option = several(
     "--set", "overrides", metavar="KEY=VALUE", help="Change a value of the config."
 )
@@ -58,6 +62,7 @@ confidence_option = partial(
 seed_option = partial(number_option, "--seed", type=click.IntRange(min=0))
 
 
+ASKS_REST = "replies of models are stored; the same command asks for the rest"
 RESUMES = "finished items are stored; the same command resumes the run"
 
 # What `--format` takes.
@@ -85,9 +90,7 @@ def without_ci_commands(text: str) -> str:
 
 
 @contextmanager
-def resumable(
-    how: str = "replies of models are stored; the same command asks for the rest",
-) -> Iterator[None]:
+def resumable(how: str = ASKS_REST) -> Iterator[None]:
     """Print the text `how` on stderr if Ctrl-C interrupts the block, and raise the error again.
 
     Other errors pass through without the text.
@@ -98,6 +101,29 @@ def resumable(
         if is_interrupt(error):
             echo(how, err=True)
         raise
+
+
+@contextmanager
+def running(
+    quiet: bool, how: str = RESUMES, secrets: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Progress]:
+    """Yield the progress of a run, quiet or not; text that components print goes to stderr.
+
+    Args:
+        quiet: Show no progress.
+        how: Text for `resumable`.
+        secrets: Values of the config, which are left out of messages of components.
+    """
+    from ragbench.errors import AdapterError
+    from ragbench.report.progress import Progress
+    from ragbench.secrets import redact
+
+    try:
+        # text that a component prints would spoil the result on stdout
+        with redirect_stdout(sys.stderr), resumable(how):
+            yield Progress(quiet=quiet, stream=progress_stream())
+    except AdapterError as error:  # the component wrote the message, which may contain a key
+        raise AdapterError(redact(Exception.__str__(error), secrets)) from error
 
 
 class Door:
@@ -308,6 +334,18 @@ def write_drawn(text: str, styles: Iterable[str]) -> None:
     parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
     parts[::2] = [without_ci_commands(visible(part)) for part in parts[::2]]
     behind(sys.stdout).write("".join(parts))
+
+
+def print_record(record: Record, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a record as JSON, or else its lines of text."""
+    from ragbench.data.runs.run_folder import to_json
+    from ragbench.records import codec
+
+    if as_json:
+        write_json(to_json(codec.to_json(record)))
+        return
+    for line in lines:
+        echo(line)
 
 
 def terminal_width() -> int:

@@ -19,13 +19,7 @@ from ragbench.data.files.lines import text_lines
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, DataError
 from ragbench.files import cache_folder, write_file
 from ragbench.json_yaml import YamlError, load_yaml
-from ragbench.questions.base import (
-    QuestionCandidate,
-    QuestionCounts,
-    passing,
-    summary_line,
-    to_table,
-)
+from ragbench.questions import base
 from ragbench.questions.known_item import WARNING, known_items
 from ragbench.questions.make import QuestionMaker
 from ragbench.questions.prompts import QuestionModelOptions, QuestionPrompts, prompt_version
@@ -64,7 +58,7 @@ _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 )
 @click.option("--language", metavar="NAME", help="Language of the questions; default: the text's.")
 @output.seed_option(help="Seed of the draw of passages; default 0.")
-@click.option("--plan", is_flag=True, help="Print the most calls, tokens and cost; send nothing.")
+@output.flag("--plan", help="Print the most calls, tokens and cost; send nothing.")
 @output.file_option(*("-o", "--output", "target"), help="CSV file of the kept questions.")
 @output.file_option("--rejected", help="CSV file of the other candidates, with their reasons.")
 @output.path_option(
@@ -114,7 +108,7 @@ def command(
         (not is_model and (kinds or any(map(choices.get, _MODEL_OPTIONS))), _WITHOUT_MODEL),
     )
     pairs = kinds.replace(":", "=").split(",") if kinds else [f"fact={n}"]
-    counts = _parse_values("--kinds", QuestionCounts, pairs)
+    counts = _parse_values("--kinds", base.QuestionCounts, pairs)
     documents = read_corpus(corpus)
     output.write_notes(documents.notes)
     is_complete = True
@@ -130,8 +124,8 @@ def command(
         candidates = known_items(documents.documents, n or 0, seed=seed)
     if target:
         _write_tables(candidates, target, rejected)
-    output.echo(summary_line(candidates))
-    if not (n_kept := len(passing(candidates))):
+    output.echo(base.summary_line(candidates))
+    if not (n_kept := len(base.passing(candidates))):
         if not is_complete:
             ctx.exit(EXIT_INCOMPLETE)
         allowed = "documents with facts; --rejected FILE has the reason of each candidate"
@@ -181,7 +175,7 @@ def _print_plan(
 
 
 def _write_tables(
-    candidates: Sequence[QuestionCandidate], target: Path, rejected: Path | None
+    candidates: Sequence[base.QuestionCandidate], target: Path, rejected: Path | None
 ) -> None:
     """Write the kept questions to `target`, if there are any, and the others to `rejected`.
 
@@ -189,7 +183,7 @@ def _write_tables(
         DataError: `target` exists, and the new table does not begin with it; it may have more
             questions.
     """
-    table = to_table(questions := passing(candidates)).encode()
+    table = base.to_table(questions := base.passing(candidates)).encode()
     stored = target.read_bytes() if target.exists() else b""
     if questions and len(stored) > len(table) and stored.startswith(table):
         problem = f"begins with {counted(len(questions), 'questions')} of this run, and has more"
@@ -207,7 +201,7 @@ def _write_tables(
         write_file(target, table)
     if rejected:
         failures = [candidate for candidate in candidates if candidate.failure]
-        write_file(rejected, to_table(failures, reasons=True))
+        write_file(rejected, base.to_table(failures, reasons=True))
 
 
 def _review(
@@ -268,12 +262,12 @@ def _ask(
     counts: Mapping[str, int],
     options: QuestionModelOptions,
     budget: llm.Budget,
-) -> list[QuestionCandidate]:
+) -> list[base.QuestionCandidate]:
     """Return the candidates of all kinds from the model; print the calls and their cost."""
     server = options.server(stream=options.stream, keep_alive=options.keep_alive)
     progress = Progress(brief=not sys.stderr.isatty(), stream=output.progress_stream())
     limits, prices = options.limits, options.load_prices()
-    candidates: list[QuestionCandidate] = []
+    candidates: list[base.QuestionCandidate] = []
     with (
         output.resumable(),
         llm.Replies(cache_folder() / REPLIES_FILE) as replies,

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from ragbench.cli.output import (
-    echo,
-    file_option,
-    number_option,
-    refuse,
-    run_argument,
-    several,
-    terminal_width,
-    write_json,
-    write_notes,
-    write_result,
-)
+from ragbench.cli import output
 from ragbench.errors import DISTRIBUTION, DataError
 from ragbench.records.causes import CAUSES, AnswerCause
 
@@ -30,14 +19,13 @@ if TYPE_CHECKING:
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@file_option(
-    *("-o", "--output"),
+@output.file_option(
+    *("-o", "--output", "target"),
     help="The page, .html or .md, or the file of --format and --to every_eval_ever; an existing "
     "file is replaced. Default for several runs: side-by-side.html.",
 )
-@click.option(
+@output.flag(
     "--brief",
-    is_flag=True,
     help="Write the main results of one RUN on one A4 page, -o FILE.html; print it in a browser.",
 )
 @click.option(
@@ -61,7 +49,7 @@ if TYPE_CHECKING:
 )
 def command(
     runs: tuple[Path, ...],
-    output: Path | None,
+    target: Path | None,
     brief: bool,
     figures: Path | None,
     kinds: str | None,
@@ -82,12 +70,12 @@ def command(
     # a dict drops repeated formats and keeps their order
     formats = dict.fromkeys(map(str.strip, (FIGURES[0] if kinds is None else kinds).split(",")))
     is_table = kinds is not None and figures is None
-    refuse(
+    output.refuse(
         (
             to and (len(runs) > 1 or brief or figures or kinds is not None),
             "--to takes one RUN, without --brief, --figures and --format",
         ),
-        (to in ("mlflow", "otel") and output, "-o goes with --to every_eval_ever alone"),
+        (to in ("mlflow", "otel") and target, "-o goes with --to every_eval_ever alone"),
         (
             is_table and kinds not in RENDERERS,
             f"--format {kinds}: allowed: {', '.join(RENDERERS)}; with --figures FOLDER: "
@@ -98,30 +86,30 @@ def command(
             figures and not set(formats) <= set(FIGURES),
             f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas",
         ),
-        (figures and (len(runs) > 1 or output), "--figures takes one RUN and no -o"),
+        (figures and (len(runs) > 1 or target), "--figures takes one RUN and no -o"),
         (
-            brief and (len(runs) > 1 or figures or output is None or output.suffix != ".html"),
+            brief and (len(runs) > 1 or figures or target is None or target.suffix != ".html"),
             "--brief takes one RUN and -o FILE.html; a browser prints it, or saves it as PDF",
         ),
         (
-            not (to or is_table or output is None or output.suffix in PAGES),
-            f"-o {output}: a page ends in {' or '.join(PAGES)}",
+            not (to or is_table or target is None or target.suffix in PAGES),
+            f"-o {target}: a page ends in {' or '.join(PAGES)}",
         ),
     )
     if to is not None:
-        _export(runs[0], to, output)
+        _export(runs[0], to, target)
     elif kinds is not None and figures is None:
-        _write_table(runs[0], kinds, output)
+        _write_table(runs[0], kinds, target)
     elif figures is not None:
         for path in write_figures(runs[0], figures, list(formats)):
-            echo(f"figure: {path}")
+            output.echo(f"figure: {path}")
     else:
-        for path in write_pages(runs, output, tell=echo, brief=brief):
-            echo(f"report: {path}")
+        for path in write_pages(runs, target, tell=output.echo, brief=brief):
+            output.echo(f"report: {path}")
 
 
-def _write_table(run: Path, form: str, output: Path | None) -> None:
-    """Write the scores of a run as a table, on stdout if `output` is None."""
+def _write_table(run: Path, form: str, target: Path | None) -> None:
+    """Write the scores of a run as a table, on stdout if `target` is None."""
     from ragbench.data.runs.run_folder import collections_folder
     from ragbench.experiment.collections import read_collections
     from ragbench.experiment.result import load_experiment
@@ -134,29 +122,29 @@ def _write_table(run: Path, form: str, output: Path | None) -> None:
     else:
         experiment = load_experiment(run)
         text = RENDERERS[form](experiment.record, experiment.compared)
-    if output is None:
-        write_result(text, exact=form == "csv")
+    if target is None:
+        output.write_result(text, exact=form == "csv")
         return
-    write_file(output, text)
-    echo(f"{form}: {output}")
+    write_file(target, text)
+    output.echo(f"{form}: {target}")
 
 
-def _export(run: Path, tool: str, output: Path | None) -> None:
+def _export(run: Path, tool: str, target: Path | None) -> None:
     """Send the scores of a run to a tool, or write its files; a line on stdout for each."""
     if tool == "mlflow":
         from ragbench.report.export.mlflow import log_runs
 
         for line in log_runs(run):
-            echo(f"mlflow: {line}")
+            output.echo(f"mlflow: {line}")
     elif tool == "otel":
         from ragbench.report.export.otel import send_scores
 
-        echo(f"otel: {send_scores(run)}")
+        output.echo(f"otel: {send_scores(run)}")
     else:
         from ragbench.report.export.every_eval_ever import write_records
 
-        for path in write_records(run, output):
-            echo(f"every_eval_ever: {path}")
+        for path in write_records(run, target):
+            output.echo(f"every_eval_ever: {path}")
 
 
 @click.command(name="runs")
@@ -166,14 +154,14 @@ def _export(run: Path, tool: str, output: Path | None) -> None:
     metavar="NAME",
     help="The score that ranks the systems and is followed over the runs. Default: the first one.",
 )
-@file_option(
-    *("-o", "--output"),
+@output.file_option(
+    *("-o", "--output", "target"),
     help="Write a page with pictures, .html or .md; an existing file is replaced.",
 )
 @click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
-def runs(folder: Path, score: str | None, output: Path | None, form: str) -> None:
+def runs(folder: Path, score: str | None, target: Path | None, form: str) -> None:
     """List the runs of FOLDER, oldest first: best system, score, commit, changes, trend.
 
     FOLDER is the folder of one experiment or of several; default: runs. Changes are those of config
@@ -186,21 +174,21 @@ def runs(folder: Path, score: str | None, output: Path | None, form: str) -> Non
     from ragbench.records import codec
     from ragbench.report.runs import list_lines, place_of
 
-    is_page = output is None or output.suffix in PAGES
-    refuse((not is_page, f"-o {output}: a page ends in {' or '.join(PAGES)}"))
+    is_page = target is None or target.suffix in PAGES
+    output.refuse((not is_page, f"-o {target}: a page ends in {' or '.join(PAGES)}"))
     entries = list_runs(folder, score)
-    if output is not None:
-        write_list(output, entries, folder)
-        echo(f"report: {output}")
+    if target is not None:
+        write_list(target, entries, folder)
+        output.echo(f"report: {target}")
     elif form == "json":
         rows = [codec.to_json(entry) | {"path": place_of(entry, folder)} for entry in entries]
-        write_json(to_json({"schema": "ragbench.runs/1", "runs": rows}))
+        output.write_json(to_json({"schema": "ragbench.runs/1", "runs": rows}))
     else:
-        write_result("\n".join(list_lines(entries, folder)) + "\n")
+        output.write_result("\n".join(list_lines(entries, folder)) + "\n")
 
 
 @click.command(name="explain")
-@run_argument
+@output.run_argument
 @click.option("--system", metavar="S", help="Show one system, such as bm25 or bm25/gpt.")
 @click.option(
     "--cause",
@@ -230,11 +218,11 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
-        write_json(to_json(explanation.explanation_json(result)))
+        output.write_json(to_json(explanation.explanation_json(result)))
     elif form == "markdown":
-        write_result(explanation.render_markdown(result))
+        output.write_result(explanation.render_markdown(result))
     else:
-        write_result(explanation.render_table(result, width=terminal_width()))
+        output.write_result(explanation.render_table(result, width=output.terminal_width()))
         if system is None and cause is None:
             _print_changes(run)
 
@@ -249,11 +237,11 @@ def _print_changes(run: Path) -> None:
         fixes = list_fixes_of_page(resolve_run_folder(run))
     except DataError as error:
         # the causes, which were asked for, do not need the files of the fix list
-        write_notes([f"no fix list: {error}"])
+        output.write_notes([f"no fix list: {error}"])
         return
     if fixes is not None:
-        lines = ["", *fix_lines(fixes, shlex.quote(str(run)), terminal_width(), brief=True)]
-        write_result("\n".join(lines) + "\n")
+        lines = ["", *fix_lines(fixes, shlex.quote(str(run)), output.terminal_width(), brief=True)]
+        output.write_result("\n".join(lines) + "\n")
 
 
 def _read_explanation(run: Path, system: str | None, cause: str | None) -> Explanation:
@@ -302,17 +290,19 @@ def _check_systems(names: Iterable[str], system_names: Collection[str], run: Pat
 
 
 @click.command(name="show")
-@run_argument
+@output.run_argument
 @click.argument("query")
-@several("--system", "systems", metavar="S", help="Show one system; repeatable. Default: all.")
-@number_option(
+@output.several(
+    "--system", "systems", metavar="S", help="Show one system; repeatable. Default: all."
+)
+@output.number_option(
     "--hits",
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
     help="Show N hits of each ranking, and gold documents below them.",
 )
-@click.option("--prompts", is_flag=True, help="Show the full prompts of generators and judges.")
+@output.flag("--prompts", help="Show the full prompts of generators and judges.")
 def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
     """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
 
@@ -326,5 +316,5 @@ def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bo
     views = QueryViews(run)
     _check_systems(systems, [system.name for system in views.summary.systems], run)
     view = views[views.find(query)]
-    sent, width = views if prompts else None, terminal_width()
-    write_result(render_query(view, systems=systems, hits=hits, width=width, prompts=sent))
+    sent, width = views if prompts else None, output.terminal_width()
+    output.write_result(render_query(view, systems=systems, hits=hits, width=width, prompts=sent))

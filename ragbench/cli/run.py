@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,22 +52,19 @@ class _Command(click.Command):
     help="Run only these retrievers, generators or pairs.",
 )
 @output.no_judge_option
-@click.option("--judge-replay", is_flag=True, help="Judge from stored replies; send nothing.")
-@click.option(
+@output.flag("--judge-replay", help="Judge from stored replies; send nothing.")
+@output.flag(
     "--retry-failed",
-    is_flag=True,
     help="Try again all that failed in an earlier run, not only server errors and timeouts.",
 )
 @output.overrides_option
-@click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
+@output.flag("--strict", help="Exit with 4 if a gate is undecided.")
 @output.json_option(help="Print summary.json instead of the tables.")
-@click.option(
-    "--quiet",
-    "-q",
-    is_flag=True,
+@output.flag(
+    *("--quiet", "-q"),
     help="No progress; print the lines before the tables and the path of the page only.",
 )
-@click.option("--verbose", is_flag=True, help="Print all measures, gates, causes and notes.")
+@output.flag("--verbose", help="Print all measures, gates, causes and notes.")
 @output.junit_option
 @click.pass_context
 def command(
@@ -91,13 +87,10 @@ def command(
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import read_manifest, to_json
-    from ragbench.errors import AdapterError
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
     from ragbench.report.markdown import render_markdown
-    from ragbench.report.progress import Progress
     from ragbench.report.terminal import STYLES
-    from ragbench.secrets import redact
 
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
     if judge_replay and not judge:
@@ -115,13 +108,8 @@ def command(
                 strict=strict,
             )
         )  # fmt: skip
-    try:
-        # text that a component prints would spoil the result on stdout
-        with contextlib.redirect_stdout(sys.stderr), output.resumable(output.RESUMES):
-            progress = Progress(quiet=quiet, stream=output.progress_stream())
-            experiment = run_experiment(settings, choices=chosen, progress=progress)
-    except AdapterError as error:  # the component wrote the message, which may contain a key
-        raise AdapterError(redact(Exception.__str__(error), settings.secrets)) from error
+    with output.running(quiet, secrets=settings.secrets) as progress:
+        experiment = run_experiment(settings, choices=chosen, progress=progress)
     if as_json:
         output.write_json(to_json(experiment.summary))
     else:
@@ -151,24 +139,13 @@ def _run_collections(
     `options` has `quiet` and `verbose`; other parameters are those of `command`.
     """
     from ragbench.data.runs.run_folder import to_json
-    from ragbench.errors import AdapterError
     from ragbench.experiment.collections import run_collections
     from ragbench.report.collections import render_markdown, render_terminal
-    from ragbench.report.progress import Progress
-    from ragbench.secrets import redact
 
     quiet = options["quiet"]
-
-    def tell(line: str) -> None:
-        if not quiet:
-            output.echo(line, err=True)
-
-    try:
-        with contextlib.redirect_stdout(sys.stderr), output.resumable(output.RESUMES):
-            progress = Progress(quiet=quiet, stream=output.progress_stream())
-            runs = run_collections(settings, choices=choices, progress=progress, tell=tell)
-    except AdapterError as error:  # the component wrote the message, which may contain a key
-        raise AdapterError(redact(Exception.__str__(error), settings.secrets)) from error
+    tell = partial(output.echo, err=True) if not quiet else lambda line: None
+    with output.running(quiet, secrets=settings.secrets) as progress:
+        runs = run_collections(settings, choices=choices, progress=progress, tell=tell)
     if as_json:
         output.write_json(to_json(runs.summary))
     else:
@@ -215,11 +192,9 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
 
 @click.command(name="reproduce")
 @output.run_argument
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="Also import modules inside RUN; use it only if you trust their author.",
+@output.flag("--quiet", "-q", help="No progress.")
+@output.flag(
+    "--trust", help="Also import modules inside RUN; use it only if you trust their author."
 )
 @click.pass_context
 def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
@@ -233,19 +208,14 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce as repeat
-    from ragbench.report.progress import Progress
     from ragbench.report.text import counted
 
-    # text that a component prints would spoil the result on stdout
-    with contextlib.redirect_stdout(sys.stderr), output.resumable():
-        progress = Progress(quiet=quiet, stream=output.progress_stream())
+    with output.running(quiet, output.ASKS_REST) as progress:
         result = repeat(run, progress, trust=trust, tell=output.echo)
-    for line in result.environment:
-        output.echo(f"environment: {line}")
-    for line in result.surroundings:
-        output.echo(f"changed: {line}")
-    for line in result.numbers:
-        output.echo(f"differs: {line}")
+    changes = {"environment": result.environment, "changed": result.surroundings}
+    for word, lines in {**changes, "differs": result.numbers}.items():
+        for line in lines:
+            output.echo(f"{word}: {line}")
     same = "reproduced: every score and every ranking is the same"
     output.echo(counted(len(result.numbers), "differences") if result.numbers else same)
     output.echo(f"{result.original} again: {result.again.path}")
@@ -257,15 +227,10 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 @limit_option
 @click.option("--only", multiple=True, metavar="NAME", help="Plan only these systems; repeatable.")
 @output.no_judge_option
-@click.option("--retry-failed", is_flag=True, help="Count all failed items as items to do.")
+@output.flag("--retry-failed", help="Count all failed items as items to do.")
 @output.overrides_option
 @output.json_option(help="Print JSON instead of text.")
-def plan(
-    config: Path,
-    overrides: tuple[str, ...],
-    as_json: bool,
-    **choices: Any,
-) -> None:
+def plan(config: Path, overrides: tuple[str, ...], as_json: bool, **choices: Any) -> None:
     """Print the stages, model calls and cost of `ragbench run CONFIG`; send nothing.
 
     The stages form a tree: each stage reads the results of the stage above it. Stored results are
@@ -274,25 +239,20 @@ def plan(
     exit code is 2.
     """
     from ragbench.config.load import load_config
+    from ragbench.data.runs.run_folder import to_json
     from ragbench.records.manifest import Choices
 
     settings = load_config(config, overrides=overrides)
     chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     if not settings.collections:
-        _plan(settings, chosen, _write_record if as_json else None)
+        _plan(settings, chosen, (lambda r: output.write_json(to_json(r))) if as_json else None)
         return
     records: list[object] = []
     for part in settings.collections.values():
         _plan(part, chosen, records.append if as_json else None)
     if as_json:
         record = {"schema": "ragbench.plan/1", "name": settings.name, "collections": records}
-        _write_record(record)
-
-
-def _write_record(record: object) -> None:
-    from ragbench.data.runs.run_folder import to_json
-
-    output.write_json(to_json(record))
+        output.write_json(to_json(record))
 
 
 def _plan(
@@ -302,48 +262,35 @@ def _plan(
 
     `write` gets its record instead; None prints text.
     """
-    from ragbench.experiment.plan.components import (
-        check_startup,
-        loads_by_code,
-        uncalled_components,
-    )
+    from ragbench.experiment.plan import components
     from ragbench.experiment.plan.plan import check_without_data, load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents
     from ragbench.experiment.stages.graph import forecast, plan_record
 
-    not_created = list(uncalled_components(settings))
-    if loads_by_code(settings):
-        unknown = f"data set ({settings.dataset.type})"
-        if write is not None:
-            write(plan_record(settings.name, [unknown, *not_created], None))
-            check_without_data(settings, chosen)
-            return
-        output.echo(f"{settings.name}: queries and stages are unknown; nothing is sent")
-        for name in (unknown, *not_created):
-            output.echo(f"note: {name} is created by a run only")
-        check_without_data(settings, chosen)
-        return
-    plan = make_plan(settings, load_collection(settings), chosen, LiveComponents(), calls=False)
-    plan_forecast = forecast(plan)
+    not_created = list(components.uncalled_components(settings))
+    if components.loads_by_code(settings):
+        plan_forecast, remark = None, ""
+        not_created.insert(0, f"data set ({settings.dataset.type})")
+        lines = [f"{settings.name}: queries and stages are unknown; nothing is sent"]
+        check = partial(check_without_data, settings, chosen)
+    else:
+        plan = make_plan(settings, load_collection(settings), chosen, LiveComponents(), calls=False)
+        plan_forecast, remark = forecast(plan), "; its calls are not counted"
+        lines = [f"{settings.name}: {len(plan.queries)} queries; nothing is sent"]
+        lines += _tree(plan_forecast.nodes)
+        if plan_forecast.workers is not None:
+            lines.append(f"workers: {plan_forecast.workers}; other stages run in this process")
+        lines += [*_cost(plan_forecast), *_power(plan)]
+        lines += [f"warning: {warning}" for warning in plan.warnings]
+        lines += _kept_failures(plan_forecast.kept_failures)
+        parts = (plan.retrievers, plan.generators, plan.all_judges)
+        check = partial(components.check_startup, settings, *parts)
     if write is not None:
         write(plan_record(settings.name, not_created, plan_forecast))
-        check_startup(settings, plan.retrievers, plan.generators, plan.all_judges)
-        return
-    output.echo(f"{settings.name}: {len(plan.queries)} queries; nothing is sent")
-    workers = (
-        []
-        if plan_forecast.workers is None
-        else [f"workers: {plan_forecast.workers}; other stages run in this process"]
-    )
-    for line in (*_tree(plan_forecast.nodes), *workers, *_cost(plan_forecast), *_power(plan)):
-        output.echo(line)
-    for warning in plan.warnings:
-        output.echo(f"warning: {warning}")
-    for line in _kept_failures(plan_forecast.kept_failures):
-        output.echo(line)
-    for name in not_created:
-        output.echo(f"note: {name} is created by a run only; its calls are not counted")
-    check_startup(settings, plan.retrievers, plan.generators, plan.all_judges)
+    else:
+        lines += [f"note: {name} is created by a run only{remark}" for name in not_created]
+        output.echo("\n".join(lines))
+    check()
 
 
 def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ragbench import __version__
-from ragbench.cli.output import Form, Output, number_option, refuse, several
+from ragbench.cli.output import Form, Output, flag, number_option, refuse, several
 
 # Long option of trec_eval -> option of ragbench.
 _LONG = {
@@ -86,11 +86,10 @@ _WORDS = ("zero", "skip")
     help="A measure or metric, in the spelling of ragbench, trec_eval or ir_measures; repeatable. "
     "Default: trec_eval's official set; for predictions ROUGE and BLEU.",
 )
-@click.option("-q", "--per-query", is_flag=True, help="Also print the values of every query.")
-@click.option("-n", "--no-summary", is_flag=True, help="Leave out the means; needs -q.")
-@click.option(
+@flag("-q", "--per-query", help="Also print the values of every query.")
+@flag("-n", "--no-summary", help="Leave out the means; needs -q.")
+@flag(
     *("-c", "--complete"),
-    is_flag=True,
     help="Count judged queries that a run lacks as 0 (--missing zero).",
 )
 @number_option(*("-l", "--level"), help="Smallest grade of a relevant document; default 1.")
@@ -101,9 +100,8 @@ _WORDS = ("zero", "skip")
     metavar="N",
     help="Use only the first N documents of each ranking.",
 )
-@click.option(
+@flag(
     *("-J", "--judged-only"),
-    is_flag=True,
     help="Remove unjudged documents from the runs before scoring.",
 )
 @number_option(

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated, Any
 
+from ragbench import errors
 from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most
 from ragbench.comparison.matching import Matching, find_measure, match_sources
 from ragbench.comparison.method import Families, Method
@@ -21,14 +22,6 @@ from ragbench.comparison.sources import (
 )
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.errors import (
-    EXIT_BAD_INPUT,
-    EXIT_GATE_FAILED,
-    EXIT_OK,
-    EXIT_UNDECIDED,
-    DataError,
-    OptionError,
-)
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.fail_if import FailIf
 from ragbench.pictures.svg import Picture
@@ -101,10 +94,10 @@ class Comparison:
         """
         verdicts = {gate.verdict for gate in self.record.gates}
         if self.is_empty and not verdicts:
-            return EXIT_BAD_INPUT
+            return errors.EXIT_BAD_INPUT
         if "fail" in verdicts:
-            return EXIT_GATE_FAILED
-        return EXIT_UNDECIDED if strict and "undecided" in verdicts else EXIT_OK
+            return errors.EXIT_GATE_FAILED
+        return errors.EXIT_UNDECIDED if strict and "undecided" in verdicts else errors.EXIT_OK
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results as a JSON mapping, None for a missing number."""
@@ -232,7 +225,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     check_values("compare", declared_options(compare), flags)
     if unpaired and (intersect or fail_if or cluster or not runs):
         allowed = "two runs or more, without intersect, fail_if and cluster"
-        raise OptionError("compare", "unpaired", True, allowed)
+        raise errors.OptionError("compare", "unpaired", True, allowed)
     method = Method(
         confidence=confidence, resamples=resamples, seed=seed, family=family, cluster=cluster
     )
@@ -283,14 +276,14 @@ def _match_or_advise(
     base, *runs = sources
     try:
         return match_sources(base, runs, measures=measures, intersect=intersect, unpaired=unpaired)
-    except DataError as refused:
+    except errors.DataError as refused:
         if intersect or unpaired:
             raise
         reasons = str(refused).splitlines()
         # tried, not guessed: the advice names only what works
         try:
             common = match_sources(base, runs, measures=measures, intersect=True)
-        except DataError as intersect_error:
+        except errors.DataError as intersect_error:
             lines = [line for line in str(intersect_error).splitlines() if line not in reasons]
             advice = [
                 f"with --intersect {line}" if line.startswith("the others can") else line
@@ -301,7 +294,7 @@ def _match_or_advise(
         else:
             which = "common ones that are the same" if common.differing else "common ones"
             advice = [f"--intersect compares the {which}: {len(common.sources[0].query_ids)}"]
-        raise DataError("\n".join([*reasons, *advice])) from refused
+        raise errors.DataError("\n".join([*reasons, *advice])) from refused
 
 
 def _cluster_notes(

@@ -19,12 +19,7 @@ from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.pictures import (
-    causes_picture,
-    difference_pictures,
-    mean_pictures,
-    picture_of,
-)
+from ragbench.report import pictures
 from ragbench.report.terminal import render_terminal
 from ragbench.types.display import printable
 from ragbench.types.tables import html_table, number
@@ -181,12 +176,12 @@ class Experiment:
         Raises:
             OptionError: An unknown kind, or the run has no such picture.
         """
-        if kind == "causes" and (causes := causes_picture(self.record)) is not None:
+        if kind == "causes" and (causes := pictures.causes_picture(self.record)) is not None:
             return causes
         if kind == "scores":
-            return picture_of(mean_pictures(self.record, self.compared), measure)
+            return pictures.picture_of(pictures.mean_pictures(self.record, self.compared), measure)
         if kind == "differences":
-            return picture_of(difference_pictures(self.compared), measure)
+            return pictures.picture_of(pictures.difference_pictures(self.compared), measure)
         allowed = "causes, of a run with causes; scores; differences"
         raise OptionError("plot", "kind", kind, allowed)
 
@@ -207,7 +202,7 @@ class Experiment:
         return printable(f"<Experiment {self.record.name} ({self.path}): {systems}{more}>")
 
     def _repr_html_(self) -> str:
-        causes = causes_picture(self.record)
+        causes = pictures.causes_picture(self.record)
         name = f"{self.record.name} {self.record.run_id}".rstrip()
         kinds = {"rankings": True, "answers": False}
         tables = [self._table(f"{name}: {kind}", is_ranking) for kind, is_ranking in kinds.items()]

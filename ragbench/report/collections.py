@@ -6,19 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.collections import CollectionsSummary, MacroMeasure
+from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Grid, Layout
 from ragbench.report.comparison import LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.headline import outcome_of
 from ragbench.report.markdown import render_chapter
-from ragbench.report.text import (
-    counted,
-    difference,
-    draw,
-    listed,
-    probability,
-    significant,
-    with_interval,
-)
 from ragbench.types.display import printable
 
 _METHOD = (
@@ -47,9 +39,9 @@ def lay_out_collections(summary: CollectionsSummary, *, brief: bool = False) -> 
     leading = [measure for measure in summary.measures if measure is first[measure.kind]]
     grids = tuple(_grid(measure, summary) for measure in (leading if brief else summary.measures))
     headlines = tuple(_headlines(summary, leading)) or ("nothing was scored on every collection",)
-    names = listed([printable(run.name) for run in summary.runs])
+    names = fmt.listed([printable(run.name) for run in summary.runs])
     labels = (f"collections: {names}", *_METHOD, *(f"note: {note}" for note in summary.notes))
-    subject = counted(len(summary.runs), "collections")
+    subject = fmt.counted(len(summary.runs), "collections")
     chapter = Chapter("systems over the collections", headlines, labels, grids)
     name, run_id = printable(summary.name), printable(summary.run_id)
     return Layout(name, subject, headlines, run_id=run_id, runs=chapter)
@@ -74,7 +66,7 @@ def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Ite
         means = {row.system: row.mean for row in measure.systems if row.mean is not None}
         if means:
             best = (max if measure.direction == "higher" else min)(means, key=lambda n: means[n])
-            mean = significant(means[best])
+            mean = fmt.significant(means[best])
             yield f"{measure.measure}: {printable(best)} has the best macro mean, {mean}"
 
 
@@ -87,12 +79,12 @@ def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
     against = printable(f"vs {baselines[0]}") if len(baselines) == 1 else "vs baseline"
     rows = []
     for row in measure.systems:
-        cells = [printable(row.system), *(significant(row.means[name]) for name in names)]
-        cells.append(with_interval(row.mean, row.interval))
+        cells = [printable(row.system), *(fmt.significant(row.means[name]) for name in names)]
+        cells.append(fmt.with_interval(row.mean, row.interval))
         if (test := compared.get(row.system)) is not None:
-            value, ends = difference(test.difference or 0.0, test.interval)
+            value, ends = fmt.difference(test.difference or 0.0, test.interval)
             verdict = outcome_of(test, measure.direction)
-            cells += [f"{value} {ends}".rstrip(), probability(test.p_adjusted), verdict]
+            cells += [f"{value} {ends}".rstrip(), fmt.probability(test.p_adjusted), verdict]
         # rows have as many cells as heads, also for the baseline, which is not compared with itself
         elif compared:
             cells += ["", "", "baseline" if row.system in baselines else ""]
@@ -113,7 +105,7 @@ def render_terminal(summary: CollectionsSummary, *, verbose: bool) -> str:
     lines = [*page.headlines]
     grids = () if page.runs is None else page.runs.grids
     for grid in grids:
-        lines += ["", grid.caption, *draw(list(zip(grid.heads, *grid.rows, strict=True)))]
+        lines += ["", grid.caption, *fmt.draw(list(zip(grid.heads, *grid.rows, strict=True)))]
     labels = () if page.runs is None else page.runs.labels
     return "\n".join([*lines, "", *labels]) + "\n"
 

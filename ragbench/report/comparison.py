@@ -16,25 +16,11 @@ from ragbench.records.comparison import (
     MovedQuery,
 )
 from ragbench.report import headline
+from ragbench.report import text as fmt
 from ragbench.report.base import GATE_HEADS
 from ragbench.report.markdown import Markdown, escape, folded, join_blocks, list_lines, table_lines
 from ragbench.report.runs import changed_lines, moved_causes, moved_head
 from ragbench.report.sections import count_lines
-from ragbench.report.text import (
-    MISSING,
-    cause_lines,
-    cause_sentence,
-    counted,
-    difference,
-    draw,
-    interval,
-    listed,
-    percent,
-    probability,
-    side_by_side,
-    significant,
-    with_intervals,
-)
 from ragbench.types.display import printable
 
 DIFFERENCE_HEADS = (
@@ -115,15 +101,15 @@ def describe_subject(comparison: ComparedRuns) -> str:
     base, *rivals = map(printable, comparison.sources)
     if comparison.unpaired:
         size, *sizes = map(str, comparison.unpaired.values())
-        queries = f"{listed(sizes)} queries against {size}"
-        return f"{listed(rivals)} against {base}: {queries}, unpaired, as the questions differ"
-    queries = counted(comparison.queries, "queries")
+        queries = f"{fmt.listed(sizes)} queries against {size}"
+        return f"{fmt.listed(rivals)} against {base}: {queries}, unpaired, as the questions differ"
+    queries = fmt.counted(comparison.queries, "queries")
     # a query whose text, judgements or gold differ between runs is not comparable
     if differing := {query for ids in comparison.differing.values() for query in ids}:
-        common = counted(comparison.queries + len(differing), "common queries")
+        common = fmt.counted(comparison.queries + len(differing), "common queries")
         queries = f"{comparison.queries} of {common} (left out: {len(differing)} that differ)"
     if rivals:
-        return f"{listed(rivals)} against {base}: {queries}, paired"
+        return f"{fmt.listed(rivals)} against {base}: {queries}, paired"
     return f"{base}: its systems against {printable(comparison.baseline)}: {queries}, paired"
 
 
@@ -161,14 +147,14 @@ def _cell(
     """
     score = systems[name].scores[family.measure]
     if score.mean is None:
-        return LetteredCell(MISSING)
+        return LetteredCell(fmt.MISSING)
     # by value, so that systems that tie with the best are bold as well
     best = None if family.best is None else systems[family.best].scores.get(family.measure)
     beaten = (family.better_than or {}).get(name, ())
     return LetteredCell(
-        value=significant(score.mean),
+        value=fmt.significant(score.mean),
         letters="".join(systems[system].letter for system in beaten),
-        interval=interval(score.interval),
+        interval=fmt.interval(score.interval),
         best=best is not None and score.mean == best.mean,  # several systems may be equal
     )
 
@@ -180,19 +166,19 @@ def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
     """
     for family in comparison.measures:
         for row in family.comparisons:
-            change = (MISSING, "")
+            change = (fmt.MISSING, "")
             if row.difference is not None:
-                change = difference(row.difference, row.interval)
-            verdict = (probability(row.p_adjusted), headline.outcome_of(row, family.direction))
+                change = fmt.difference(row.difference, row.interval)
+            verdict = (fmt.probability(row.p_adjusted), headline.outcome_of(row, family.direction))
             names = map(printable, (family.measure, row.system, row.baseline))
-            unpaired = (f"{row.n}, {row.n_baseline}", MISSING)
+            unpaired = (f"{row.n}, {row.n_baseline}", fmt.MISSING)
             counts = unpaired if comparison.unpaired else (str(row.n), str(row.n_changed))
             yield (*names, *change, *verdict, *counts)
 
 
 def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
     """Yield sign and meaning of the signs that occur in the tables."""
-    confidence = percent(comparison.confidence or 0.95)
+    confidence = fmt.percent(comparison.confidence or 0.95)
     if any(any((family.better_than or {}).values()) for family in comparison.measures):
         text = "surely better than the systems of these letters "
         yield "letters behind a value", f"{text}(max-T test over all pairs, {confidence})"
@@ -229,12 +215,12 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
         groups = []
         for title, *cells in zip(block.measures, *block.cells, strict=True):
             values = [cell.value + cell.letters.translate(_SUPERSCRIPTS) for cell in cells]
-            groups.append([[title, *with_intervals(values, [cell.interval for cell in cells])]])
+            groups.append([[title, *fmt.with_intervals(values, [cell.interval for cell in cells])]])
         start = [["", *block.letters], ["system", *block.systems]]
-        lines += ["", *side_by_side(start, groups, width), *block.counts]
+        lines += ["", *fmt.side_by_side(start, groups, width), *block.counts]
     if differences := list(_differences(comparison)):
-        lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *differences, strict=True)))]
-    if lost := cause_lines(comparison.systems, width):
+        lines += ["", *fmt.draw(list(zip(DIFFERENCE_HEADS, *differences, strict=True)))]
+    if lost := fmt.cause_lines(comparison.systems, width):
         lines += ["", "where answers are lost", *lost]
     for moved in comparison.moved:
         # after the tables: the verdicts matter first
@@ -254,8 +240,8 @@ def _sorted_gates(comparison: ComparedRuns) -> list[ComparedGate]:
 
 def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:
     """Return (id, baseline score, score, signed difference) of a moved query as text."""
-    scores = (significant(query.baseline_score), significant(query.score))
-    return (printable(query.query_id), *scores, difference(query.difference, None)[0])
+    scores = (fmt.significant(query.baseline_score), fmt.significant(query.score))
+    return (printable(query.query_id), *scores, fmt.difference(query.difference, None)[0])
 
 
 def paired_rankings(query: MovedQuery) -> Iterator[tuple[str, str]]:
@@ -278,7 +264,7 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
         return []
     heads = ("query", printable(moved.baseline), printable(moved.system), "difference")
     # drawn as one table, so that the rows align; then details go between them
-    head, *rows = draw(list(zip(heads, *map(moved_cells, moved.queries), strict=True)))
+    head, *rows = fmt.draw(list(zip(heads, *map(moved_cells, moved.queries), strict=True)))
     lines = ["", moved_head(moved), head]
     for row, query in zip(rows, moved.queries, strict=True):
         lines.append(row)
@@ -345,7 +331,7 @@ def render_markdown(comparison: ComparedRuns) -> str:
         blocks.append(table_lines(DIFFERENCE_HEADS, differences, numbers=True))
     with_causes = [system for system in comparison.systems if system.causes]
     blocks.append(
-        list_lines(f"{printable(s.name)}: {cause_sentence(s.causes)}" for s in with_causes)
+        list_lines(f"{printable(s.name)}: {fmt.cause_sentence(s.causes)}" for s in with_causes)
     )
     for moved in comparison.moved:
         if moved.queries:

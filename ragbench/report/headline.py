@@ -8,20 +8,8 @@ from ragbench.records.causes import CAUSES
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import CheapestSystem, Summary, SystemSummary, cost_text
+from ragbench.report import text as fmt
 from ragbench.report.base import SIGNS, Outcome, Section
-from ragbench.report.text import (
-    MISSING,
-    cause_sentence,
-    cause_words,
-    counted,
-    difference,
-    ends_of,
-    listed,
-    percent,
-    probability,
-    significant,
-    with_interval,
-)
 from ragbench.types.display import printable
 
 # names of options -> names that readers know
@@ -109,7 +97,7 @@ def cheapest_sentence(cheapest: CheapestSystem, scores: Mapping[str, SystemScore
     if cheapest.system is None:
         return f"no cheaper system is surely within {margin} of the best by {measure}"
     costs = cheapest.costs
-    means = " against ".join(significant(scores[name].mean) for name in costs)
+    means = " against ".join(fmt.significant(scores[name].mean) for name in costs)
     text = f"{measure} {means}, {cost_text(cheapest.cost, *costs.values())}"
     return f"cheapest within {margin} of the best: {printable(cheapest.system)} ({text})"
 
@@ -132,15 +120,17 @@ def lead(summary: Summary, families: Iterable[MeasureComparison] = ()) -> str:
     if not n_right and nothing_told(families):
         return ""
     if n_unknown and not n_right:  # it may be that no answer could be checked
-        return f"{name}: {cause_sentence(system.causes)}"
-    questions = counted(sum(system.causes.values()) - n_unknown, "questions")
+        return f"{name}: {fmt.cause_sentence(system.causes)}"
+    questions = fmt.counted(sum(system.causes.values()) - n_unknown, "questions")
     text = f"{name} answers {n_right} of {questions}"
     if not _answers(system):
         text = f"{name} finds the gold of {n_right} of {questions}"
-        text += f" in its first {counted(summary.hits_read, 'hits')}" if summary.hits_read else ""
+        text += (
+            f" in its first {fmt.counted(summary.hits_read, 'hits')}" if summary.hits_read else ""
+        )
     losses = [c for c in CAUSES if c not in ("right", "unknown") and system.causes.get(c)]
     losses.sort(key=lambda cause: -system.causes[cause])
-    lost = ", ".join(f"{system.causes[cause]} {cause_words(cause)}" for cause in losses)
+    lost = ", ".join(f"{system.causes[cause]} {fmt.cause_words(cause)}" for cause in losses)
     text += f"; lost: {lost}" if lost else ""
     return f"{text}; unknown: {n_unknown}" if n_unknown else text
 
@@ -174,7 +164,7 @@ def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
             reason = (family.tells_nothing, family.kind)
             by_reason.setdefault(reason, []).append(printable(family.measure))
     return [
-        f"{listed(names)} {'tells' if len(names) == 1 else 'tell'} nothing here: {printable(why)}"
+        f"{fmt.listed(names)} tell{'s' * (len(names) == 1)} nothing here: {printable(why)}"
         for (why, _), names in by_reason.items()
     ]
 
@@ -185,11 +175,13 @@ def _without_comparison(name: str, measured: Mapping[str, SystemScore], confiden
     A single one stands there with its interval; of several only the number of systems.
     """
     values = [
-        f"{printable(system)} has {name} {with_interval(score.mean, score.interval)}"
+        f"{printable(system)} has {name} {fmt.with_interval(score.mean, score.interval)}"
         for system, score in measured.items()
     ]
     if len(values) == 1:
-        return f"{values[0]} ({percent(confidence)} interval); there is nothing to compare it with"
+        return (
+            f"{values[0]} ({fmt.percent(confidence)} interval); there is nothing to compare it with"
+        )
     return f"{len(values)} systems have {name}; they were not compared"
 
 
@@ -206,7 +198,7 @@ def _best_is_baseline(
     for c in comparisons:
         if best in (c.system, c.baseline):
             outcomes[c.system if c.baseline == best else c.baseline] = outcome_of(c, "higher")
-    value = with_interval(measured[best].mean, measured[best].interval)
+    value = fmt.with_interval(measured[best].mean, measured[best].interval)
     # equal on every query is more than not shown to differ
     equal = [system for system in tied if outcomes.get(system) == "identical"]
     apart = [system for system in measured if outcomes.get(system) == "not compared"]
@@ -221,7 +213,7 @@ def _best_is_baseline(
         verb = "has" if len(equal) == 1 else "have"
         parts.append(f"{_names(equal)} {verb} the same value on every query")
     if too_close:
-        n = counted(measured[best].n, "queries")
+        n = fmt.counted(measured[best].n, "queries")
         verb = "is too few" if n.startswith("1 ") else "are too few"
         parts.append(f"{n} {verb} to say whether {_names(too_close, 'or')} is worse")
     if apart:
@@ -236,7 +228,7 @@ def _names(systems: Sequence[str], word: str = "and") -> str:
 
     '' without names.
     """
-    return listed([*map(printable, systems)], word)
+    return fmt.listed([*map(printable, systems)], word)
 
 
 def _best_against_baseline(
@@ -244,10 +236,10 @@ def _best_against_baseline(
 ) -> str:
     """Return the sentence on a best system that was compared with its baseline."""
     best, against = printable(comparison.system), printable(comparison.baseline)
-    change = " ".join(difference(comparison.difference or 0.0, comparison.interval)).rstrip()
-    outcome, value = outcome_of(comparison, score.direction), significant(score.mean)
-    p = probability(comparison.p_adjusted)
-    certainty = f"{percent(confidence)} confidence, "
+    change = " ".join(fmt.difference(comparison.difference or 0.0, comparison.interval)).rstrip()
+    outcome, value = outcome_of(comparison, score.direction), fmt.significant(score.mean)
+    p = fmt.probability(comparison.p_adjusted)
+    certainty = f"{fmt.percent(confidence)} confidence, "
     certainty += f"adjusted p {p}" if corrected else f"p {p}, not corrected"
     if outcome == "better":
         return (
@@ -265,14 +257,14 @@ def _best_against_baseline(
     detectable = comparison.minimum_detectable
     if detectable is None:
         return text
-    n = counted(comparison.n, "queries")
-    return f"{text}; {n} would show a difference of {significant(detectable)} in 4 of 5 cases"
+    n = fmt.counted(comparison.n, "queries")
+    return f"{text}; {n} would show a difference of {fmt.significant(detectable)} in 4 of 5 cases"
 
 
 NOT_COMPARED = ("not compared", "no query has a score of both systems")
 NOT_SHOWN = ("not shown", "no difference was shown, which does not mean equal")
 # Rows of the footnotes: signs of a score, of a difference, and (all others) of a verdict.
-_SCORE_SIGNS = ("[low, high]", *SIGNS.values(), MISSING, "letters behind a value")
+_SCORE_SIGNS = ("[low, high]", *SIGNS.values(), fmt.MISSING, "letters behind a value")
 _DIFFERENCE_SIGNS = ("difference", "p")
 _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
     "not shown": NOT_SHOWN,
@@ -289,7 +281,7 @@ def legend(
     `several_answers` is True if a query has several answers, which the intervals then cover. In a
     fixed order: scores, differences, verdicts, then `-`; [] without signs.
     """
-    confidence = percent(comparisons.confidence or 0.95)
+    confidence = fmt.percent(comparisons.confidence or 0.95)
     cells = [cell for s in sections for m in s.measures for cell in m.scores]
     differences = [cell for s in sections for m in s.measures for cell in m.differences]
     marks, outcomes = {cell.mark for cell in cells}, {cell.outcome for cell in differences}
@@ -308,8 +300,8 @@ def legend(
         text = f"surely better or worse than its baseline ({confidence} confidence)"
         explained.append(("better, worse", text))
     explained += [_VERDICTS[outcome] for outcome in _VERDICTS if outcome in outcomes]
-    if MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
-        explained.append((MISSING, "no value: nothing was scored or compared"))
+    if fmt.MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
+        explained.append((fmt.MISSING, "no value: nothing was scored or compared"))
     return explained
 
 
@@ -365,7 +357,7 @@ def interval_and_p(
         for c in family.comparisons
         if c.p is not None and c.n_changed and not c.differs
         # an unbounded interval cannot contradict p
-        if (ends := ends_of(c.interval)) is not None
+        if (ends := fmt.ends_of(c.interval)) is not None
     ]
     alpha = 1 - (confidence or 0.95)
     explained = []

@@ -19,24 +19,13 @@ from ragbench.records.summary import (
     Timing,
     TokenCounts,
 )
+from ragbench.report import text as fmt
 from ragbench.report.audit import audit_chapter
 from ragbench.report.base import GateRow, Grid, Layout, Section, Slices
 from ragbench.report.ci import why_of
 from ragbench.report.headline import cheapest_sentence, headline, lead, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
 from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preference
-from ragbench.report.text import (
-    MISSING,
-    cause_sentence,
-    causes,
-    counted,
-    difference,
-    listed,
-    percent,
-    probability,
-    significant,
-    with_interval,
-)
 from ragbench.types.display import printable
 
 # Verdict of a gate -> the word after a count; verdicts that need a decision come first.
@@ -189,9 +178,9 @@ def _subject(summary: Summary) -> str:
     parts = [printable(dataset.name)] if dataset.name else []
     nouns = ("queries", "documents", "judgements")
     sizes = zip((dataset.queries, dataset.documents, dataset.judgements), nouns, strict=True)
-    parts += [counted(size, noun) for size, noun in sizes if size is not None]
+    parts += [fmt.counted(size, noun) for size, noun in sizes if size is not None]
     types = Counter(system.type for system in summary.systems)
-    parts += [counted(types[type_], noun) for type_, noun in _NOUNS.items() if types[type_]]
+    parts += [fmt.counted(types[type_], noun) for type_, noun in _NOUNS.items() if types[type_]]
     if summary.baseline:
         parts.append(f"baseline {printable(summary.baseline)}")
     return ", ".join(parts)
@@ -201,8 +190,8 @@ def _gate(gate: Decision) -> GateRow:
     """Return a decision as printable text, with its worst queries if it did not pass."""
     worst = []
     for query in () if gate.verdict == "pass" else gate.worst_queries:
-        start = "" if query.baseline is None else f"{significant(query.baseline)} -> "
-        text = f"{printable(query.question)} {start}{significant(query.score)}".strip()
+        start = "" if query.baseline is None else f"{fmt.significant(query.baseline)} -> "
+        text = f"{printable(query.question)} {start}{fmt.significant(query.score)}".strip()
         worst.append((printable(query.query_id), text))
     return GateRow(
         verdict=printable(gate.verdict),
@@ -228,11 +217,11 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
         latency = summary.timing.of(system.name).latency_ms or Latency()
         tokens, parts = system.tokens or TokenCounts(), []
         if latency.p50 is not None:
-            parts.append(f"{significant(latency.p50)} ms a query (median)")
+            parts.append(f"{fmt.significant(latency.p50)} ms a query (median)")
         if tokens.input:
             parts.append(f"{tokens.input:,} tokens sent, {tokens.output or 0:,} received")
         if system.usd:
-            parts.append(f"{significant(system.usd)} USD")
+            parts.append(f"{fmt.significant(system.usd)} USD")
         if parts and system.name in bests:
             prices.append(f"{printable(system.name)}: {', '.join(parts)}")
     return "; ".join(prices)
@@ -252,7 +241,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
     """
     failed = [
         f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "
-        f"{printable(system.name)}{causes(score.failed.items())}"
+        f"{printable(system.name)}{fmt.causes(score.failed.items())}"
         for system in summary.systems
         for name, score in system.scores.items()
         if score.n_failed
@@ -262,16 +251,16 @@ def _doubts(summary: Summary) -> Iterator[str]:
     if len(failed) > _MOST_DOUBTS:
         yield f"{len(failed) - _MOST_DOUBTS} more scores have failed items"
     if summary.audit is not None and summary.audit.findings:
-        yield f"test set: {counted(len(summary.audit.findings), 'findings')} of the audit"
+        yield f"test set: {fmt.counted(len(summary.audit.findings), 'findings')} of the audit"
     scores = [score for system in summary.systems for score in system.scores.values()]
     most = max((score.n for score in scores), default=_FEW_QUERIES)
     if most < _FEW_QUERIES:
-        yield f"{counted(most, 'queries')}: too few to show small differences"
+        yield f"{fmt.counted(most, 'queries')}: too few to show small differences"
     # a gate on the certificate is the only sign of one in a summary
     certified = any("certificate" in gate.gate and gate.verdict == "pass" for gate in summary.gates)
     judges = {score.judge for score in scores if score.judge}
     if judges and not certified:
-        names = listed([*map(printable, sorted(judges))])
+        names = fmt.listed([*map(printable, sorted(judges))])
         yield (
             f"judge {names} has no certificate of its agreement with people: compare its scores, "
             "but do not read them as shares of right answers (see ragbench calibrate)"
@@ -284,12 +273,12 @@ def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, 
     for system in systems:
         times, tokens = timing.of(system.name), system.tokens or TokenCounts()
         latency = times.latency_ms or Latency()
-        speeds = map(significant, (latency.p50, latency.p95, times.queries_per_second))
+        speeds = map(fmt.significant, (latency.p50, latency.p95, times.queries_per_second))
         counts = (tokens.input, tokens.output)
-        texts = (MISSING if count is None else str(count) for count in counts)
-        rows.append((printable(system.name), *speeds, *texts, significant(system.usd)))
+        texts = (fmt.MISSING if count is None else str(count) for count in counts)
+        rows.append((printable(system.name), *speeds, *texts, fmt.significant(system.usd)))
     # run files have no times, tokens and cost: then there is no table
-    return rows if any(cell != MISSING for row in rows for cell in row[1:]) else []
+    return rows if any(cell != fmt.MISSING for row in rows for cell in row[1:]) else []
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
@@ -339,8 +328,10 @@ def _slice_grids(
                 continue
             scores = system.scores_by.get(field, {}).get(name, {})
             cells = (scores.get(measure) for measure in measures)
-            means = (with_interval(s.mean, s.interval) if s else MISSING for s in cells)
-            rows.append((printable(name), printable(system.name), *means, cause_sentence(counts)))
+            means = (fmt.with_interval(s.mean, s.interval) if s else fmt.MISSING for s in cells)
+            rows.append(
+                (printable(name), printable(system.name), *means, fmt.cause_sentence(counts))
+            )
         cut = f", the last {len(last)} of {len(names)}" if len(last) < len(names) else ""
         heads = ("slice", "system", *map(printable, measures), "where answers are lost")
         yield Grid(f"by {printable(field)}{cut}", heads, tuple(rows), words=True)
@@ -371,16 +362,16 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
         lines.insert(0, f"{len(worse) - MOST_ROWS} more that got worse are in comparisons.json")
     lines.append(
         f"'worse' is one-sided, with max-T over the slices of one field "
-        f"({percent(comparisons.confidence or 0.95)}); the measures, systems and fields are not "
-        "corrected for each other"
+        f"({fmt.percent(comparisons.confidence or 0.95)}); the measures, systems and fields are "
+        "not corrected for each other"
     )
     cells = [
         (
             f"{printable(row.field)}: {printable(row.slice)}",
             *map(printable, (row.system, row.measure)),
             str(row.n),
-            " ".join(difference(row.difference or 0.0, row.interval)).rstrip(),
-            probability(row.p_adjusted),
+            " ".join(fmt.difference(row.difference or 0.0, row.interval)).rstrip(),
+            fmt.probability(row.p_adjusted),
         )
         for row in worse[:MOST_ROWS]
     ]
@@ -393,7 +384,7 @@ def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
     worse = {row.slice for row in rows if row.worse}
     slices = dict.fromkeys(row.slice for row in rows)
     untested = [printable(name) for name in slices if name not in tested]
-    line = f"{printable(field)}: {counted(len(slices), 'slices')}, {len(worse) or 'none'} worse"
+    line = f"{printable(field)}: {fmt.counted(len(slices), 'slices')}, {len(worse) or 'none'} worse"
     if not untested:
         return line
     names = ", ".join(untested[:5]) + (", ..." if len(untested) > 5 else "")

@@ -20,22 +20,10 @@ from ragbench.records.comparison import (
     RunSince,
 )
 from ragbench.records.score import SystemScore
+from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Grid, Layout, Outcome
 from ragbench.report.headline import outcome_of
 from ragbench.report.pictures import trend_picture
-from ragbench.report.text import (
-    MISSING,
-    cause_words,
-    counted,
-    difference,
-    draw,
-    flow_lines,
-    listed,
-    move_words,
-    significant,
-    sparkline,
-    with_interval,
-)
 from ragbench.signature import Signature
 from ragbench.types.display import printable
 
@@ -66,14 +54,14 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
     changes = ["the baseline of the other runs"]
     changes += map(changed_text, compared.runs[1:])
     runs = [
-        (name_of[run.source], run.started, (run.commit or MISSING)[:10], text)
+        (name_of[run.source], run.started, (run.commit or fmt.MISSING)[:10], text)
         for run, text in zip(compared.runs, changes, strict=True)
     ]
     causes = [
         (
             printable(flow.system),
             str(len(move.queries)),
-            *map(cause_words, (move.before, move.after)),
+            *map(fmt.cause_words, (move.before, move.after)),
             "; ".join(_query_lines(move.queries, compared.questions)),
         )
         for flow in compared.causes
@@ -116,9 +104,9 @@ def moved_causes(compared: ComparedRuns) -> list[str]:
     # systems of one run have their moves in the tables of the run
     for flow in compared.causes if len(compared.runs) > 1 else ():
         if flow.moves:
-            lines += ["", f"causes, {flow_lines(flow)[0]}"]
+            lines += ["", f"causes, {fmt.flow_lines(flow)[0]}"]
         for move in flow.moves:
-            lines.append(f"  {len(move.queries)} {move_words(move)}")
+            lines.append(f"  {len(move.queries)} {fmt.move_words(move)}")
             lines += [f"    {line}" for line in _query_lines(move.queries, compared.questions)]
     return lines
 
@@ -176,7 +164,7 @@ def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Contai
                 text += f" ({' -> '.join(_means(compared, family.measure, row))})"
             groups[outcome].append(text)
     return ", ".join(
-        f"{listed(t) if len(t) <= _MOST_SYSTEMS else counted(len(t), 'systems')} "
+        f"{fmt.listed(t) if len(t) <= _MOST_SYSTEMS else fmt.counted(len(t), 'systems')} "
         f"{'not shown to differ' if outcome == 'not shown' else outcome}".rstrip()
         for outcome, t in groups.items()
         if t
@@ -186,7 +174,7 @@ def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Contai
 def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
     """Return the means of baseline and system, in this order, as text."""
     scores = {system.name: system.scores for system in compared.systems}
-    return [significant(scores[name][measure].mean) for name in (row.baseline, row.system)]
+    return [fmt.significant(scores[name][measure].mean) for name in (row.baseline, row.system)]
 
 
 def _score_grid(compared: ComparedRuns) -> Grid:
@@ -197,11 +185,11 @@ def _score_grid(compared: ComparedRuns) -> Grid:
         (
             *map(printable, (row.system, family.measure)),
             *_means(compared, family.measure, row),
-            MISSING
+            fmt.MISSING
             if row.difference is None
-            else " ".join(difference(row.difference, row.interval)).rstrip(),
+            else " ".join(fmt.difference(row.difference, row.interval)).rstrip(),
             outcome_of(row, family.direction),
-            *map(str, counts.get((family.measure, row.system), (MISSING,) * 3)),
+            *map(str, counts.get((family.measure, row.system), (fmt.MISSING,) * 3)),
         )
         for family in compared.firsts
         for row in family.comparisons
@@ -216,7 +204,7 @@ def _query_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
     """Return the table of queries that moved most between two systems."""
     # a score may move while its cause stays
     causes = {
-        query: move_words(move)
+        query: fmt.move_words(move)
         for flow in compared.causes
         if (flow.system, flow.baseline) == (moved.system, moved.baseline)
         for move in flow.moves
@@ -225,8 +213,8 @@ def _query_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
     rows = [
         (
             *map(printable, (row.query_id, row.question)),
-            *map(significant, (row.baseline_score, row.score)),
-            difference(row.difference, None)[0],
+            *map(fmt.significant, (row.baseline_score, row.score)),
+            fmt.difference(row.difference, None)[0],
             causes.get(row.query_id, "same"),
         )
         for row in moved.queries
@@ -285,7 +273,7 @@ class Trends:
             for run in self.breaks
         ]
         if self.left_out:
-            notes.append(f"{counted(self.left_out, 'further systems')} are in --format json")
+            notes.append(f"{fmt.counted(self.left_out, 'further systems')} are in --format json")
         return notes
 
     def grid(self) -> Grid:
@@ -300,13 +288,13 @@ class Trends:
             rows.append(
                 (
                     printable(system),
-                    sparkline(means[-_TREND_VALUES:]),
-                    *(significant(score.mean) for score in ends),
+                    fmt.sparkline(means[-_TREND_VALUES:]),
+                    *(fmt.significant(score.mean) for score in ends),
                     printable(best_run),
                 )
             )
         subject = f"{printable(self.score)} of {printable(self.experiment)}"
-        caption = f"{subject} over {counted(len(self.runs), 'runs')}, oldest first"
+        caption = f"{subject} over {fmt.counted(len(self.runs), 'runs')}, oldest first"
         return Grid(caption, _TREND, tuple(rows))
 
 
@@ -379,11 +367,11 @@ def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
     Without entries there are no lines.
     """
     rows = [_HEADS, *_rows(entries, folder)]
-    lines = draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
+    lines = fmt.draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
     lines += _problems(entries, folder)
     for trends in trends_of(entries):
         grid = trends.grid()
-        lines += ["", grid.caption, *draw(list(zip(grid.heads, *grid.rows, strict=True)))]
+        lines += ["", grid.caption, *fmt.draw(list(zip(grid.heads, *grid.rows, strict=True)))]
         lines += [f"note: {note}" for note in trends.notes]
     return lines
 
@@ -406,7 +394,7 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
         trend_picture(f"trend-{n}", f"{t.score} of {t.experiment}", t.runs, t.systems)
         for n, t in enumerate(all_trends)
     ]
-    subject = counted(len(entries), "runs")
+    subject = fmt.counted(len(entries), "runs")
     return Layout(printable(folder.name), subject, headlines, runs=chapter), pictures
 
 
@@ -419,12 +407,12 @@ def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
     counts = Counter(entry.name for entry in readable)
     # entries are sorted oldest first, so that the dictionary keeps the newest of a name
     for name, entry in {entry.name: entry for entry in readable}.items():
-        runs = counted(counts[name], "runs")
+        runs = fmt.counted(counts[name], "runs")
         head = f"{printable(name)}: the newest of {runs}, of {entry.started}"
         if entry.value is None:
             yield f"{head}, scored nothing"
             continue
-        value = with_interval(entry.value.mean, entry.value.interval)
+        value = fmt.with_interval(entry.value.mean, entry.value.interval)
         best = f"{printable(entry.system)} is best on {printable(entry.score)}, {value}"
         yield f"{head}: {best}; changed since the previous run: {_changes(entry)}"
     if not readable:
@@ -440,9 +428,9 @@ def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]
         place = place_of(entry, folder) + ("" if entry.complete else " (incomplete)")
         score = "nothing scored"
         if entry.value is not None:
-            score = f"{entry.score} {with_interval(entry.value.mean, entry.value.interval)}"
+            score = f"{entry.score} {fmt.with_interval(entry.value.mean, entry.value.interval)}"
         # ten characters of a commit are enough to find it
-        best, commit = entry.system or MISSING, (entry.commit or MISSING)[:10]
+        best, commit = entry.system or fmt.MISSING, (entry.commit or fmt.MISSING)[:10]
         cells = (entry.started, entry.name, place, best, score, commit, _changes(entry))
         yield tuple(map(printable, cells))
 

@@ -9,20 +9,9 @@ from ragbench.records.comparison import Difference, MeasureComparison, Preferred
 from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.score import Kind, SystemScore
 from ragbench.records.summary import DeclaredJudge, FillCounts, PreferredSystem, Summary
+from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, DifferenceCell, Grid, MeasureColumn, ScoreCell, Section
 from ragbench.report.headline import outcome_of
-from ragbench.report.text import (
-    MISSING,
-    causes,
-    difference,
-    ends_of,
-    interval,
-    listed,
-    percent,
-    probability,
-    significant,
-    with_interval,
-)
 from ragbench.types.display import printable
 
 # System -> measure -> its score.
@@ -142,14 +131,14 @@ def score_cell(
     `-` without a score or mean; no mark without a family.
     """
     if score is None or score.mean is None:
-        return ScoreCell(MISSING, score=score)
+        return ScoreCell(fmt.MISSING, score=score)
     best, tied = (None, ()) if family is None else (family.best, family.untold)
     return ScoreCell(
-        value=significant(score.mean),
-        interval=interval(score.interval),
+        value=fmt.significant(score.mean),
+        interval=fmt.interval(score.interval),
         mark="best" if system == best else "tied" if system in tied else "",
         mean=score.mean,
-        ends=ends_of(score.interval),
+        ends=fmt.ends_of(score.interval),
         score=score,
     )
 
@@ -157,12 +146,12 @@ def score_cell(
 def _difference_cell(comparison: Difference | None, direction: str) -> DifferenceCell:
     """Return the cell of a comparison; `-` without one or without a difference."""
     if comparison is None:
-        return DifferenceCell(value=MISSING)
+        return DifferenceCell(value=fmt.MISSING)
     outcome = outcome_of(comparison, direction)
     if comparison.difference is None:
-        return DifferenceCell(outcome, MISSING)
-    value, ends = difference(comparison.difference, comparison.interval)
-    return DifferenceCell(outcome, value, ends, probability(comparison.p_adjusted))
+        return DifferenceCell(outcome, fmt.MISSING)
+    value, ends = fmt.difference(comparison.difference, comparison.interval)
+    return DifferenceCell(outcome, value, ends, fmt.probability(comparison.p_adjusted))
 
 
 def _fill_label(fill: FillCounts) -> str:
@@ -170,7 +159,7 @@ def _fill_label(fill: FillCounts) -> str:
     counts = [
         f"{fill.people} judged by people",
         f"{fill.model} by {printable(fill.model_name)} ({printable(fill.rubric)})",
-        f"{sum(fill.failed.values())} failed{causes(fill.failed.items())}",
+        f"{sum(fill.failed.values())} failed{fmt.causes(fill.failed.items())}",
     ]
     if fill.without_text:
         counts.append(f"{fill.without_text} without text")
@@ -189,7 +178,7 @@ def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
     # a server may not report its model
     if not models and declared.model:
         models = [printable(declared.model)]
-    text = f"judged by {listed(models) or printable(judge) or 'an unnamed judge'}"
+    text = f"judged by {fmt.listed(models) or printable(judge) or 'an unnamed judge'}"
     return text + (f": {printable(declared.label)}" if declared.label else "")
 
 
@@ -242,7 +231,7 @@ def _describe(key: Key) -> str:
     """Return counts as text: `57 scored, 3 failed (timeout 3), 0 not applicable`."""
     scored, failed, not_applicable = key
     total = sum(n for _, n in failed)
-    return f"{scored} scored, {total} failed{causes(failed)}, {not_applicable} not applicable"
+    return f"{scored} scored, {total} failed{fmt.causes(failed)}, {not_applicable} not applicable"
 
 
 def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -> list[str]:
@@ -256,10 +245,10 @@ def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -
 
 def _with_bounds(measure: str, score: SystemScore) -> str:
     """Return a measure with the bounds of its mean; without them only its name."""
-    bounds = ends_of(score.bounds)
+    bounds = fmt.ends_of(score.bounds)
     if bounds is None:
         return printable(measure)
-    low, high = map(significant, bounds)
+    low, high = map(fmt.significant, bounds)
     return f"{printable(measure)} (mean from {low} to {high}, had they been scored)"
 
 
@@ -283,7 +272,7 @@ def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
 
     The matrix of win rates is there from three systems on.
     """
-    confidence, baseline = percent(summary.confidence), printable(entry.baseline)
+    confidence, baseline = fmt.percent(summary.confidence), printable(entry.baseline)
     declared = summary.judges.get(entry.judge) or DeclaredJudge()
     judged = f"judged by {printable(entry.model)}"
     judged += f": {printable(declared.label)}" if declared.label else ""
@@ -297,7 +286,10 @@ def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
     if len(names) >= _SMALLEST_MATRIX:
         heads = ("win rate of", *(f"over {printable(name)}" for name in names))
         rows = [
-            (printable(name), *(significant(entry.win_matrix[name].get(other)) for other in names))
+            (
+                printable(name),
+                *(fmt.significant(entry.win_matrix[name].get(other)) for other in names),
+            )
             for name in names
         ]
         grids.append(Grid("win rate of each system over each other", heads, tuple(rows)))
@@ -319,7 +311,7 @@ def _headline(entry: Ranked, confidence: str) -> str:
     if not first:
         return f"no system has a rank by {name}"
     if len(first) > 1:
-        return f"{listed([printable(system.system) for system in first])} rank equal by {name}"
+        return f"{fmt.listed([printable(system.system) for system in first])} rank equal by {name}"
     best, beaten = first[0].system, []
     for pair in entry.comparisons:
         if pair.differs and pair.win_rate is not None:
@@ -328,10 +320,10 @@ def _headline(entry: Ranked, confidence: str) -> str:
             elif pair.other == best and pair.win_rate < 0.5:
                 beaten.append(printable(pair.system))
     # the first rank alone shows no preference
-    text = f"{printable(best)} ranks first by {name}, win rate {significant(first[0].win_rate)}"
+    text = f"{printable(best)} ranks first by {name}, win rate {fmt.significant(first[0].win_rate)}"
     if not beaten:
         return f"{text}; that it is preferred to any other system was not shown"
-    return f"{text}; preferred to {listed(beaten)} ({confidence} confidence)"
+    return f"{text}; preferred to {fmt.listed(beaten)} ({confidence} confidence)"
 
 
 def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[str, ...]]:
@@ -339,9 +331,9 @@ def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[str, ...
     for system in sorted(systems, key=lambda s: (s.rank is None, s.rank or 0)):
         yield (
             printable(system.system),
-            MISSING if system.rank is None else str(system.rank),
-            with_interval(system.strength, system.interval),
-            significant(system.win_rate),
+            fmt.MISSING if system.rank is None else str(system.rank),
+            fmt.with_interval(system.strength, system.interval),
+            fmt.significant(system.win_rate),
             *_counts(system),
         )
 
@@ -351,20 +343,20 @@ def _pair_row(pair: PreferredPair) -> tuple[str, ...]:
     # no value for a pair whose verdicts all failed
     verdict = "not shown"
     if pair.win_rate is None:
-        verdict = MISSING
+        verdict = fmt.MISSING
     elif pair.differs:
         verdict = "preferred" if pair.win_rate > 0.5 else "the other is preferred"
     return (
         f"{printable(pair.system)} over {printable(pair.other)}",
-        with_interval(pair.win_rate, pair.interval),
+        fmt.with_interval(pair.win_rate, pair.interval),
         *_counts(pair),
-        interval(pair.bounds) or MISSING,
-        probability(pair.p_adjusted),
+        fmt.interval(pair.bounds) or fmt.MISSING,
+        fmt.probability(pair.p_adjusted),
         verdict,
     )
 
 
 def _counts(entry: PreferredPair | PreferredSystem) -> tuple[str, ...]:
     """Return wins, ties, losses, failed and not applicable verdicts as text."""
-    failed = f"{entry.n_failed}{causes(entry.failed.items())}"
+    failed = f"{entry.n_failed}{fmt.causes(entry.failed.items())}"
     return (*map(str, (entry.wins, entry.ties, entry.losses)), failed, str(entry.not_applicable))

@@ -7,18 +7,10 @@ from dataclasses import replace
 
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
+from ragbench.report import text as fmt
 from ragbench.report.base import SIGNS, Chapter, MeasureColumn, Section
 from ragbench.report.headline import footnotes
 from ragbench.report.layout import lay_out
-from ragbench.report.text import (
-    cause_lines,
-    causes,
-    counted,
-    draw,
-    listed,
-    side_by_side,
-    with_intervals,
-)
 from ragbench.types.display import printable
 
 _STYLES = {
@@ -85,12 +77,12 @@ def render_terminal(
             table, n_hidden = _first_table(section, width, color)
             lines += ["", *table, *_failed_line(section)]
             n_omitted += n_hidden
-    lost = cause_lines(summary.systems, width)
+    lost = fmt.cause_lines(summary.systems, width)
     if verbose:
         lines += _preferences(page.preferences, color)
         lines += ["", _style("where answers are lost", "title", color), *lost] if lost else []
     for grid in page.slice_grids:
-        cells = draw(list(zip(grid.heads, *grid.rows, strict=True)), width)
+        cells = fmt.draw(list(zip(grid.heads, *grid.rows, strict=True)), width)
         lines += ["", _style(grid.caption, "title", color), *cells]
     if page.legend:
         lines += ["", *footnotes(page.legend, differences=verbose)]
@@ -101,11 +93,11 @@ def render_terminal(
     room = max(_MOST_LINES - len(lines) - len(closing) - 1, 0)
     n_passed = sum(gate.verdict == "pass" for gate in page.gates)
     counts = {"measures": n_omitted, "passed gates": n_passed, "notes": len(remarks[room:])}
-    omitted = [counted(n, noun) for noun, n in counts.items() if n]
+    omitted = [fmt.counted(n, noun) for noun, n in counts.items() if n]
     omitted += ["preferences by pair"] if page.preferences else []
     omitted += ["where each system loses answers"] if lost else []
     if omitted:
-        closing.insert(0, f"left out: {listed(omitted)}; pass --verbose, or open the report")
+        closing.insert(0, f"left out: {fmt.listed(omitted)}; pass --verbose, or open the report")
     return "\n".join([*lines, *remarks[:room], *closing]) + "\n"
 
 
@@ -120,7 +112,7 @@ def _failed_line(section: Section) -> list[str]:
         scores = [cell.score for m in section.measures if (cell := m.scores[place]).score]
         worst = max(scores, key=lambda score: score.n_failed, default=None)
         if worst is not None and worst.n_failed:
-            parts.append(f"{worst.n_failed} of {system}{causes(worst.failed.items())}")
+            parts.append(f"{worst.n_failed} of {system}{fmt.causes(worst.failed.items())}")
     return [f"failed: {', '.join(parts)}"] if parts else []
 
 
@@ -132,7 +124,7 @@ def _preferences(chapters: Sequence[Chapter], color: bool) -> list[str]:
         for grid in chapter.grids:
             # styled before drawing: `draw` ignores colour codes in widths
             heads = [_style(head, "title", color) for head in grid.heads]
-            lines += ["", grid.caption, *draw(list(zip(heads, *grid.rows, strict=True)))]
+            lines += ["", grid.caption, *fmt.draw(list(zip(heads, *grid.rows, strict=True)))]
     return lines
 
 
@@ -166,7 +158,7 @@ def _tables(section: Section, head: str, width: int, color: bool) -> list[str]:
             ]
         groups.append([_column(*column, color) for column in group])
     names = _column(head, section.systems, [""] * len(section.systems), color)
-    return side_by_side([names], groups, width)
+    return fmt.side_by_side([names], groups, width)
 
 
 def _column(head: str, cells: Sequence[str], styles: Sequence[str], color: bool) -> list[str]:
@@ -181,7 +173,7 @@ def _score_texts(measure: MeasureColumn) -> list[str]:
     values = [
         cell.value + (SIGNS[cell.mark] if cell.mark else " " * marked) for cell in measure.scores
     ]
-    return with_intervals(values, [cell.interval for cell in measure.scores])
+    return fmt.with_intervals(values, [cell.interval for cell in measure.scores])
 
 
 def _style(text: str, style: str, color: bool) -> str:
