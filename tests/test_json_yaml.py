@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.rows import parse_json
@@ -38,6 +38,7 @@ values = st.recursive(
 
 
 @pytest.mark.costly
+@settings(max_examples=50)
 @given(values)
 def test_agrees_with_the_json_module(value):
     text = json.dumps(value)

@@ -89,7 +89,7 @@ def test_calibrate_on_a_config_of_the_wrong_shape(run, text):
     assert "config.yaml" in done.stderr
 
 
-@pytest.mark.parametrize("shift", range(0, len(ODD), 5))
+@pytest.mark.parametrize("shift", range(0, len(ODD), 7))
 def test_stored_items_of_the_wrong_shape_are_made_again(
     run, tmp_path, repository, shift, monkeypatch
 ):

@@ -1,4 +1,8 @@
-"""Each command as a process of its own: it exits and prints as `run_command` does in this one."""
+"""Each command as a process of its own: it exits and prints as `run_command` does in this one.
+
+Each process imports the package from nothing, in the order of its command. Other packages are
+imported already in all but a few of them, which start as a user's command does.
+"""
 
 import os
 import re
@@ -35,38 +39,62 @@ LINES = {
 }
 """Command -> the arguments of one call, where a quickstart has run."""
 
+FROM_NOTHING = {"list", "run", "schema"}
+"""Commands that start a Python of their own."""
+WITHOUT_RAGBENCH = """
+import runpy, sys
+for name in [*sys.modules]:
+    if name.partition(".")[0] in ("ragbench", "tests"):
+        del sys.modules[name]
+runpy.run_module("ragbench", run_name="__main__", alter_sys=True)
+"""
+"""What `python -m ragbench` does, in a process that has imported other packages only."""
+
 
 def test_every_command_is_here():
     assert set(LINES) == set(_COMMANDS)
 
 
+def run_process(warm, command, words, **options):
+    """Return the exit code, stdout and stderr of `python -m ragbench COMMAND WORDS`."""
+    if command in FROM_NOTHING:
+        done = subprocess.run(
+            [sys.executable, "-m", "ragbench", command, *words],
+            capture_output=True, encoding="utf-8", check=False, **options,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+    process = warm.popen(
+        ["-c", WITHOUT_RAGBENCH, command, *words], stderr=subprocess.PIPE, text=True, **options
+    )
+    stdout, stderr = process.communicate()
+    return process.returncode, stdout, stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_a_process_exits_and_prints_as_the_call_does(
-    finished_quickstart, repository, example_data, tmp_path, command
+    finished_quickstart, repository, example_data, tmp_path, warm, command
 ):
     places = {
         "CONFIG": str(repository / "configs" / "quickstart.yaml"),
         "QRELS": str(example_data / "qrels" / "test.tsv"),
         "CORPUS": str(example_data / "corpus.jsonl"),
     }
-    words = [command, *(places.get(word, word) for word in LINES[command].split())]
+    words = [places.get(word, word) for word in LINES[command].split()]
     shown = []
     for name in ("process", "call"):
         folder = tmp_path / name
         finished_quickstart.copy_to(folder)
         env = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
         if name == "process":
-            done = subprocess.run(
-                [sys.executable, "-m", "ragbench", *words],
-                cwd=folder, env=env, capture_output=True, encoding="utf-8", check=False,
-            )  # fmt: skip
+            code, stdout, stderr = run_process(warm, command, words, cwd=folder, env=env)
         else:
-            done = run_command(*words, cwd=folder, env=env)
-        output = f"{done.stdout}\n--- stderr\n{done.stderr}"
+            done = run_command(command, *words, cwd=folder, env=env)
+            code, stdout, stderr = done.returncode, done.stdout, done.stderr
+        output = f"{stdout}\n--- stderr\n{stderr}"
         # a run folder is named by its time
         output = re.sub(r"\d{8}-\d{6}\S*(?=/report)", "RUN", output.replace(str(folder), "HERE"))
-        shown.append((done.returncode, output))
+        shown.append((code, output))
 
     assert shown[0] == shown[1]
     assert shown[0][0] in (0, 2), shown

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -135,6 +135,7 @@ RELEVANT = st.lists(NAMES, min_size=1, max_size=4, unique=True)
 
 
 @pytest.mark.costly
+@settings(max_examples=50)
 @given(st.lists(st.tuples(RANKINGS, RELEVANT), min_size=1, max_size=4))
 def test_rankings_have_the_bits_of_evaluate_run(pairs):
     rows = [

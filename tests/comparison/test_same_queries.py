@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench import evaluate_run, evaluate_texts
@@ -74,6 +74,7 @@ def differ(measures, *data, texts=False):
 MEASURES = st.sampled_from([("mrr",), ("exact_match",), ("mrr", "exact_match")])
 
 
+@settings(max_examples=50)
 @given(st.lists(DATA, min_size=2, max_size=3), MEASURES, st.sampled_from([0, 1, 2, None]))
 @example([dict.fromkeys(IDS, SAME), {"q0": replace(SAME, question="Why?")}], ("mrr",), None)
 @example([{"q0": SAME}, {"q0": SAME}, {"q0": replace(SAME, question="Why?")}], ("mrr",), 0)

@@ -26,7 +26,7 @@ agreement, with the number of compared values and the largest difference. [Score
 defines the measures.
 
 `make conformance` (`python -m tests.conformance`) writes the page; `make generated` adds new
-rows. A test computes every row again on a tenth of the cases. It fails if the page is out of
+rows. A test computes every row again on a twentieth of the cases. It fails if the page is out of
 date, if a difference exceeds its bar, or if a score of the package has no row. `python -m
 tests.conformance --times 20` compares twenty times as many cases and writes nothing.
 

@@ -45,11 +45,11 @@ def test_nothing_is_held_against_something_that_is_not_there():
         assert {(name, module) for name in held} <= names
 
 
-@pytest.mark.slow(first=True)  # seconds each: a case in ten of every reference
+@pytest.mark.slow(first=True)  # seconds each: a case in twenty of every reference
 @pytest.mark.filterwarnings("ignore")  # the other packages' own
 @pytest.mark.parametrize("heading", SECTIONS)
 def test_the_page_is_what_the_command_writes(heading):
-    made = SECTIONS[heading](Part(10), "").rstrip()
+    made = SECTIONS[heading](Part(20), "").rstrip()
     written = section(PAGE.read_text(encoding="utf-8"), heading)
 
     assert without_figures(made) == without_figures(written), "stale: run make conformance"

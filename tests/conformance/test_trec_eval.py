@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given
+from hypothesis import given, settings
 
 from ragbench.comparison.systems import summarize
 from ragbench.score.retrieval.notation import parse_measure
@@ -43,6 +43,7 @@ def assert_equal_to_trec_eval(qrels, run, names, oracle_run=None, **rules):
 
 
 @pytest.mark.costly
+@settings(max_examples=50)
 @given(qrels_and_run())
 def test_any_small_case(case):
     assert_equal_to_trec_eval(*case, list(TREC_EVAL), trec_eval=9)

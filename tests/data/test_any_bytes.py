@@ -1,7 +1,7 @@
 """Whatever stands in a file: it is read, or a `DataError` names it; nothing else is raised."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.collection import read_topics
@@ -51,6 +51,7 @@ def folder(tmp_path_factory):
         ("qrels/test.tsv", lambda path: Beir(path=path.parent.parent).load()),
     ],
 )
+@settings(max_examples=30)
 @given(content=contents)
 def test_read_or_named(folder, name, read, content):
     path = folder / name

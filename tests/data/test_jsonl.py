@@ -4,7 +4,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.rows import parse_json, read_jsonl
@@ -17,6 +17,7 @@ values = st.recursive(
 ).filter(lambda value: "Infinity" not in json.dumps(value))
 
 
+@settings(max_examples=50)
 @given(st.lists(st.dictionaries(texts, values, max_size=4), min_size=1), st.booleans())
 def test_agrees_with_the_json_module(rows, ascii_only):
     """Any Unicode, escaped or not, line separators of Unicode included."""

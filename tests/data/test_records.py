@@ -6,7 +6,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.loaders.records import Records
@@ -36,6 +36,7 @@ def as_csv(table):
     return stream.getvalue().encode()
 
 
+@settings(max_examples=50)
 @given(tables, st.randoms(use_true_random=False))
 def test_formats_and_row_orders_read_alike(tmp_path_factory, table, random):
     folder = tmp_path_factory.mktemp("records")

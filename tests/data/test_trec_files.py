@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 import pytrec_eval
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files import trec_files
@@ -35,6 +35,7 @@ def read(raw):
 
 
 @pytest.mark.costly
+@settings(max_examples=50)
 @given(runs)
 def test_a_written_run_reads_back_exactly(scores_by_query):
     run = read(format_run(scores_by_query, tag="mine"))
@@ -45,6 +46,7 @@ def test_a_written_run_reads_back_exactly(scores_by_query):
 
 
 @pytest.mark.costly
+@settings(max_examples=50)
 @given(runs, st.booleans(), st.integers(1, 40))
 def test_lines_are_those_of_a_loop_over_the_hits(scores_by_query, from_file, table_bytes):
     """However many rows are written at once, out of a file or a mapping."""
@@ -67,6 +69,7 @@ def test_lines_are_those_of_a_loop_over_the_hits(scores_by_query, from_file, tab
     assert written == ("".join(lines) or "# a run without hits\n")
 
 
+@settings(max_examples=50)
 @given(
     st.dictionaries(
         plain_ids, st.dictionaries(plain_ids, scores, min_size=1, max_size=5), min_size=1

@@ -24,7 +24,6 @@ TEXTS = [
     " ".join(WORDS[(7 * i + j * j) % 8] for j in range(1 + (i * i) % 17)) + f" {i}"
     for i in range(40)
 ]
-COMPANY = st.lists(st.sampled_from(TEXTS), min_size=1, max_size=12, unique=True)
 SOME = st.lists(st.sampled_from(TEXTS[:15]), min_size=1, max_size=6, unique=True)
 
 
@@ -58,13 +57,13 @@ def together(model):
     return dict(zip(TEXTS, model(TEXTS), strict=True))
 
 
-def test_no_result_depends_on_the_place_or_the_neighbours_in_a_thousand_shuffles(model, together):
+def test_no_result_depends_on_the_place_or_the_neighbours(model, together):
     """Texts of one or two padded lengths, so that nearly all share their batches."""
     import torch
 
     usual, rng = torch.get_num_threads(), random.Random(5)
     try:
-        for shuffle in range(250):  # of each of the four models
+        for shuffle in range(40):  # of each of the four models
             torch.set_num_threads(1 + shuffle % 2)
             texts = rng.sample(TEXTS, rng.choice((1, 3, 4, 5, 12)))
             assert model(texts) == [together[text] for text in texts]
@@ -86,7 +85,7 @@ def test_no_architecture_sees_the_neighbours_or_the_padding(architecture, tiny_b
     tokens, rng = encoder.tokenize(TEXTS), random.Random(6)
     together = [rows.tobytes() for rows in encoder.encode(tokens)]
 
-    for _ in range(30):
+    for _ in range(10):
         places = rng.sample(range(len(TEXTS)), rng.choice((1, 3, 12)))
         vectors = encoder.encode([tokens[place] for place in places])
         assert [rows.tobytes() for rows in vectors] == [together[place] for place in places]
@@ -95,7 +94,7 @@ def test_no_architecture_sees_the_neighbours_or_the_padding(architecture, tiny_b
 @pytest.mark.parametrize("kind", ["embedder", "tokens"])
 def test_no_vector_of_a_trained_model_depends_on_its_batch(kind, minilm):
     rng = random.Random(7)
-    texts = [" ".join(rng.choices(WORDS, k=k)) for k in (1, 2, 5, 6, 14, 30, 31, 62, 70, 140)]
+    texts = [" ".join(rng.choices(WORDS, k=k)) for k in (1, 2, 5, 6, 14, 30, 31, 70)]
     if kind == "embedder":
         encode = SentenceTransformerEmbedder(minilm, device="cpu").encode
     else:
@@ -106,15 +105,9 @@ def test_no_vector_of_a_trained_model_depends_on_its_batch(kind, minilm):
 
     together = dict(zip(texts, (rows.tobytes() for rows in encode(texts)), strict=True))
 
-    for size in (1, 2, 3, 5, 8):
+    for size in (1, 3, 5):
         some = rng.sample(texts, size)
         assert [rows.tobytes() for rows in encode(some)] == [together[text] for text in some]
-
-
-@settings(max_examples=15)  # a few milliseconds for each text
-@given(COMPANY)
-def test_no_result_depends_on_the_company(model, together, texts):
-    assert model(texts) == [together[text] for text in texts]
 
 
 def test_no_result_depends_on_the_number_of_threads(model):
@@ -147,7 +140,7 @@ def test_a_score_does_not_depend_on_the_rows_beside_it(scorer, tiny_bert, tiny_e
         assert scores(rows) == [together[row] for row in rows]
 
 
-@settings(max_examples=10)  # each makes a file
+@settings(max_examples=5)  # each makes a file
 @given(st.lists(SOME, max_size=3), st.permutations(TEXTS[:15]))
 def test_a_cache_that_was_filled_in_parts_gives_what_a_fresh_run_does(
     tiny_embedder, tmp_path_factory, parts, corpus

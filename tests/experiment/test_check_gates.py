@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import check_gates, evaluate_run
@@ -58,6 +58,7 @@ def test_a_baseline_stands_for_what_gates_do_not_name(finished, tmp_path):
     assert verdicts(check_gates(finished, gate))[0][0] == "exact"
 
 
+@settings(max_examples=50)
 @given(st.floats(0, 1).map(lambda x: round(x, 3)))
 def test_a_gate_means_the_same_in_every_spelling(margin):
     forms = [

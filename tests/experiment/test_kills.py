@@ -16,7 +16,7 @@ from tests.chat_server import ChatServer
 from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 
-KILLS = int(os.environ.get("RAGBENCH_TEST_KILLS", "4"))
+KILLS = int(os.environ.get("RAGBENCH_TEST_KILLS", "2"))
 """How many; `make torture` kills a hundred times."""
 QUERIES = 4
 CONCURRENCY = 4

@@ -42,7 +42,7 @@ ITEMS = 300  # each of the faults falls on a dozen or so
 def test_every_fault_among_many_items(serve):
     """Each item ends as its fault says: none lost, none twice, none under another's cause."""
     script = Faults(GOOD, share=0.5)
-    server, engine = serve(script, engine={"limits": Limits(concurrency=32, timeout=5.0)})
+    server, engine = serve(script, engine={"limits": Limits(concurrency=32, timeout=3.0)})
 
     async def judge(request):
         try:

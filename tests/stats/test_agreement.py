@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
@@ -40,6 +40,7 @@ def test_raw_agreement_agrees_with_scikit_learn(pair):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("statistic", [kappa, alpha, product_moment, rank_rho, rank_tau])
+@settings(max_examples=30)
 @given(pair=rated(min_size=3))
 def test_leaving_one_out_in_closed_form_is_computing_it_again(statistic, pair):
     table = np.column_stack(pair)
@@ -53,6 +54,7 @@ def test_leaving_one_out_in_closed_form_is_computing_it_again(statistic, pair):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("statistic", PAIRED)
+@settings(max_examples=30)
 @given(pair=rated(min_size=3))
 def test_the_interval_is_around_the_value_and_has_a_width(statistic, pair):
     found = statistic(*pair)
@@ -66,6 +68,7 @@ def test_the_interval_is_around_the_value_and_has_a_width(statistic, pair):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("statistic", PAIRED)
+@settings(max_examples=30)
 @given(pair=rated(), data=st.data())
 def test_the_order_of_items_and_of_raters_changes_nothing(statistic, pair, data):
     x, y = pair

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragbench.stats import correlation
@@ -86,6 +86,7 @@ _SCIPY = {"pearson": "pearsonr", "spearman": "spearmanr", "kendall": "kendalltau
 
 @pytest.mark.costly
 @pytest.mark.parametrize("coefficient", _SCIPY)
+@settings(max_examples=30)
 @given(rated(), st.data())
 def test_group_by_group_is_the_mean_of_what_scipy_says(scipy_stats, coefficient, pair, data):
     """Groups in which somebody gives one value throughout, and groups of one, are counted out."""

@@ -40,7 +40,7 @@ def test_wilcoxon_without_ties_agrees_with_scipys_exact_test(scipy_stats, n):
 
 
 @given(difference_tables(max_rows=8, missing=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_wilcoxon_with_ties_agrees_with_all_permutations(scipy_stats, table):
     """SciPy goes through every sign; differences in tenths keep the ties there."""
     for ours, d in zip(wilcoxon_p_values(table), np.rint(table * 10).T, strict=True):

@@ -33,14 +33,14 @@ FEW_CHANGED = np.array([-0.5, 0.5, -0.2, 0.2] + [0.0] * 36)
     ],
 )
 def test_the_power_is_what_was_asked_for(d, point):
-    """400 samples of so many queries; se 2 points."""
+    """200 samples of so many queries; se 2.8 points."""
     n = queries_to_exclude(d, point)
     out = 0
-    for _ in range(400):
+    for _ in range(200):
         found = difference_interval(RANDOM.choice(d, n))
         out += not found.lower <= point <= found.upper
 
-    assert out / 400 == pytest.approx(0.8, abs=0.06)
+    assert out / 200 == pytest.approx(0.8, abs=0.085)
 
 
 @pytest.mark.costly
@@ -74,7 +74,7 @@ def test_no_number_tells_the_mean_from_itself(d):
 
 
 @given(differences(min_size=2), st.floats(-0.9, 0.9), st.sampled_from([0.5, 0.8, 0.95]))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_mirrors_and_scales(d, point, power):
     n = queries_to_exclude(d, point, power=power)
 

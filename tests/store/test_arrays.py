@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -32,6 +32,7 @@ def key_of(folder):
     return array_path(folder, "index", "k")
 
 
+@settings(max_examples=50)
 @given(
     st.sampled_from(["float64", "float32", "int64", "uint8"]).flatmap(
         lambda kind: arrays.arrays(kind, arrays.array_shapes(max_dims=2, min_side=0))

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
@@ -46,6 +46,7 @@ def test_the_ideal_order_is_that_of_the_grades(queries):
     assert ideal_order(grades, starts).tolist() == expected
 
 
+@settings(max_examples=50)
 @given(
     qrels_and_run(),
     st.sampled_from(["docid", "stable"]),

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
@@ -45,6 +45,7 @@ def options_of(name):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=30)
 @given(case=judged_list())
 def test_equal_to_the_kernel(name, case):
     retrieved, judged = case

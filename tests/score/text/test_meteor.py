@@ -40,7 +40,7 @@ def reader(small_wordnet, monkeypatch):
     rows=st.lists(st.tuples(either, st.lists(either, min_size=1, max_size=3)), max_size=5),
     options=weights,
 )
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_equals_nltk(reader, rows, options):
     written = ",".join(f"{name}={value}" for name, value in options.items())
     columns = score_texts([p for p, _ in rows], [r for _, r in rows], [f"meteor({written})"])

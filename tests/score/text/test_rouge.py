@@ -24,7 +24,7 @@ def as_tuples(scores):
 
 
 @given(texts, texts, st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_equals_rouge_score(prediction, reference, stemmer):
     theirs = SCORERS[stemmer].score(reference, prediction)
     with warnings.catch_warnings():
@@ -34,7 +34,7 @@ def test_equals_rouge_score(prediction, reference, stemmer):
 
 
 @given(latin_texts, st.lists(latin_texts, min_size=1, max_size=3), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_equals_rouge_score_on_latin_texts(prediction, references, stemmer):
     theirs = SCORERS[stemmer].score_multi(references, prediction)
     assert as_tuples(rouge(prediction, references, TYPES, stemmer=stemmer)) == as_tuples(theirs)
