@@ -150,7 +150,8 @@ class TextClassifier:
         Only for the head `tokens`. Each pair has the largest probability of a token of its text to
         be unsupported, 0 for a text without tokens, and the spans of adjacent tokens with a
         probability of 0.5 or more, in the order of the text. Of several windows of a prompt, the
-        smallest probability of a token counts: a window that supports it suffices.
+        largest probability of a token counts, as in the authors' code: each window has to support
+        it.
         """
         import numpy as np
 
@@ -163,7 +164,7 @@ class TextClassifier:
                 # the tokens of the text are the last ones before the final special token
                 end = -len(places) - 1
                 parts = [windows[n][end:-1, 0] for n in np.flatnonzero(owners == number)]
-                tokens = np.min(parts, axis=0).tolist()
+                tokens = np.max(parts, axis=0).tolist()
                 spans.append((max(tokens, default=0.0), join_tokens(places, tokens)))
         return spans
 

@@ -1,39 +1,13 @@
-"""Entailment between two texts, by classifiers on transformers."""
+"""Labels of the classifiers that find entailment between two texts."""
 
 from __future__ import annotations
 
-from ragbench.embed.base import Checkpoint, Device
-from ragbench.embed.classifier import InputForm, Labels, TextClassifier, check_classifier
+from ragbench.embed.base import Checkpoint
+from ragbench.embed.classifier import Labels
 from ragbench.errors import OptionError
 
 # The classes of an entailment model, in the order of the columns here.
 LABELS = ("entailment", "neutral", "contradiction")
-
-
-class EntailmentModel(TextClassifier):
-    """Classifier of whether a premise entails or contradicts a hypothesis.
-
-    The columns of its probabilities are `LABELS`. Of the windows of a long premise, the one with
-    the highest probability of entailment or contradiction counts.
-    """
-
-    def __init__(
-        self, checkpoint: Checkpoint, *, device: Device = "auto", batch_tokens: int | None = None
-    ) -> None:
-        """Load the model; `batch_tokens` and errors are those of `TextClassifier`."""
-        super().__init__(
-            checkpoint, label_columns, decisive=(0, 2), device=device, batch_tokens=batch_tokens
-        )
-
-
-def check_entailment(checkpoint: Checkpoint) -> None:
-    """Check that a model is an entailment classifier, without reading its weights.
-
-    Raises:
-        OptionError: The model is none, has other labels, or does not exist.
-        DataError: The model is not in the cache of the hub, and the hub cannot be reached.
-    """
-    check_classifier(checkpoint, label_columns, InputForm(), "an entailment model")
 
 
 def label_columns(checkpoint: Checkpoint, labels: Labels) -> list[int]:

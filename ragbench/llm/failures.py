@@ -24,7 +24,7 @@ _TOO_LONG = re.compile(
     r"(?:maximum|max|available|model's) context (?:length|size|window)|maximum context length"
     r"|context (?:length|window|size) (?:exceeded|of only|is only)|exceeds? the (?:context|maximum"
     r" number of tokens)|prompt is too long|longer than the model|context_length_exceeded"
-    r"|exceed_context_size|`?max_new_tokens`? must be <=",
+    r"|exceed_context_size|`?max_new_tokens`? must be <=|must have less than \d+ tokens",
     re.IGNORECASE,
 )
 _MAX_DETAIL = 500

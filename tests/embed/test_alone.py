@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from ragbench.embed.base import find_checkpoint
 from ragbench.embed.cache import CachedEmbedder
+from ragbench.embed.classifier import TextClassifier
 from ragbench.embed.encoders import TokenEncoder
-from ragbench.embed.entailment import EntailmentModel
+from ragbench.embed.entailment import label_columns
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.rerank.cross_encoder import PairScorer
 from ragbench.score.text.bertscore import BERTScorer
@@ -44,7 +45,7 @@ def model(request):
         return lambda texts: [pair.score.hex() for pair in scorer.read(of_pairs(texts))]
     if request.param == "entailment":
         folder = request.getfixturevalue("tiny_nli")
-        judge = EntailmentModel(find_checkpoint("test", folder), device="cpu")
+        judge = TextClassifier(find_checkpoint("test", folder), label_columns, device="cpu")
         return lambda texts: [row.tobytes() for row in judge.probabilities(of_pairs(texts))]
     folder = request.getfixturevalue("tiny_bert")
     encoder = TokenEncoder(find_checkpoint("test", folder), 2, device="cpu")

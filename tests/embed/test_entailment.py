@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 
 from ragbench.embed.base import Checkpoint, find_checkpoint
-from ragbench.embed.entailment import EntailmentModel, label_columns
+from ragbench.embed.classifier import TextClassifier
+from ragbench.embed.entailment import label_columns
 from ragbench.errors import OptionError
 from tests.models import NLI_LABELS, build_tiny_nli
 
+COLUMNS = {"columns": label_columns, "decisive": (0, 2), "device": "cpu"}
 TEXTS = ["the cat sat", "a dog ran", "the cat sat on the mat", "the mats ran!", "東京", "a dog"]
 PAIRS = list(itertools.product(TEXTS, TEXTS))
 
 
 @pytest.fixture(scope="module")
 def model(tiny_nli):
-    return EntailmentModel(find_checkpoint("nli", tiny_nli), device="cpu")
+    return TextClassifier(find_checkpoint("nli", tiny_nli), **COLUMNS)
 
 
 def _oracle(folder, pairs):
@@ -37,7 +39,7 @@ def test_probabilities_agree_with_a_cross_encoder(model, tiny_nli):
 
 
 def test_the_order_of_pairs_and_the_size_of_batches_change_nothing(model, tiny_nli):
-    small = EntailmentModel(find_checkpoint("nli", tiny_nli), device="cpu", batch_tokens=1)
+    small = TextClassifier(find_checkpoint("nli", tiny_nli), batch_tokens=1, **COLUMNS)
 
     found = model.probabilities(PAIRS)
 
@@ -50,7 +52,7 @@ def test_labels_are_found_by_name_whatever_their_order(tmp_path, model):
     """The same weights under other names: the columns follow the names."""
     renamed = build_tiny_nli(tmp_path / "other", labels=("Neutral", "CONTRADICTION", "entailment"))
 
-    found = EntailmentModel(find_checkpoint("nli", renamed), device="cpu").probabilities(PAIRS)
+    found = TextClassifier(find_checkpoint("nli", renamed), **COLUMNS).probabilities(PAIRS)
 
     # there 0 is contradiction, 1 entailment, 2 neutral; here 0 is neutral, 1 contradiction
     np.testing.assert_allclose(found, model.probabilities(PAIRS)[:, [1, 2, 0]], atol=1e-6)

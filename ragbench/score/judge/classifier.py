@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal, cast
 
 from ragbench import llm
@@ -15,7 +16,6 @@ from ragbench.embed.classifier import (
     InputForm,
     Labels,
     TextClassifier,
-    check_classifier,
     fill_template,
 )
 from ragbench.errors import OptionError
@@ -44,11 +44,14 @@ from ragbench.types.records import add_usage
 from ragbench.types.scores import Cause, Verdict
 
 _OWNER = "classifier"
-_KIND = "a model that classifies texts"
 _INPUTS = 32  # of a request: the default limit of Hugging Face's server
 _LOGPROBS = 5
+_WINDOW = 64  # characters: a shorter source is not the reason why an input is too long
 # Options of the splitter that claims depend on.
 _SAMPLING = ("temperature", "seed", "max_tokens", "reasoning_effort", "language")
+
+# Returns the probability of support of a text by each source.
+Ask = Callable[[Sequence[str], str], Awaitable[list[float]]]
 
 PresetName = Literal[
     "hhem",
@@ -190,7 +193,6 @@ class LocalClassifier(LocalJudge[Support], Classifier):
         preset, chosen = self._preset, self._chosen
         checkpoint = find_checkpoint(_OWNER, model)
         super().__init__(_OWNER, checkpoint, chosen.device, chosen.batch_tokens)
-        self._form = InputForm()
         if preset is not None:
             # the prompt of all passages is the first text of the pair
             template = "" if preset.head == "tokens" else preset.template
@@ -201,29 +203,9 @@ class LocalClassifier(LocalJudge[Support], Classifier):
         """Options that verdicts depend on besides the model: `preset` and `label`."""
         return {"preset": self._chosen.preset, "label": self._chosen.label}
 
-    def check(self) -> None:
-        """Check package, kind of model and device without loading the weights.
-
-        Raises:
-            MissingExtra: sentence-transformers is not installed.
-            OptionError: The model is no such classifier, or the device is missing.
-            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
-        """
-        self._check_device()
-        check_classifier(self._checkpoint, self._columns, self._form, _KIND)
-
     def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
         label = self._chosen.label or (self._preset.label if self._preset else None)
         return [label_column(checkpoint, labels, label)]
-
-    def _load(self) -> TextClassifier:
-        return TextClassifier(
-            self._checkpoint,
-            self._columns,
-            form=self._form,
-            device=self._device,
-            batch_tokens=self._batch_tokens,
-        )
 
     def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Support]:
         if self._form.head != "tokens":
@@ -376,32 +358,50 @@ class ServedClassifier(ModelJudge, Classifier):
             CallFailure: A request failed, or its reply cannot be read.
             RagbenchError: The model cannot be loaded.
         """
-        item, preset = vote.item, self._preset
-        is_chat = preset is not None and preset.head == "chat"
-        if preset is not None and is_chat and preset.reads_all:
-            numbers = [0]
-        else:
-            sources = sources_of(preset, item)
-            numbers = list(sources)
+        sources = sources_of(self._preset, vote.item)
+        numbers, texts = list(sources), list(sources.values())
         if self._local is not None:
             if self.asking.rehearsal:
                 return dict.fromkeys(numbers, Support(0.0))
-            pairs = [(source, text) for source in sources.values()]
+            pairs = [(source, text) for source in texts]
             values = await asyncio.to_thread(self._local.values, pairs)
             return dict(zip(numbers, values, strict=True))
-        if preset is not None and is_chat:
-            return {n: Support(await self._ask_chat(vote, preset, n, text)) for n in numbers}
         supports: list[float] = []
-        texts = list(sources.values())
-        for start in range(0, len(texts), _INPUTS):
-            supports += await self._ask_endpoint(vote, texts[start : start + _INPUTS], text)
+        if self._preset is not None and self._preset.head == "chat":
+            ask, most = partial(self._ask_chat, vote, self._preset), 1
+        else:
+            ask, most = partial(self._ask_endpoint, vote), _INPUTS
+        for start in range(0, len(texts), most):
+            supports += await self._ask_in_windows(ask, texts[start : start + most], text)
         return {n: Support(value) for n, value in zip(numbers, supports, strict=True)}
 
-    async def _ask_chat(self, vote: Vote, preset: Preset, number: int, text: str) -> float:
-        """Return the probability of support by a passage, or by all for number 0."""
-        passages = vote.item.contexts or []
-        if number:
-            passages = [passages[number - 1]]
+    async def _ask_in_windows(self, ask: Ask, sources: Sequence[str], text: str) -> list[float]:
+        """Return the probability of support by each source, in order.
+
+        A source that is too long for the model counts as the better of two overlapping windows.
+
+        Raises:
+            CallFailure: A request failed, or a source is too long although it has few characters,
+                or one prompt has all passages.
+        """
+        try:
+            return await ask(sources, text)
+        except llm.CallFailure as failure:
+            length = len(sources[0])
+            if failure.cause is not Cause.TOO_LONG or (len(sources) == 1 and length < _WINDOW):
+                raise
+        if len(sources) > 1:
+            rows = [await self._ask_in_windows(ask, [source], text) for source in sources]
+            return [value for row in rows for value in row]
+        part = length * 5 // 8  # windows overlap by a quarter of the source
+        windows = [sources[0][:part], sources[0][-part:]]
+        return [max([(await self._ask_in_windows(ask, [window], text))[0] for window in windows])]
+
+    async def _ask_chat(
+        self, vote: Vote, preset: Preset, sources: Sequence[str], text: str
+    ) -> list[float]:
+        """Return the probability of support by a passage, or by all if the model reads all."""
+        passages = list(vote.item.contexts or []) if preset.reads_all else list(sources)
         documents = [{"doc_id": str(n), "text": passage} for n, passage in enumerate(passages)]
         request = llm.ChatRequest(
             self.model,
@@ -413,7 +413,7 @@ class ServedClassifier(ModelJudge, Classifier):
         )
         reply = await vote.send(request)
         vote.replies.append(reply)
-        return 0.0 if self.asking.rehearsal else read_answer(reply, preset.answers)
+        return [0.0 if self.asking.rehearsal else read_answer(reply, preset.answers)]
 
     async def _ask_endpoint(self, vote: Vote, sources: Sequence[str], text: str) -> list[float]:
         """Return the probability of support of a text by each source.

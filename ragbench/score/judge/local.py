@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from ragbench.embed import sentence_transformers
 from ragbench.embed.base import Checkpoint, Device, choose_device, need_packages
-from ragbench.embed.classifier import TextClassifier
+from ragbench.embed.classifier import InputForm, Labels, TextClassifier, check_classifier
 from ragbench.errors import RagbenchError
 from ragbench.executors.base import blocks_of
 from ragbench.registry import check_allowed
@@ -25,15 +26,17 @@ _BLOCK = 64  # items: enough pairs to batch equal lengths, few enough to report 
 Value = TypeVar("Value")
 
 
-class LocalJudge(RubricJudge, Generic[Value]):
+class LocalJudge(RubricJudge, ABC, Generic[Value]):
     """Judge by a classifier of pairs of a source and a text, which is loaded at the first item.
 
-    Each pair is computed once per run, for all rubrics and systems. A subclass defines `check`,
-    `_load`, `_compute`, `_verdict` and `_blank`.
+    Each pair is computed once per run, for all rubrics and systems.
     """
 
     computes = takes_many = True
     _blank: Value  # value of a pair while pairs are only recorded
+    _kind = "a model that classifies texts"  # allowed models, in messages
+    _form = InputForm()
+    _decisive: Sequence[int] = (0,)  # as in `TextClassifier`
 
     def __init__(
         self, owner: str, checkpoint: Checkpoint, device: Device, batch_tokens: int | None
@@ -78,6 +81,19 @@ class LocalJudge(RubricJudge, Generic[Value]):
             verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)
         return verdicts
 
+    def check(self) -> None:
+        """Check package, kind of model and device without loading the weights.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: The model has another head or other labels, or the device is missing.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
+        """
+        extra, packages = sentence_transformers.EXTRA, sentence_transformers.PACKAGES
+        need_packages(f"judge '{self._owner}'", extra, packages)
+        choose_device(self._owner, self._device)
+        check_classifier(self._checkpoint, self._columns, self._form, self._kind)
+
     def close(self) -> None:
         """Unload the model and forget its values.
 
@@ -104,24 +120,28 @@ class LocalJudge(RubricJudge, Generic[Value]):
 
     def _load(self) -> TextClassifier:
         """Return the loaded model; errors are those of `check`."""
-        raise NotImplementedError
+        return TextClassifier(
+            self._checkpoint,
+            self._columns,
+            form=self._form,
+            decisive=self._decisive,
+            device=self._device,
+            batch_tokens=self._batch_tokens,
+        )
 
+    @abstractmethod
+    def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
+        """Return the columns of the wanted classes; OptionError if the model lacks a label."""
+
+    @abstractmethod
     def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Value]:
         """Return the value of each pair, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _verdict(
         self, item: JudgedItem, rubric: Rubric, value_of: Callable[[Pair], Value]
     ) -> Verdict:
         """Return the verdict on an item, from the values of its pairs."""
-        raise NotImplementedError
-
-    def _check_device(self) -> None:
-        """Check package and device; MissingExtra or OptionError if one is missing."""
-        need_packages(
-            f"judge '{self._owner}'", sentence_transformers.EXTRA, sentence_transformers.PACKAGES
-        )
-        choose_device(self._owner, self._device)
 
     def _judge_block(
         self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from ragbench.embed.base import BatchTokens, ComputeDevice, find_checkpoint
-from ragbench.embed.classifier import TextClassifier
-from ragbench.embed.entailment import EntailmentModel, check_entailment
+from ragbench.embed.base import BatchTokens, Checkpoint, ComputeDevice, find_checkpoint
+from ragbench.embed.classifier import Labels, TextClassifier
+from ragbench.embed.entailment import label_columns
 from ragbench.registry import Option, declared_options
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.items import judge_with_evidence
@@ -36,6 +36,8 @@ class NLI(LocalJudge[Ruling]):
     """
 
     _blank: Ruling = "not_mentioned"
+    _kind = "an entailment model"
+    _decisive = (0, 2)  # of the windows of a long source, neutral ones do not count
     label = "a local model: it checks sentences one by one, and sees nothing around them"
 
     served: Sequence[str] = (
@@ -92,21 +94,8 @@ class NLI(LocalJudge[Ruling]):
         """Options that verdicts depend on besides the model: `threshold` and `language`."""
         return {"threshold": self._threshold, "language": self._language}
 
-    def check(self) -> None:
-        """Check package, kind of model and device without loading the weights.
-
-        Raises:
-            MissingExtra: sentence-transformers is not installed.
-            OptionError: The model is no entailment model, or the device is missing.
-            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
-        """
-        self._check_device()
-        check_entailment(self._checkpoint)
-
-    def _load(self) -> TextClassifier:
-        return EntailmentModel(
-            self._checkpoint, device=self._device, batch_tokens=self._batch_tokens
-        )
+    def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
+        return label_columns(checkpoint, labels)
 
     def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Ruling]:
         return [self._ruling(row) for row in classifier.probabilities(pairs).tolist()]

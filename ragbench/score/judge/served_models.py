@@ -16,8 +16,8 @@ class ClassificationEndpoint(llm.ChatModel):
     """Client of a classification server, in the form of Hugging Face's `POST /predict`.
 
     The message of a request is the JSON list of its inputs, a text or a pair each; the text of a
-    reply is the JSON that the server returns: for each input its labels with their scores. The
-    server cuts inputs that are too long.
+    reply is the JSON that the server returns: for each input its labels with their scores. Inputs
+    that are too long for the model are refused, not cut.
 
     Args:
         url: URL of the server, without `/predict`.
@@ -42,7 +42,7 @@ class ClassificationEndpoint(llm.ChatModel):
             CallFailure: The call failed, or the reply is no JSON.
         """
         inputs = load_json(request.messages[-1].content)
-        body = {"inputs": inputs, "truncate": True}
+        body = {"inputs": inputs, "truncate": False}
         reply = await in_thread(lambda: self._endpoint.post(body))
         return llm.ChatReply(json.dumps(reply), model=request.model)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -17,6 +19,8 @@ from ragbench.types.scores import Cause, JudgedClaim, Verdict
 
 _LABELS = ("entailment", "supported", "consistent", "1")
 _LIKELY = 0.5  # probability from which a claim counts as supported
+# tags and JSON also without blanks; the last two mark a blank in the tokens of some models
+_BETWEEN = re.compile(r"[\s\"'<>.,:;()\[\]{}\u2581\u0120]+")
 
 
 class Support(NamedTuple):
@@ -145,41 +149,47 @@ def claims_verdict(claims: Sequence[str], supports: Sequence[Mapping[int, Suppor
 
 
 def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
-    """Return the probability of support by the last of two words in a chat model's reply.
+    """Return the probability of support by the verdict in a chat model's reply.
 
-    It is the share of the word for support in the probabilities of both words at that token; 1 or
-    0 by the text if the reply has no log-probabilities of the word.
+    The verdict is the last of both words, or the last one right after the word `score`. The
+    probability is the share of the word for support in the probabilities of both words at the last
+    token of the verdict; 1 or 0 by the text if the reply has no log-probabilities of it.
 
     Args:
         reply: Reply of the model.
         answers: Words for "supported" and "unsupported", in lower case.
 
     Raises:
-        CallFailure: The model refuses, or runs out of tokens, or its reply has neither word.
+        CallFailure: The model refuses, or its reply has neither word, or the token limit ended a
+            reply of several words: a word of its reasoning is no verdict.
 
     Example:
-        >>> reply = llm.ChatReply('{"REASONING": ["It may pass."], "SCORE": "FAIL"}')
+        >>> reply = llm.ChatReply('{"REASONING": ["It may pass."],"SCORE":"FAIL"}')
         >>> read_answer(reply, ("pass", "fail"))
         0.0
     """
     if reply.refused:
         raise llm.CallFailure(Cause.REFUSED, reply.refusal or reply.text, replies=(reply,))
+    words = _words(reply.text)
+    if reply.finish_reason == "length" and len(words) != 1:
+        detail = f"the reply ended at its token limit, before a verdict: {reply.text[-200:]}"
+        raise llm.CallFailure(Cause.OUT_OF_TOKENS, detail, replies=(reply,))
+    pairs = [pair for pair in itertools.pairwise(["", *words]) if pair[1] in answers]
+    if not pairs:
+        detail = f"the reply has neither of {', '.join(answers)}: {reply.text[:200]}"
+        raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,))
+    _, verdict = next((pair for pair in reversed(pairs) if pair[0] == "score"), pairs[-1])
     for token in reversed(reply.logprobs or ()):
-        if _word(token.token) in answers:
+        if _words(token.token) == [verdict]:
             top = token.top or ((token.token, token.logprob),)
             weights = [
-                math.fsum(math.exp(logprob) for text, logprob in top if _word(text) == answer)
+                math.fsum(math.exp(logprob) for text, logprob in top if _words(text) == [answer])
                 for answer in answers
             ]
             return weights[0] / (math.fsum(weights) or 1.0)
-    words = [word for word in map(_word, reply.text.split()) if word in answers]
-    if words:
-        return float(words[-1] == answers[0])
-    cause = Cause.OUT_OF_TOKENS if reply.finish_reason == "length" else Cause.UNREADABLE
-    detail = f"the reply has neither of {', '.join(answers)}: {reply.text[:200]}"
-    raise llm.CallFailure(cause, detail, replies=(reply,))
+    return float(verdict == answers[0])
 
 
-def _word(token: str) -> str:
-    """Return a token in lower case, without white space and punctuation at its ends."""
-    return token.strip("".join((" \n\t\"'<>.,:;()[]{}", "\u2581\u0120"))).lower()
+def _words(text: str) -> list[str]:
+    """Return the words of a reply or a token in lower case, in order; asterisks stay."""
+    return [word for word in _BETWEEN.split(text.lower()) if word]

@@ -174,6 +174,30 @@ def test_unsupported_spans_are_those_of_the_authors_code(folders):
     assert f": {answer[spans[0][0] : spans[0][1]]}" in verdict.reasoning
 
 
+def test_a_token_is_as_unsupported_as_in_its_worst_window(folders):
+    """As the authors' code has it: the largest probability over the parts of a long prompt."""
+    import torch
+    import transformers
+
+    judge = _judge(folders, "lettucedetect")._judge
+    classifier = judge._load()
+    windows = [
+        {name: torch.tensor([ids]) for name, ids in window.items()}
+        for window in classifier._cut(LONG, ANSWER)
+    ]
+    model = transformers.AutoModelForTokenClassification.from_pretrained(folders["lettucedetect"])
+    size = len(classifier._places(ANSWER))
+    with torch.no_grad():
+        rows = [model(**window).logits.softmax(-1)[0, :, 1] for window in windows]
+    tokens = torch.stack([row[-size - 1 : -1] for row in rows])
+    assert len(windows) > 3
+    assert float(tokens.max()) > float(tokens.min(0).values.max()), "the windows disagree"
+
+    [(largest, _)] = classifier.spans([(LONG, ANSWER)])
+
+    assert largest == pytest.approx(float(tokens.max()), abs=1e-5)
+
+
 def test_tools_count_as_passages(folders):
     judge = _judge(folders, "two")
     call = {"name": "look", "arguments": {}, "output": "the cat sat"}

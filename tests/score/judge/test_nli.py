@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
-from ragbench.embed.entailment import EntailmentModel
+from ragbench.embed.classifier import TextClassifier
 from ragbench.errors import OptionError
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.grounding import Grounding, apply_formula
@@ -83,13 +83,13 @@ def test_every_rubric_is_its_formula_over_the_models_matrix(judge, rulings):
 def test_each_distinct_pair_is_computed_once(tiny_nli, monkeypatch):
     """Over all rubrics, items, blocks and later calls."""
     computed = Counter()
-    real = EntailmentModel.probabilities
+    real = TextClassifier.probabilities
 
     def counted(self, pairs):
         computed.update(pairs)
         return real(self, pairs)
 
-    monkeypatch.setattr(EntailmentModel, "probabilities", counted)
+    monkeypatch.setattr(TextClassifier, "probabilities", counted)
     judge = NLI(model=tiny_nli, device="cpu")
 
     judge.judge_all([ITEM] * 70, RUBRICS)
@@ -101,9 +101,9 @@ def test_each_distinct_pair_is_computed_once(tiny_nli, monkeypatch):
 
 def test_a_rubric_computes_only_what_it_is_made_of(tiny_nli, monkeypatch):
     asked = []
-    real = EntailmentModel.probabilities
+    real = TextClassifier.probabilities
     monkeypatch.setattr(
-        EntailmentModel,
+        TextClassifier,
         "probabilities",
         lambda self, pairs: (asked.extend(pairs), real(self, pairs))[1],
     )
@@ -162,14 +162,14 @@ def test_many_and_asynchronous_agree(tiny_nli):
 
 
 def test_a_model_that_raises_fails_its_items_and_no_others(tiny_nli, monkeypatch):
-    real = EntailmentModel.probabilities
+    real = TextClassifier.probabilities
 
     def moody(self, pairs):
         if any("the the" in premise for premise, _ in pairs):
             raise RuntimeError("out of memory")
         return real(self, pairs)
 
-    monkeypatch.setattr(EntailmentModel, "probabilities", moody)
+    monkeypatch.setattr(TextClassifier, "probabilities", moody)
     judge = NLI(model=tiny_nli)
     faithfulness = load_rubric("faithfulness")
 

@@ -46,7 +46,7 @@ def test_a_classification_server_gets_pairs_and_the_best_passage_counts(monkeypa
 
     [(path, headers, body)] = server.received
     assert (path, headers["Authorization"]) == ("/predict", "Bearer secret-of-mine")
-    assert body == {"inputs": [[passage, "In 1932."] for passage in PASSAGES], "truncate": True}
+    assert body == {"inputs": [[passage, "In 1932."] for passage in PASSAGES], "truncate": False}
     assert verdict.score == 0.875
     assert verdict.reasoning == "supported with probability 0.875, by passage 2"
     assert verdict.model == "m"
@@ -163,6 +163,10 @@ def test_lynx_gets_question_and_all_passages():
         pytest.param("**PASS**.", None, None, id="markdown-is-no-verdict"),
         pytest.param("fail, so pass", [("fail", 0.9), (" pass", 0.8)], 1.0, id="last-token"),
         pytest.param('"PASS"', [('"', 1.0), ("PASS", 0.5), ('"', 1.0)], 1.0, id="quotes"),
+        pytest.param("<score>no pass</score>", None, 1.0, id="tags-without-blanks"),
+        pytest.param('{"REASONING":["may pass"],"SCORE":"FAIL"}', None, 0.0, id="compact-json"),
+        pytest.param('{"SCORE": "PASS", "REASONING": "no fail"}', None, 1.0, id="score-first"),
+        pytest.param("fail. PASS", [("fail", 0.9), ("PA", 0.8)], 1.0, id="verdict-of-two-tokens"),
         pytest.param("maybe", None, None, id="neither"),
         pytest.param("", None, None, id="empty"),
     ],
@@ -178,6 +182,67 @@ def test_a_verdict_is_read_from_the_last_word_of_the_two(text, tokens, probabili
             read_answer(reply, ("pass", "fail"))
     else:
         assert read_answer(reply, ("pass", "fail")) == probability
+
+
+def test_a_reply_that_the_token_limit_ended_has_a_verdict_only_if_it_is_one_word():
+    cut = llm.ChatReply('{"REASONING": ["It does not fail', finish_reason="length")
+    with pytest.raises(llm.CallFailure, match="out_of_tokens: the reply ended at its token limit"):
+        read_answer(cut, ("pass", "fail"))
+
+    assert read_answer(llm.ChatReply("Yes", finish_reason="length"), ("yes", "no")) == 1.0
+
+
+@pytest.mark.parametrize("preset", ["lynx", "granite-guardian", "bespoke-minicheck"])
+def test_blank_passages_send_no_request(preset):
+    with (
+        ChatServer("pass") as server,
+        rb.Judge(type="classifier", preset=preset, base_url=server.url) as judge,
+    ):
+        verdict = judge.score(question="?", answer="a", contexts=["", " "])["supported"]
+
+    assert (verdict.score, verdict.reasoning) == (0.0, "all passages are empty")
+    assert server.counters.requests == 0
+
+
+def _long(evidence):
+    """A passage of 400 characters with its evidence at the end."""
+    return ("It is old. " * 40)[: 400 - len(evidence)] + evidence
+
+
+def test_a_server_reads_a_passage_that_is_too_long_in_windows():
+    """Of 400 characters, windows of 250 and then of 156 fit into the 200 that the model reads."""
+
+    def script(body):
+        if any(len(passage) > 200 for passage, _ in body["inputs"]):
+            message = "Input validation error: `inputs` must have less than 64 tokens. Given: 99"
+            return Reply({"error": message, "error_type": "Validation"}, status=413)
+        return _predict(body)
+
+    with SearchServer(script) as server, _served(server) as judge:
+        verdict = judge.score(answer="a", contexts=["It is red.", _long("in 1932.")])["supported"]
+
+    lengths = [[len(passage) for passage, _ in body["inputs"]] for _, _, body in server.received]
+    assert lengths == [[10, 400], [10], [400], [250], [156], [156], [250], [156], [156]]
+    assert (verdict.score, verdict.reasoning[-10:]) == (0.875, " passage 2")
+
+
+@pytest.mark.parametrize(
+    ("preset", "outcome"), [("bespoke-minicheck", (1.0, "scored")), ("lynx", (None, "too_long"))]
+)
+def test_a_chat_model_reads_a_passage_alone_in_windows_and_all_passages_not(preset, outcome):
+    def answers(body, times_asked):
+        text = body["messages"][-1]["content"]
+        if "It is old. " * 25 in text:
+            return Answer("maximum context length is 64 tokens", status=400)
+        return "Yes" if "1932" in text else "No"
+
+    with (
+        ChatServer(answers) as server,
+        rb.Judge(type="classifier", preset=preset, base_url=server.url) as judge,
+    ):
+        verdict = judge.score(question="?", answer="a", contexts=[_long("1932")])["supported"]
+
+    assert (verdict.score, verdict.cause) == outcome
 
 
 def test_claims_are_split_by_the_chat_model_and_checked_by_the_classifier():
